@@ -7,6 +7,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -46,6 +47,14 @@ def settings_options(function: F) -> F:
     return click.option("--no-otlp", is_flag=True, help="Receive no OpenTelemetry traces.")(function)
 
 
+report_option = click.option(
+    "--report",
+    metavar="DIR",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    help="Write the report there: report.html, junit.xml, report.json, summary.md; in focus/ suites of what failed.",
+)
+
+
 @cli.command()
 @settings_options
 @click.option("--config", "config_file", metavar="FILE", help="YAML file with these settings (names with _).")
@@ -69,7 +78,7 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
 @click.option("--agent", required=True, metavar="URL", help="The agent, or a proxy before it.")
 @click.option("--store", default="a2a-eval-proxy.db", show_default=True, metavar="URL_OR_PATH", help="Where turns go.")
 @click.option("--run", "run_name", metavar="NAME", help="Name of the run; default: the suite's and the time.")
-@click.option("--report", metavar="DIR", help="Write summary.json and turns.jsonl there.")
+@report_option
 @click.option(
     "--header",
     "headers",
@@ -92,7 +101,7 @@ def run(
     agent: str,
     store: str,
     run_name: str | None,
-    report: str | None,
+    report: Path | None,
     headers: tuple[str, ...],
     binding: str | None,
     streaming: bool | None,

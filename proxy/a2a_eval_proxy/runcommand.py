@@ -8,17 +8,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from tool_call_evaluators.report import Report
 from tool_call_evaluators.suite import Case, load_suite
 
 from .display import turn_table
-from .runner import AgentOptions, RunResult, run_suite, write_report
+from .reporting import publish_report
+from .runner import AgentOptions, RunResult, run_suite
 
 _SHOWN_TURNS = 200
 _SHOWN_REASONS = 50
 
 
 async def run_and_show(
-    suite_file: str, agent: AgentOptions, store: str, run: str | None, report: str | None, console: Console
+    suite_file: str, agent: AgentOptions, store: str, run: str | None, folder: Path | None, console: Console
 ) -> bool:
     """Run the suite; returns whether it passed. Raises as `run_suite` and `load_suite` do."""
     suite = load_suite(suite_file)
@@ -32,11 +34,11 @@ async def run_and_show(
             progress.update(bar, advance=1, description=escape(case.id))
 
         result = await run_suite(suite, agent, store, name, advanced)
-    if report is not None:
-        write_report(result, Path(report))
+    report = Report.build(name, result.turns, result.verdict.to_dict(), suite=suite)
+    page = publish_report(report, folder)
     _show(result, [evaluator.metric for evaluator in suite.build_evaluators()], console)
-    where = f"store {store}" + (f", report {report}" if report else "")
-    console.print(f"\nrun {escape(name)}: {len(result.turns)} turns, {where}", soft_wrap=True)
+    where = f"store {store}" + (f", report {page}" if page else "")
+    console.print(f"\nrun {escape(name)}: {len(result.turns)} turns, {escape(where)}", soft_wrap=True)
     return result.verdict.passed
 
 

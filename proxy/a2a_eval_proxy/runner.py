@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity
@@ -116,15 +114,6 @@ def judge(suite: Suite, plan: list[Planned], turns: list[dict[str, Any]]) -> Ver
     ]
     metrics = [evaluator.metric for evaluator in suite.build_evaluators()]
     return gate(outcomes, metrics=metrics, gates=suite.gates, tolerate=suite.tolerate)
-
-
-def write_report(result: RunResult, folder: Path) -> None:
-    """`summary.json` and `turns.jsonl` in `folder`, which is made if need be. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    summary = {"run": result.run, "turns": len(result.turns), **result.verdict.to_dict()}
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    lines = (json.dumps(turn, ensure_ascii=False) + "\n" for turn in result.turns)
-    (folder / "turns.jsonl").write_text("".join(lines), "utf-8")
 
 
 class _Driver:

@@ -1,0 +1,45 @@
+"""The report of a run as files: HTML and Markdown for people, JUnit XML and JSON for machines, suites to run again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from tool_call_evaluators.focus import focus_suites
+from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
+
+PAGE = "report.html"
+_FORMS = {PAGE: html_report, "report.json": json_report, "junit.xml": junit_xml, "summary.md": markdown_summary}
+_FOCUS = "focus"
+_FOCUS_FILES = ("all-failures.yaml", "error-[0-9][0-9]*.yaml")
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def publish_report(report: Report, folder: Path | None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Write all forms of `report` into `folder` (made if need be); the HTML page's path, None without a folder.
+
+    `folder` gets report.html, report.json, junit.xml, summary.md and, in focus/, a suite of everything that failed
+    and one for each distinct error; those of an earlier report go. The Markdown summary is also appended to the
+    file that GITHUB_STEP_SUMMARY names, with or without a folder. Raises OSError where a file cannot be written.
+    """
+    if summary := environ.get(STEP_SUMMARY):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(markdown_summary(report) + "\n")
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, form in _FORMS.items():
+        (folder / name).write_text(form(report), "utf-8")
+    _write_focus(report, folder / _FOCUS)
+    return folder / PAGE
+
+
+def _write_focus(report: Report, folder: Path) -> None:
+    for pattern in _FOCUS_FILES:
+        for old in folder.glob(pattern):
+            old.unlink()
+    for focus in focus_suites(report):
+        folder.mkdir(exist_ok=True)
+        (folder / f"{focus.name}.yaml").write_text(focus.text, "utf-8")

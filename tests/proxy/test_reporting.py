@@ -1,0 +1,68 @@
+"""The report of a run as files in a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from a2a_eval_proxy.reporting import publish_report
+from tool_call_evaluators import load_suite, parse_suite
+from tool_call_evaluators.outcomes import follow, judge
+from tool_call_evaluators.report import Report
+from turn_samples import result, turn
+
+SUITE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is my order?}]}]")
+FORMS = {"report.html", "report.json", "junit.xml", "summary.md"}
+
+
+def report(score: float, **fields: Any) -> Report:
+    turns = [turn("t1", case="status", evaluations=[result("tool_error", score)], **fields)]
+    return Report.build("nightly", turns, judge(SUITE, follow(turns, SUITE)).to_dict(), suite=SUITE)
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_all_forms_and_the_suites_to_run_again(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "report"
+    assert publish_report(report(0.0), folder, {}) == folder / "report.html"
+    assert names(folder) == FORMS | {"focus/all-failures.yaml", "focus/error-01-tool-error.yaml"}
+    assert (folder / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    assert json.loads((folder / "report.json").read_text("utf-8"))["passed"] is False
+    assert ET.parse(folder / "junit.xml").find("testsuite/testcase/failure") is not None
+    assert "Failed: one" in (folder / "summary.md").read_text("utf-8")
+    assert load_suite(folder / "focus" / "all-failures.yaml").cases == SUITE.cases
+
+
+def test_a_later_report_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    publish_report(report(0.0), tmp_path, {})
+    (tmp_path / "focus" / "mine.yaml").write_text("suite: mine")
+    publish_report(report(1.0), tmp_path, {})
+    assert names(tmp_path) == FORMS | {"focus/mine.yaml"}
+    assert json.loads((tmp_path / "report.json").read_text("utf-8"))["passed"] is True
+
+
+def test_the_summary_is_appended_for_the_ci_job(tmp_path: Path) -> None:
+    summary = tmp_path / "step.md"
+    summary.write_text("from the step before\n")
+    assert publish_report(report(0.0), None, {"GITHUB_STEP_SUMMARY": str(summary)}) is None
+    text = summary.read_text("utf-8")
+    assert text.startswith("from the step before\n## ❌ Failed: one\n")
+    assert names(tmp_path) == {"step.md"}
+
+
+def test_texts_no_file_can_hold(tmp_path: Path) -> None:
+    """Half a surrogate pair, as JSON may carry it, in all that the agent and its tools say."""
+    publish_report(report(0.0, response_text="\ud800 \x00", user_text="\udfff"), tmp_path, {})
+    assert names(tmp_path) > FORMS
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    taken = tmp_path / "file"
+    taken.touch()
+    with pytest.raises(OSError, match="file"):
+        publish_report(report(1.0), taken / "report", {})
