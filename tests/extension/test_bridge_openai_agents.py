@@ -21,7 +21,7 @@ Calls = list[dict[str, Any]]
 def seen() -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("CI", raising=False)  # the SDK is an extra: without it there is nothing to test
-        python = python_environment("openai-agents")
+        python = python_environment("frameworks")
     run = subprocess.run(
         [python, PROGRAM],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(EXTENSION)},
