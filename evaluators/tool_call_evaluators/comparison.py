@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any, Literal
@@ -138,13 +138,16 @@ def compare(
     """Compare two runs, given as turns in the form of /api/turns.
 
     Cases are told apart by their id, conversations without one by what the user said first. With a `suite`, turns
-    that it planned and that never came count as failures. `names` are those of the runs.
+    that it planned and that never came count as failures. `names` are those of the runs. A metric that only one of
+    them measured at all is in the scores of the comparison, and no change of any case.
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
     both = [(case, left[case], right[case]) for case in left if case in right]
-    changed = [_case_change(case, left.get(case, []), right.get(case, [])) for case in {**left, **right}]
-    return Comparison(*names, tuple(changed), tuple(_overall(both)))
+    overall = tuple(_overall(both))
+    shared = {score.metric for score in overall if score.before is not None and score.after is not None}
+    changed = [_case_change(case, left.get(case, []), right.get(case, []), shared) for case in {**left, **right}]
+    return Comparison(*names, tuple(changed), overall)
 
 
 def _by_case(conversations: Iterable[Conversation]) -> dict[str, list[Conversation]]:
@@ -158,14 +161,16 @@ def _by_case(conversations: Iterable[Conversation]) -> dict[str, list[Conversati
     return cases
 
 
-def _case_change(case: str, before: Sequence[Conversation], after: Sequence[Conversation]) -> CaseChange:
+def _case_change(
+    case: str, before: Sequence[Conversation], after: Sequence[Conversation], metrics: Collection[str]
+) -> CaseChange:
     came_before, came_after = (any(item.came for item in side) for side in (before, after))
     passed = (_passed(before), _passed(after))
     if not came_before or not came_after:
         status: CaseStatus = "gone" if came_before else "new" if came_after else "same"
         return CaseChange(case, status, passed)
     turns = tuple(_turn_changes(before, after))
-    scores = tuple(_case_scores(case, before, after))
+    scores = tuple(score for score in _case_scores(case, before, after) if score.metric in metrics)
     failed_before, failed_after = _failed(before), _failed(after)
     change = CaseChange(
         case,

@@ -19,8 +19,9 @@ from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from .suitetext import case_dict, suite_text
 from .volatile import Context, expected_value
 
-EVALUATORS = (EvaluatorSpec("tool_trajectory", {"mode": "in_order"}), EvaluatorSpec("tool_error"))
-"""What a recorded suite asks for."""
+EXPECTED_CALLS = EvaluatorSpec("tool_trajectory", {"mode": "in_order"})
+WORKING_TOOLS = EvaluatorSpec("tool_error")
+"""What a recorded suite asks for; the second not of cases in which a tool failed when they were recorded."""
 
 MAX_ID_LENGTH = 48
 
@@ -36,8 +37,9 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
 
     Conversations in which the user said the same are repetitions of one case: the calls that most of them made are
     expected, and what changed from one to the next becomes a placeholder, as does what looks generated (`volatile`).
-    Conversations that went wrong, or in which the user said nothing, are left out; comments say how many. The same
-    turns always give the same text, and `load_suite` reads it.
+    Conversations that went wrong, or in which the user said nothing, are left out; comments say how many. Where a
+    tool failed, that is taken for what it does there: such a case is not asked for `tool_error`. The same turns always
+    give the same text, and `load_suite` reads it.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Conversation]] = {}
     left_out: Counter[str] = Counter()
@@ -52,7 +54,9 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     kept = _within_bounds(recorded)
     if len(kept) < len(recorded):
         left_out["beyond what a suite file may hold"] += len(recorded) - len(kept)
-    suite = Suite(name=name, evaluators=EVALUATORS, cases=tuple(item.case for item in kept))
+    cases = tuple(item.case for item in kept)
+    working = not cases or any(case.evaluators is None for case in cases)
+    suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *([WORKING_TOOLS] if working else [])), cases=cases)
     comments = ["Recorded. Expected is what the agent did: check that it was right before relying on it."]
     comments += [f"Left out, {reason}: {count}." for reason, count in sorted(left_out.items())]
     return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
@@ -88,8 +92,14 @@ def _case(group: Sequence[Conversation], ids: set[str]) -> _Recorded:
         turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context))))
     if len(group) > 1:
         comments.insert(0, f"seen {len(group)} times")
+    failed = {
+        call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if call["error"]
+    }
+    if failed:
+        comments.append(f"not asked whether its tools work, as these failed: {', '.join(failed)}")
     case_id = free_id(printable_id(group[0].case_id or _slug(repetitions[0][0]["user_text"])), ids)
-    return _Recorded(Case(id=case_id, turns=tuple(turns)), tuple(comments))
+    case = Case(id=case_id, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
+    return _Recorded(case, tuple(comments))
 
 
 def _typical(turns: Sequence[TurnJson]) -> tuple[list[TurnJson], int]:

@@ -47,6 +47,7 @@ def settings_options(function: F) -> F:
     return click.option("--no-otlp", is_flag=True, help="Receive no OpenTelemetry traces.")(function)
 
 
+store_option = click.option("--store", required=True, metavar="URL_OR_PATH", help="Where the turns are.")
 report_option = click.option(
     "--report",
     metavar="DIR",
@@ -136,7 +137,7 @@ def _headers(lines: tuple[str, ...]) -> dict[str, str]:
 
 
 @cli.command()
-@click.option("--store", required=True, metavar="URL_OR_PATH", help="Where the turns are.")
+@store_option
 @click.option("--run", "run_name", metavar="NAME", help="Only this run.")
 @click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
 def export(store: str, run_name: str | None, form: str) -> None:
@@ -144,6 +145,49 @@ def export(store: str, run_name: str | None, form: str) -> None:
     from .export import write_turns
 
     run_async(write_turns(store, run_name, sys.stdout))
+
+
+@cli.command()
+@store_option
+@click.argument("run_a", metavar="RUN_A")
+@click.argument("run_b", metavar="RUN_B")
+@click.option("--fail-on-regression", is_flag=True, help="Exit with 1 where RUN_B is worse than RUN_A.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: str) -> None:
+    """Show what changed from RUN_A to RUN_B: tool calls, scores, new and fixed failures, case by case.
+
+    RUN_B is worse where a case fails that did not, where a case is gone, or where a score fell by more than chance
+    explains (interval and sign test, over repetitions and cases).
+    """
+    from .compare import compare_runs, show
+
+    comparison = run_async(compare_runs(store, run_a, run_b))
+    show(comparison, form)
+    sys.exit(GATE_FAILED if fail_on_regression and comparison.regressed else PASSED)
+
+
+@cli.command()
+@store_option
+@click.option("--run", "run_name", metavar="NAME", help="Only this run.")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Default: standard output."
+)
+def record(store: str, run_name: str | None, out: Path | None) -> None:
+    """Write a suite that expects the tool calls an agent made, ready to edit.
+
+    Each conversation becomes a case, equal ones become one. What looks generated (UUIDs, times, tokens), or changed
+    between equal conversations, becomes a placeholder. Conversations that went wrong are left out.
+    """
+    from .record import record_run
+
+    if out is not None and out.exists():
+        raise click.UsageError(f"--out: {out} is there already, and may have been edited; give another name")
+    text, cases = run_async(record_run(store, run_name))
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text, "utf-8")
+    click.echo(f"recorded {cases} case{'s' if cases > 1 else ''}" + (f" to {out}" if out else ""), err=True)
 
 
 @cli.command()

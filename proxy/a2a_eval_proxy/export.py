@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from typing import TextIO
 
-from .store import TurnQuery, open_store
+from .stored import reading, turns_of
 
 
 async def write_turns(location: str, run: str | None, out: TextIO) -> None:
-    """One turn a line, oldest first, in the JSON form of /api/turns. Raises StoreError where there is no store."""
-    store = open_store(location, must_exist=True)
-    try:
-        cursor: str | None = None
-        while True:
-            page = await store.turns(TurnQuery(run=run, limit=500, cursor=cursor))
-            out.writelines(json.dumps(turn, ensure_ascii=False) + "\n" for turn in page.items)
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-    finally:
-        store.close()
+    """One turn a line, oldest first, in the JSON form of /api/turns; a page of them in memory at a time.
+
+    Raises StoreError where there is no store, or no such run in it.
+    """
+    async with reading(location) as store:
+        async for turn in turns_of(store, run):
+            out.write(json.dumps(turn, ensure_ascii=False) + "\n")

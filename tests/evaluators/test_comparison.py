@@ -172,7 +172,29 @@ def test_a_metric_that_one_run_did_not_measure():
         ("judge", None, 1.0),
     }
     assert all(score.delta is None and not score.fell for score in comparison.scores)
+    assert statuses(comparison) == {"a": "same"}
+    assert "tool_error       1      –       –              –  –" in comparison_text(comparison)
+
+
+def test_a_metric_that_one_run_did_not_measure_in_a_case():
+    skipped = one("b") | {"evaluations": [result("tool_error", None)]}
+    comparison = compare([one("a"), one("b")], [one("a"), skipped])
+    assert statuses(comparison) == {"a": "same", "b": "changed"}
     assert "tool_error: 1 → –" in comparison_text(comparison)
+
+
+def test_colours_are_around_what_they_are_about():
+    before = [one("a", calls=[call("f", x=1), call("g")]), one("b", 0.0), one("old")]
+    after = [one("a", 0.0, calls=[call("f", x=2), call("h")]), one("b"), one("new")]
+    comparison = compare(before, after)
+    lines = comparison_text(comparison, lambda text, tone: f"<{tone} {text}>").splitlines()
+    assert "<worse new failure: a> (1 of 1 passed, now 0 of 1 passed)" in lines
+    assert "<better fixed: b> (0 of 1 passed, now 1 of 1 passed)" in lines
+    assert "  <changed turn 1: ≠ f: x: 1 → 2>" in lines
+    assert "  <worse turn 1: − g()>" in lines
+    assert "  <better turn 1: + h()>" in lines
+    plain = comparison_text(comparison, lambda text, tone: text)
+    assert plain == comparison_text(comparison)
 
 
 def test_results_of_whole_conversations_count():

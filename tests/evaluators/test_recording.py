@@ -114,6 +114,16 @@ def test_what_went_wrong_or_was_not_said_is_left_out():
     assert parse_suite(record_suite([])).cases == ()
 
 
+def test_a_tool_that_failed_is_no_failure_of_the_recording():
+    failing = [call("pay", error="no money"), call("pay", error="no money"), call("tell")]
+    suite, text = recorded([turn("1", "Pay."), turn("2", "Pay more.", failing)])
+    evaluators = [[evaluator.metric for evaluator in suite.build_evaluators(case=case)] for case in suite.cases]
+    assert evaluators == [["tool_trajectory", "tool_error"], ["tool_trajectory"]]
+    assert "  # not asked whether its tools work, as these failed: pay\n  - id: pay-more\n" in text
+    alone, _ = recorded([turn("2", "Pay more.", failing)])
+    assert alone.metrics == ("tool_trajectory",)
+
+
 def test_unknown_arguments_may_be_any():
     made = turn("1", "Go.", [call("a")])
     made["tool_calls"][0]["arguments"] = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
@@ -24,6 +26,19 @@ _WORDS = {
     "new": "new",
     "same": "unchanged",
 }
+_SCORE_HEAD = ("metric", "before", "after", "change", "95 % interval", "p")
+
+Tone: TypeAlias = Literal["worse", "better", "changed", "quiet"]
+"""What a piece of the text is about, for colours."""
+Paint: TypeAlias = Callable[[str, Tone], str]
+
+_TONES: dict[str, Tone] = {
+    "new_failure": "worse",
+    "gone": "worse",
+    "changed": "changed",
+    "fixed": "better",
+    "new": "quiet",
+}
 
 
 def comparison_json(comparison: Comparison) -> str:
@@ -31,35 +46,41 @@ def comparison_json(comparison: Comparison) -> str:
     return printable(json.dumps(finite(comparison.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
-def comparison_text(comparison: Comparison) -> str:
-    """For a terminal: the counts, the scores as a table, then each case that is not the same, worst first."""
-    lines = [_headline(comparison), ""]
+def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: text) -> str:
+    """For a terminal: the counts, the scores as a table, then each case that is not the same, worst first.
+
+    `paint` may put colour around a piece of a line; it gets the piece and its tone.
+    """
+
+    def painted(text: str, tone: Tone | None) -> str:
+        text = printable(text)
+        return text if tone is None else paint(text, tone)
+
+    lines = [painted(_headline(comparison), "worse" if comparison.regressed else "better"), ""]
     if comparison.scores:
-        rows: list[tuple[str, ...]] = [("metric", "before", "after", "change", "95 % interval", "p")]
-        rows += [_score_cells(score) for score in comparison.scores]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        for row in rows:
-            cells = [
-                row[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-            lines.append("  ".join(cells).rstrip())
+        rows: list[tuple[str, ...]] = [_SCORE_HEAD, *map(_score_cells, comparison.scores)]
+        tones: list[Tone | None] = ["quiet", *("worse" if score.fell else None for score in comparison.scores)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(_SCORE_HEAD))]
+        for row, tone in zip(rows, tones, strict=True):
+            numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            lines.append(painted("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip(), tone))
         lines.append("")
     for case in _told(comparison)[:MAX_CASES]:
-        lines.append(f"{_WORDS[case.status]}: {case.case} ({_rate(case)})")
-        lines += [f"  {line}" for line in _case_lines(case)]
-    return printable("\n".join([*lines, *_more(comparison)]).rstrip()) + "\n"
+        told, tone = f"{_WORDS[case.status]}: {case.case}", "worse" if case.regressed else _TONES[case.status]
+        lines.append(f"{painted(told, tone)} ({_rate(case)})")
+        lines += [f"  {painted(line, tone)}" for line, tone in _case_lines(case)]
+    return "\n".join([*lines, *_more(comparison)]).rstrip() + "\n"
 
 
 def comparison_markdown(comparison: Comparison) -> str:
     """For a CI job's page; texts of the agent are escaped."""
     parts = [f"## {'❌' if comparison.regressed else '✅'} {escaped(_headline(comparison))}"]
     if comparison.scores:
-        head = ["| metric | before | after | change | 95 % interval | p |", "| --- | --- | --- | --- | --- | --- |"]
+        head = [f"| {' | '.join(_SCORE_HEAD)} |", f"|{' --- |' * len(_SCORE_HEAD)}"]
         rows = [f"| {' | '.join(escaped(cell) for cell in _score_cells(score))} |" for score in comparison.scores]
         parts.append("\n".join([*head, *rows]))
     for case in _told(comparison)[:MAX_CASES]:
-        lines = "\n".join(f"- {escaped(line)}" for line in _case_lines(case))
+        lines = "\n".join(f"- {escaped(line)}" for line, _ in _case_lines(case))
         parts.append(f"**{_WORDS[case.status]}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
     return "\n\n".join([*parts, *_more(comparison)]) + "\n"
 
@@ -86,25 +107,30 @@ def _rate(case: CaseChange) -> str:
     return f"{sides[0]}, now {sides[1]}"
 
 
-def _case_lines(case: CaseChange) -> list[str]:
-    lines = [f"fails now: {', '.join(case.failures)}"] if case.failures else []
-    lines += [f"fails no more: {', '.join(case.fixes)}"] if case.fixes else []
+_Line: TypeAlias = tuple[str, Tone | None]
+
+
+def _case_lines(case: CaseChange) -> list[_Line]:
+    lines: list[_Line] = [(f"fails now: {', '.join(case.failures)}", "worse")] if case.failures else []
+    lines += [(f"fails no more: {', '.join(case.fixes)}", "better")] if case.fixes else []
     for turn in case.turns:
-        lines += [f"turn {turn.turn}: {line}" for change in turn.changes for line in _change_lines(change, turn)]
-        lines += _shares(turn)
-    lines += [_score_line(score) for score in case.scores]
+        for change in turn.changes:
+            lines += [(f"turn {turn.turn}: {line}", tone) for line, tone in _change_lines(change, turn)]
+        lines += [(line, "quiet") for line in _shares(turn)]
+    lines += [(_score_line(score), "worse" if score.fell else None) for score in case.scores]
     return lines
 
 
-def _change_lines(change: CallChange, turn: TurnChange) -> list[str]:
+def _change_lines(change: CallChange, turn: TurnChange) -> list[_Line]:
     if change.left is None and change.right is not None:
-        return [f"+ {_call(turn.after[change.right])}"]
+        return [(f"+ {_call(turn.after[change.right])}", "better")]
     if change.right is None and change.left is not None:
-        return [f"− {_call(turn.before[change.left])}"]
+        return [(f"− {_call(turn.before[change.left])}", "worse")]
     call = turn.before[change.left or 0]
     if change.kind == "moved":
-        return [f"↕ {_call(call)}: call {(change.left or 0) + 1} before, call {(change.right or 0) + 1} after"]
-    return [f"≠ {call.name}: {_difference(difference)}" for difference in change.differences]
+        places = f"call {(change.left or 0) + 1} before, call {(change.right or 0) + 1} after"
+        return [(f"↕ {_call(call)}: {places}", "changed")]
+    return [(f"≠ {call.name}: {_difference(difference)}", "changed") for difference in change.differences]
 
 
 def _difference(difference: Difference) -> str:

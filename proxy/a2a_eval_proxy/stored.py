@@ -1,0 +1,64 @@
+"""What the commands read from a store: all turns, or those of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from .store import Store, StoreError, TurnQuery, open_store
+from .store.base import TurnJson
+
+_PAGE = 200
+"""Turns in memory at once; one may hold megabytes."""
+_NAMED_RUNS = 20
+
+
+class UnknownRunError(StoreError):
+    """The store has no turns of that run; the message names the runs it has."""
+
+
+@asynccontextmanager
+async def reading(location: str) -> AsyncIterator[Store]:
+    """A store that is there already. Raises StoreError where there is none."""
+    store = open_store(location, must_exist=True)
+    try:
+        yield store
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
+    """The turns of a run (None: of all runs), oldest first, read page by page.
+
+    Raises UnknownRunError before the first turn where the store has none of that run.
+    """
+    cursor: str | None = None
+    while True:
+        page = await store.turns(TurnQuery(run=run, limit=_PAGE, cursor=cursor))
+        if run is not None and cursor is None and not page.items:
+            raise UnknownRunError(_unknown(run, [summary.name for summary in await store.runs()]))
+        for turn in page.items:
+            yield turn
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def compact(turn: TurnJson) -> TurnJson:
+    """A turn without the long texts that neither a comparison nor a recording looks at: many fit into memory."""
+    return turn | {
+        "response_text": "",
+        "capture": {},
+        "tool_calls": [call | {"result": None} for call in turn["tool_calls"]],
+        "evaluations": [result | {"reason": "", "details": {}} for result in turn["evaluations"]],
+    }
+
+
+def _unknown(run: str, names: list[str]) -> str:
+    """The newest runs are named: those are asked for."""
+    if not names:
+        return f"no run {run!r}: the store is empty"
+    more = len(names) - _NAMED_RUNS
+    listed = ", ".join(names[-_NAMED_RUNS:]) + (f" and {more} older ones" if more > 0 else "")
+    return f"no run {run!r}; the store has {listed}"

@@ -1,0 +1,114 @@
+"""`compare`: two runs of a store side by side, and the exit codes that a pipeline goes by."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.compare import compare_runs
+from a2a_eval_proxy.store import StoreError
+from stored_runs import store_turns
+from turn_samples import call, result, turn
+
+CHANGED = 'turn 1: ≠ lookup_order: order_id: "ORD-1" → "ORD-2"'
+
+
+def case(name: str, score: float, order: str = "ORD-1", number: int = 0) -> dict[str, Any]:
+    made = [call("lookup_order", order_id=order)]
+    return turn(f"{name}-{number}", calls=made, evaluations=[result("tool_error", score)], case=name, start=number)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "turns.db"
+    store_turns(path, [case("a", 1.0), case("b", 0.0), case("c", 1.0)], "monday")
+    store_turns(path, [case("a", 0.0, "ORD-2"), case("b", 1.0), case("c", 1.0)], "tuesday")
+    return path
+
+
+def compare(store: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "a2a_eval_proxy", "compare", "--store", str(store), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | environment)
+
+
+def test_as_text(store: Path) -> None:
+    done = compare(store, "monday", "tuesday")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("monday → tuesday: got worse (1 new failure, 1 fixed, 1 unchanged)\n")
+    assert "new failure: a (1 of 1 passed, now 0 of 1 passed)\n" in done.stdout
+    assert CHANGED in done.stdout
+
+
+@pytest.mark.parametrize(("runs", "code"), [(("monday", "tuesday"), 1), (("tuesday", "tuesday"), 0)])
+def test_a_pipeline_can_stop_at_what_got_worse(store: Path, runs: tuple[str, str], code: int) -> None:
+    assert compare(store, *runs, "--fail-on-regression").returncode == code
+
+
+def test_as_json(store: Path) -> None:
+    found = json.loads(compare(store, "monday", "tuesday", "--format", "json").stdout)
+    assert found["regressed"] is True
+    assert {item["case"]: item["status"] for item in found["cases"]} == {"a": "new_failure", "b": "fixed", "c": "same"}
+
+
+def test_as_markdown(store: Path) -> None:
+    assert "**new failure: a**" in compare(store, "monday", "tuesday", "--format", "markdown").stdout
+
+
+def test_a_run_that_is_not_there(store: Path) -> None:
+    done = compare(store, "monday", "wednesday")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "a2a-eval-proxy: no run 'wednesday'; the store has monday, tuesday\n"
+
+
+async def test_of_many_runs_the_newest_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    store_turns(path, [case("a", 1.0, number=number) | {"run": f"run-{number}"} for number in range(25)])
+    with pytest.raises(StoreError, match=r"^no run 'x'; the store has run-5, .*run-24 and 5 older ones$"):
+        await compare_runs(str(path), "x", "run-1")
+
+
+async def test_an_empty_store(tmp_path: Path) -> None:
+    store_turns(tmp_path / "turns.db", [])
+    with pytest.raises(StoreError, match="no run 'x': the store is empty"):
+        await compare_runs(str(tmp_path / "turns.db"), "x", "y")
+
+
+async def test_scores_of_repetitions_have_an_interval(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    for run, score in (("before", 1.0), ("after", 0.0)):
+        store_turns(path, [case("a", score, number=number) for number in range(8)], run)
+    comparison = await compare_runs(str(path), "before", "after")
+    (change,) = comparison.cases[0].scores
+    assert change.counts == (8, 8)
+    assert change.interval == (-1.0, -1.0)
+    assert change.p_value == pytest.approx(2 / 2**8)
+    assert comparison.regressed
+
+
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+def test_colours_on_a_terminal(store: Path, no_colour: str, coloured: bool) -> None:
+    terminal, other_end = pty.openpty()
+    command = [sys.executable, "-m", "a2a_eval_proxy", "compare", "--store", str(store), "monday", "tuesday"]
+    with subprocess.Popen(command, stdout=other_end, env=os.environ | {"NO_COLOR": no_colour}) as process:
+        os.close(other_end)
+        shown = b""
+        while chunk := _read(terminal):
+            shown += chunk
+    os.close(terminal)
+    assert process.returncode == 0
+    assert CHANGED in shown.decode()
+    assert (b"\x1b[31mnew failure: a\x1b[0m" in shown) == coloured
+    assert (b"\x1b" in shown) == coloured
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # how Linux says that the other end is closed
+        return b""

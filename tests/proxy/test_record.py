@@ -1,0 +1,72 @@
+"""`record`: a suite from stored turns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stored_runs import store_turns
+from tool_call_evaluators import load_suite
+from turn_samples import call, turn
+
+
+def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "a2a_eval_proxy", *map(str, arguments)], capture_output=True, text=True, timeout=100
+    )
+
+
+def test_a_suite_on_standard_output(tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    store_turns(store, [turn("1", "Where is it?", [call("lookup", key="4f1d2c3b4a5968778695a4b3c2d1e0f9")])], "good")
+    store_turns(store, [turn("2", "Something else")], "other")
+    done = command("record", "--store", store, "--run", "good")
+    assert (done.returncode, done.stderr) == (0, "recorded 1 case\n")
+    (tmp_path / "suite.yaml").write_text(done.stdout)
+    suite = load_suite(tmp_path / "suite.yaml")
+    assert suite.name == "good"
+    (case,) = suite.cases
+    (expected,) = case.turns[0].expect.tool_calls or ()
+    assert (case.id, expected.name) == ("where-is-it", "lookup")
+    assert expected.arguments == {"key": {"$regex": "[0-9a-fA-F]{16,}"}}
+    assert command("record", "--store", store).stderr == "recorded 2 cases\n"
+
+
+def test_an_edited_suite_is_not_overwritten(tmp_path: Path) -> None:
+    store, out = tmp_path / "turns.db", tmp_path / "suite.yaml"
+    store_turns(store, [turn("1")])
+    done = command("record", "--store", store, "--out", out)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"recorded 1 case to {out}\n")
+    out.write_text("edited")
+    again = command("record", "--store", store, "--out", out)
+    assert (again.returncode, out.read_text()) == (2, "edited")
+    assert str(out) in again.stderr
+    assert len(again.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--store", "no-such.db"], "no-such.db"),
+        (["--store", "{store}", "--run", "nope"], "the store has bad"),
+        (["--store", "{store}"], "none of 1 turns is of a conversation that went well"),
+    ],
+)
+def test_nothing_to_record(arguments: list[str], named: str, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    store_turns(store, [turn("1", state="TASK_STATE_FAILED")], "bad")
+    done = command("record", *(text.format(store=store) for text in arguments))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert named in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    store, out = tmp_path / "turns.db", tmp_path / "no" / "such" / "suite.yaml"
+    store_turns(store, [turn("1")])
+    done = command("record", "--store", store, "--out", out)
+    assert done.returncode == 2
+    assert str(out) in done.stderr
+    assert len(done.stderr.splitlines()) == 1
