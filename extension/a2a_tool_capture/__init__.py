@@ -1,7 +1,7 @@
 """The A2A tool-call-capture extension, for agents and clients.
 
-Importing this package needs the standard library only; `CaptureClient` and `CapturingExecutor` bring in a2a-sdk
-when they are first used.
+Importing this package needs the standard library only; what serves or asks agents brings in a2a-sdk when
+it is first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from .spec import METADATA_KEY, URI, agent_extension
 
 if TYPE_CHECKING:
     from .client import CaptureClient, CapturedTurn
+    from .gating import without_tool_calls
+    from .handler import CapturingRequestHandler, GatedPushConfigStore
     from .recorder import ToolCallRecorder
     from .server import CapturingExecutor, declare_tool_calls
 
@@ -21,8 +23,11 @@ _LAZY = {
     "CaptureClient": "client",
     "CapturedTurn": "client",
     "CapturingExecutor": "server",
+    "CapturingRequestHandler": "handler",
+    "GatedPushConfigStore": "handler",
     "ToolCallRecorder": "recorder",
     "declare_tool_calls": "server",
+    "without_tool_calls": "gating",
 }
 
 __all__ = [
@@ -31,7 +36,9 @@ __all__ = [
     "CaptureClient",
     "CapturedTurn",
     "CapturingExecutor",
+    "CapturingRequestHandler",
     "Finding",
+    "GatedPushConfigStore",
     "Reconciliation",
     "Severity",
     "TaskMerger",
@@ -43,6 +50,7 @@ __all__ = [
     "declare_tool_calls",
     "read_tool_calls",
     "reconcile",
+    "without_tool_calls",
 ]
 
 

@@ -21,6 +21,7 @@ from a2a.types import (
 )
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 
+from .gating import OWN_ARTIFACT_PREFIX
 from .models import ToolCall
 from .recorder import Recording, ToolCallRecorder, wire_entry
 from .spec import METADATA_KEY, URI, agent_extension
@@ -116,7 +117,7 @@ class _Delivery:
         """Artifacts that began without the URI: the server would ignore it on later chunks."""
         self._artifact_of: dict[str, str] = {}
         """Artifact id by call id."""
-        self._own_artifact = f"tool-calls-{uuid.uuid4().hex}"
+        self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
         self._own_sent: list[ToolCall] = []
         if context.current_task is not None:
             for artifact in context.current_task.artifacts:

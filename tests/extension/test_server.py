@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +13,6 @@ import pytest
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
@@ -31,7 +28,7 @@ from a2a_tool_capture import (
     METADATA_KEY,
     URI,
     CaptureClient,
-    CapturingExecutor,
+    CapturingRequestHandler,
     TaskMerger,
     ToolCallRecorder,
     declare_tool_calls,
@@ -160,10 +157,7 @@ def app(url: str) -> Starlette:
         ],
         capabilities=AgentCapabilities(streaming=True),
     )
-    declare_tool_calls(card)
-    handler = DefaultRequestHandler(
-        agent_executor=CapturingExecutor(Agent(), recorder), task_store=InMemoryTaskStore(), agent_card=card
-    )
+    handler = CapturingRequestHandler(Agent(), InMemoryTaskStore(), card, recorder=recorder)
     return Starlette(
         routes=[
             *create_agent_card_routes(card),
@@ -385,27 +379,6 @@ async def test_requests_at_the_same_time_do_not_mix(agent: str) -> None:
             assert URI not in body
         else:
             assert calls_in(json.loads(body)["result"]["task"]) == [f"search {{'q': '{text}'}} -> [\"{text.upper()}\"]"]
-
-
-def test_the_examples_of_the_readme_run() -> None:
-    text = (Path(__file__).parents[2] / "extension" / "README.md").read_text("utf-8")
-    blocks = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "recorder" in block]
-    card = AgentCard()
-    names_in_it: dict[str, Any] = {
-        "card": card,
-        "DefaultRequestHandler": DefaultRequestHandler,
-        "MyAgent": Agent,
-        "task_store": InMemoryTaskStore(),
-    }
-    declared, by_hand = blocks
-    exec(declared, names_in_it)
-    assert [extension.uri for extension in card.capabilities.extensions] == [URI]
-    with names_in_it["recorder"].request() as recording:
-        assert names_in_it["search"]("kettle") == ["KET-01"]
-        exec(by_hand, names_in_it)
-    told = {(call.name, str(call.arguments), call.result) for call in recording.tool_calls}
-    assert told == {("search", "{'q': 'kettle'}", '["KET-01"]')}
-    assert len(recording.tool_calls) == 4
 
 
 async def test_errors_of_the_agent_stay_what_they_are(agent: str) -> None:

@@ -1,0 +1,77 @@
+"""The examples of extension/README.md run and do what the text says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.tasks import BasePushNotificationSender, InMemoryPushNotificationConfigStore, InMemoryTaskStore
+from a2a.types import AgentCard
+from a2a_tool_capture import URI, CaptureClient, ToolCallRecorder
+from agents.serving import ServerThread
+
+README = (Path(__file__).parents[2] / "extension" / "README.md").read_text("utf-8")
+MOST_CHANGED_LINES = 5
+
+
+def blocks(language: str, word: str) -> list[str]:
+    return [block for block in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL) if word in block]
+
+
+def side(diff: str, mark: str) -> str:
+    """One side of a diff: the lines that both sides have, and those marked with `mark`."""
+    return "".join(line[1:] + "\n" for line in diff.splitlines() if line[:1] in (" ", mark, ""))
+
+
+async def test_five_changed_lines_make_a_stock_agent_report_its_calls() -> None:
+    (diff,) = blocks("diff", "CapturingRequestHandler")
+    added = [line for line in diff.splitlines() if line.startswith("+")]
+    assert len(added) <= MOST_CHANGED_LINES
+
+    def app(url: str, mark: str) -> Any:
+        names: dict[str, Any] = {"__name__": "agent"}
+        exec(side(diff, mark).replace("http://127.0.0.1:9999", url), names)
+        return names["app"]
+
+    for mark, calls in (("-", []), ("+", [("look_up", {"order_id": "ORD-1001"})])):
+        with ServerThread(lambda url, mark=mark: app(url, mark)) as server:
+            async with CaptureClient(server.url, timeout_s=20) as client:
+                assert client.declared is bool(calls)
+                turn = await client.send("Where is my order?")
+        assert turn.text == "It is shipped."
+        assert [(call.name, call.arguments) for call in turn.tool_calls] == calls
+
+
+def test_webhooks_can_be_gated() -> None:
+    (example,) = blocks("python", "GatedPushConfigStore")
+    card = AgentCard()
+    names: dict[str, Any] = {
+        "card": card,
+        "MyAgent": _Agent,
+        "InMemoryTaskStore": InMemoryTaskStore,
+        "InMemoryPushNotificationConfigStore": InMemoryPushNotificationConfigStore,
+        "BasePushNotificationSender": BasePushNotificationSender,
+        "httpx": httpx,
+    }
+    exec(example, names)
+    assert [extension.uri for extension in card.capabilities.extensions] == [URI]
+
+
+def test_calls_can_be_recorded_without_a_decorator() -> None:
+    (example,) = blocks("python", "recorder.started")
+    recorder = ToolCallRecorder()
+    with recorder.request() as recording:
+        exec(example, {"recorder": recorder})
+    assert recording is not None
+    told = {(call.name, str(call.arguments), call.result) for call in recording.tool_calls}
+    assert told == {("search", "{'q': 'kettle'}", '["KET-01"]')}
+    assert len(recording.tool_calls) == 3
+
+
+class _Agent(AgentExecutor):
+    async def execute(self, context: Any, event_queue: Any) -> None: ...
+
+    async def cancel(self, context: Any, event_queue: Any) -> None: ...
