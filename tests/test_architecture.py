@@ -69,6 +69,7 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
         "a2a_tool_capture.wire",
         "a2a_tool_capture.merge",
         "a2a_tool_capture.dedupe",
+        "a2a_tool_capture.dialects",
         "a2a_tool_capture.models",
     ],
 )

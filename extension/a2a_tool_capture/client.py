@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +31,7 @@ from a2a.types import (
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseError  # type: ignore[import-untyped]
 
+from .dialects import DIALECTS
 from .merge import TaskMerger
 from .models import Finding, ToolCall
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
@@ -125,9 +126,13 @@ class CaptureClient:
         blocking: bool = True,
         binding: str | None = None,
         card_path: str = "/.well-known/agent-card.json",
+        dialects: Collection[str] = (),
     ) -> None:
         if binding is not None and binding not in BINDINGS:
             raise ConfigurationError(f"unknown binding {binding!r}; expected one of {', '.join(BINDINGS)}")
+        unknown = [name for name in dialects if name not in DIALECTS]
+        if unknown:
+            raise ConfigurationError(f"unknown dialect {unknown[0]!r}; known are {', '.join(DIALECTS)}")
         self.url = url.rstrip("/")
         self._headers = {name: _substituted(name, value) for name, value in (headers or {}).items()}
         self._timeout_s = timeout_s
@@ -136,6 +141,7 @@ class CaptureClient:
         self._blocking = blocking
         self._binding = binding
         self._card_path = card_path
+        self._dialects = tuple(dialects)
         self._open_tasks: OrderedDict[str, TaskMerger] = OrderedDict()
         """What is known of tasks that wait for the user, so that their old calls are not counted again."""
 
@@ -198,7 +204,7 @@ class CaptureClient:
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
         if metadata:
             message.metadata.update(metadata)
-        merger = self._open_tasks.get(task_id or "") or TaskMerger()
+        merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
         progress = _Progress(merger)
         started_at = _now()

@@ -8,11 +8,13 @@ from a later snapshot is dropped, as the snapshot says, and reported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .canonical import canonical
+from .dedupe import reconcile
+from .dialects import DialectReader
 from .models import Finding, Severity, ToolCall
 from .payload import listed_uris, read_tool_calls
 from .wire import EVENT_KEYS, normalize_state, parts_text
@@ -43,9 +45,12 @@ class TaskMerger:
 
     Feed it v1.0 `StreamResponse` objects (ProtoJSON dicts); `wire.normalize_event` makes them from v0.3.
     Memory is bounded: at most `MAX_CALLS` calls, `MAX_TEXT_CHARS` of text and `MAX_FINDINGS` findings are kept.
+
+    `dialects` names ways of other frameworks (`dialects.DIALECTS`) in which calls are read too; a call that the
+    extension tells of as well is the extension's. Raises KeyError for an unknown one.
     """
 
-    def __init__(self, *, require_artifact_uri: bool = True) -> None:
+    def __init__(self, *, require_artifact_uri: bool = True, dialects: Collection[str] = ()) -> None:
         self.task_id = ""
         self.context_id = ""
         self.state: str | None = None
@@ -53,6 +58,7 @@ class TaskMerger:
         self.snapshot_seen = False
         """Whether a Task with artifacts came after anything was streamed, or a Task was all there was."""
         self._require_artifact_uri = require_artifact_uri
+        self._dialects = DialectReader(dialects) if dialects else None
         self._artifacts: dict[str, _Artifact] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._findings: dict[Finding, None] = {}
@@ -69,6 +75,9 @@ class TaskMerger:
         if not isinstance(event, dict):
             self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
             return
+        if self._dialects is not None:
+            for finding in self._dialects.feed(event):
+                self._keep(finding)
         for key in EVENT_KEYS:
             payload = event.get(key)
             if payload is None:
@@ -105,7 +114,8 @@ class TaskMerger:
     @property
     def tool_calls(self) -> list[ToolCall]:
         """Every call of the task, artifacts in order of appearance; one entry for each non-empty id."""
-        return _unite(call for artifact in self._artifacts.values() for call in artifact.calls)
+        calls = _unite(call for artifact in self._artifacts.values() for call in artifact.calls)
+        return calls if self._dialects is None else reconcile(calls, self._dialects.tool_calls).tool_calls
 
     @property
     def turn_tool_calls(self) -> list[ToolCall]:

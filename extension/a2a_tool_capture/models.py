@@ -16,6 +16,8 @@ class ToolCallSource(StrEnum):
     OTEL_TRACE = "otel_trace"
     OPENAI_AGENTS = "openai_agents"
     A2E = "a2e"
+    ADK = "adk"
+    KAGENT = "kagent"
     CLIENT = "client"
 
 

@@ -107,6 +107,7 @@ class RunningProxy:
             on_opened=self._opened,
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,
+            dialects=settings.dialects,
         )
         registry = CollectorRegistry(auto_describe=False)
         gauges = (lambda: self.pipeline.depth, lambda: len(self.book.open_turns))

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from a2a_tool_capture.dialects import DIALECTS
 
 from . import __version__
-from .config import ConfigError, Settings, environment_name, load_settings, parse_url
+from .config import ConfigError, Settings, environment_name, load_settings, parse_dialects, parse_url
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of every command."""
@@ -36,7 +37,7 @@ def settings_options(function: F) -> F:
     for spec in reversed(dataclasses.fields(Settings)):
         metadata = spec.metadata
         help_text = f"{metadata['help']}  [{environment_name(spec.name)}]"
-        if spec.default not in (None, dataclasses.MISSING) and not isinstance(spec.default, bool):
+        if spec.default not in (None, (), dataclasses.MISSING) and not isinstance(spec.default, bool):
             help_text += f"  [default: {spec.default}]"
         flag = "--" + spec.name.replace("_", "-")
         if isinstance(spec.default, bool):
@@ -90,6 +91,13 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
 @click.option("--binding", type=click.Choice(["JSONRPC", "HTTP+JSON"]), help="Default: the first the card offers.")
 @click.option("--streaming/--no-streaming", default=None, help="Default: as the card says.")
 @click.option(
+    "--dialects",
+    callback=lambda context, option, value: () if value is None else _dialects(value),
+    envvar=environment_name("dialects"),
+    metavar="NAME,...",
+    help=f"Read tool calls that the agent tells in its framework's way too: {', '.join(DIALECTS)}.",
+)
+@click.option(
     "--timeout",
     default=300.0,
     show_default=True,
@@ -106,6 +114,7 @@ def run(
     headers: tuple[str, ...],
     binding: str | None,
     streaming: bool | None,
+    dialects: tuple[str, ...],
     timeout: float,
 ) -> None:
     """Drive an agent with the cases of SUITE, score every turn, and say yes or no by the exit code."""
@@ -114,7 +123,7 @@ def run(
     from .runcommand import run_and_show
     from .runner import AgentOptions
 
-    options = AgentOptions(_agent_url(agent), _headers(headers), binding, streaming, timeout)
+    options = AgentOptions(_agent_url(agent), _headers(headers), binding, streaming, timeout, dialects)
     passed = run_async(run_and_show(suite, options, store, run_name, report, Console(highlight=False)))
     sys.exit(PASSED if passed else GATE_FAILED)
 
@@ -124,6 +133,13 @@ def _agent_url(text: str) -> str:
         return parse_url(text)
     except ValueError as error:
         raise ConfigError(f"--agent: {error}, got {text!r}") from None
+
+
+def _dialects(text: str) -> tuple[str, ...]:
+    try:
+        return parse_dialects(text)
+    except ValueError as error:
+        raise ConfigError(f"--dialects: {error}, got {text!r}") from None
 
 
 def _headers(lines: tuple[str, ...]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
+from a2a_tool_capture.dialects import DIALECTS
 
 from .card import WELL_KNOWN_PATHS
 
@@ -100,6 +101,18 @@ def _switch(value: Any) -> bool:
     raise ValueError("expected true or false")
 
 
+def parse_dialects(value: Any) -> tuple[str, ...]:
+    """Names separated by commas, or a list of them. Raises ValueError with what is accepted."""
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+    if (
+        not isinstance(names, list)
+        or not names
+        or not all(isinstance(name, str) and name in DIALECTS for name in names)
+    ):
+        raise ValueError(f"expected one or more of {', '.join(DIALECTS)}, separated by commas")
+    return tuple(dict.fromkeys(names))
+
+
 def _setting(parse: Callable[[Any], Any], help_text: str, default: Any = dataclasses.MISSING, **extra: Any) -> Any:
     metadata = {"parse": parse, "help": help_text, **extra}
     if default is dataclasses.MISSING:
@@ -155,6 +168,12 @@ class Settings:
     )
     require_artifact_uri: bool = _setting(
         _switch, "Ignore tool calls of artifacts that do not list the extension's URI.", True
+    )
+    dialects: tuple[str, ...] = _setting(
+        parse_dialects,
+        f"Read tool calls that the agent tells in its framework's way too: {', '.join(DIALECTS)}.",
+        (),
+        metavar="NAME,...",
     )
     store: str = _setting(
         _text, "Where turns are kept: a file, or sqlite:///path.", "a2a-eval-proxy.db", metavar="URL_OR_PATH"

@@ -67,6 +67,7 @@ class AgentOptions:
     binding: str | None = None
     streaming: bool | None = None
     timeout_s: float = 300.0
+    dialects: tuple[str, ...] = ()
 
 
 async def run_suite(
@@ -88,6 +89,7 @@ async def run_suite(
             binding=agent.binding,
             streaming=agent.streaming,
             timeout_s=agent.timeout_s,
+            dialects=agent.dialects,
         ) as client:
             driver = _Driver(client, pipeline, run, advanced)
             plan = await driver.drive(suite)

@@ -37,7 +37,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _server(app: Any) -> _Server:
     # Cut connections are logged as errors of the application, which is what they are; nobody needs to read them.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    return _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
+    return _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="auto", ws="none"))
 
 
 class ServerThread:

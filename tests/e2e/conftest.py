@@ -19,6 +19,7 @@ from e2e.proxy import Proxy
 from e2e.recordings import RECORDED_AT, Recording
 
 CLIENTS = Path(__file__).parent / "clients"
+ADK_AGENT = Path(__file__).parents[1] / "agents" / "adk_agent.py"
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +36,12 @@ def agent(_until_session_ends: ExitStack) -> GetAgent:
         if name == "v0.3":
             command = [python_environment("a2a-0.3"), "-m", "agents.v03_agent"]
             child = _until_session_ends.enter_context(ChildProcess(command))
+            return child.wait_for(r"listening on (http://\S+)")[1]
+        if name.startswith("adk"):
+            style = ["--new-style"] if name == "adk-artifacts" else []
+            child = _until_session_ends.enter_context(
+                ChildProcess([python_environment("frameworks"), ADK_AGENT, *style])
+            )
             return child.wait_for(r"listening on (http://\S+)")[1]
         options = {
             "v1": AgentOptions(),

@@ -58,6 +58,8 @@ def nobody() -> Iterator[str]:
         (["serve", "--upstream", "http://127.0.0.1:1", "--listen", "8080"], "--listen"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:99999"], "--listen"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--negotiate", "maybe"], "--negotiate"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--dialects", "adk,latin"], "--dialects"),
+        (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--dialects", "latin"], "adk, kagent"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--turn-timeout", "-1"], "--turn-timeout"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--suite", "no-such.yaml"], "no-such.yaml"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--config", "no-such.yaml"], "no-such.yaml"),

@@ -96,6 +96,15 @@ def test_one_set_of_settings_however_given(config_file: Any) -> None:
     assert by_flag == by_env == by_file
 
 
+def test_dialects_are_names_with_commas_or_a_list(config_file: Any) -> None:
+    assert load().dialects == ()
+    assert load({"dialects": "adk"}).dialects == ("adk",)
+    assert load(env={"A2A_EVAL_PROXY_DIALECTS": "kagent, adk,adk"}).dialects == ("kagent", "adk")
+    assert load(file=config_file("dialects: [adk, kagent]")).dialects == ("adk", "kagent")
+    with pytest.raises(ConfigError, match="expected one or more of adk, kagent"):
+        load(file=config_file("dialects: [adk, 1]"))
+
+
 @pytest.mark.parametrize("off", [False, "", "off", "none"])
 def test_traces_can_be_turned_off(off: Any) -> None:
     assert load({"otlp": off}).otlp is None
@@ -126,6 +135,8 @@ MISTAKES = [
     ("listen", "127.0.0.1:²", "expected HOST:PORT"),
     ("otlp", "4318", "expected HOST:PORT"),
     ("card_path", "card.json", "begins with /"),
+    ("dialects", "latin", "expected one or more of adk, kagent, separated by commas"),
+    ("dialects", "adk,", "expected one or more of adk, kagent"),
     ("negotiate", "sometimes", "expected one of declared, always, never"),
     ("log_level", "loud", "expected one of debug, info, warning, error"),
     ("run", "", "expected a non-empty text"),
@@ -295,7 +306,7 @@ def test_every_setting_is_in_the_readme_as_it_is(name: str) -> None:
     value = FIELDS[name].default
     if isinstance(value, bool):
         assert default == ("on" if value else "off")
-    elif value is None or value is dataclasses.MISSING:
+    elif value in (None, ()) or value is dataclasses.MISSING:
         assert default == ""
     else:
         assert default == f"`{value}`"

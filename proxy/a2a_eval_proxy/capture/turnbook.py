@@ -7,7 +7,7 @@ and a task may span several turns. The book joins them by task id.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +53,8 @@ class TurnBook:
     `on_opened` is told of every turn at its start; what it is given changes until `on_closed` is given the same.
 
     `turn_timeout_s` is how long a turn may stay open with nothing heard of its task; at most `max_open` tasks are
-    kept, the one not heard of for longest is closed as incomplete when there are more.
+    kept, the one not heard of for longest is closed as incomplete when there are more. `require_artifact_uri` and
+    `dialects` are TaskMerger's.
     """
 
     def __init__(
@@ -64,12 +65,14 @@ class TurnBook:
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
         require_artifact_uri: bool = True,
+        dialects: Collection[str] = (),
     ) -> None:
         self._on_closed = on_closed
         self._on_opened = on_opened
         self._timeout_s = turn_timeout_s
         self._max_open = max_open
         self._require_artifact_uri = require_artifact_uri
+        self._dialects = dialects
         self._tasks: OrderedDict[str, TaskRecord] = OrderedDict()
         self._unbound: dict[str, tuple[Turn, Stream]] = {}
 
@@ -184,7 +187,7 @@ class TurnBook:
     # ── tasks ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _merger(self) -> TaskMerger:
-        return TaskMerger(require_artifact_uri=self._require_artifact_uri)
+        return TaskMerger(require_artifact_uri=self._require_artifact_uri, dialects=self._dialects)
 
     def _bind(self, stream: Stream, task_id: str, now: float) -> TaskRecord | None:
         """Learn which task an exchange is about. None where no open turn or known task is concerned."""

@@ -5,6 +5,8 @@ const SOURCES = {
   otel_trace: "OpenTelemetry trace",
   openai_agents: "OpenAI Agents SDK",
   a2e: "A2E",
+  adk: "google-adk",
+  kagent: "kagent",
   client: "client",
 };
 

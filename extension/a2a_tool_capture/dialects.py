@@ -1,0 +1,264 @@
+"""Tool calls of agents that never heard of the extension, read from what their framework puts on the wire. Sans-io.
+
+google-adk and kagent put each call and each response into a data part of a message or an artifact, and say in the
+part's metadata which it is: `{"data": {"id", "name", "args"}, "metadata": {"adk_type": "function_call"}}`. Messages
+travel in status updates and, once the next one has come, in the history of the task; that is where the answer to a
+request that does not stream has nearly all of them.
+
+Nothing here negotiates or hides anything: a client sees these parts whether the proxy reads them or not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from .canonical import too_deep
+from .dedupe import reconcile
+from .models import Finding, Severity, ToolCall, ToolCallSource
+from .plain import plain_text
+
+MAX_SAYINGS = 20_000
+"""Most calls and responses that are kept of one task."""
+
+CODE_EXECUTION = "code_execution"
+"""Name given to code that a model had run: the wire has none."""
+
+ASKS_THE_USER = frozenset({"adk_request_confirmation", "adk_request_credential", "adk_request_input"})
+"""Function calls by which google-adk turns to the user: no tool is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A way to put tool calls into data parts; `type_key` is the key of a part's metadata that says what it holds."""
+
+    name: str
+    source: ToolCallSource
+    type_key: str
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (
+        Dialect("adk", ToolCallSource.ADK, "adk_type"),
+        Dialect("kagent", ToolCallSource.KAGENT, "kagent_type"),
+    )
+}
+"""The dialects that can be read, by the names users give."""
+
+
+class _Said(NamedTuple):
+    """What one part says of a call: that it is made, or (`ends`) what it gave."""
+
+    name: str
+    id: str
+    ends: bool
+    arguments: Mapping[str, Any] | None = None
+    result: str | None = None
+    error: str | None = None
+    source: ToolCallSource = ToolCallSource.ADK
+
+
+class _MalformedError(Exception):
+    """A part cannot be read; the message says what is wrong with it."""
+
+
+class DialectReader:
+    """Gathers the calls of one task from its events. Never raises on JSON-shaped input; memory is bounded.
+
+    What is said twice counts once: the same id is one call, a message or artifact that comes again replaces itself,
+    and what stands in a message and in an artifact is joined by id, then by name and arguments. Task objects take
+    nothing away, since servers cut histories; a response whose call was never seen is a call with unknown arguments.
+
+    Raises KeyError for a name that is not in `DIALECTS`.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._dialects = [DIALECTS[name] for name in names]
+        self._messages: dict[str, list[_Said]] = {}
+        self._artifacts: dict[str, list[_Said]] = {}
+        self._count = 0
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """Every call so far, in the order in which they were first told of; those in artifacts alone come last."""
+        return reconcile(_calls(self._messages.values()), _calls(self._artifacts.values())).tool_calls
+
+    def feed(self, event: Mapping[str, Any]) -> list[Finding]:
+        """Take one v1.0 StreamResponse (`TaskMerger.feed`); returns what was odd about it."""
+        findings: list[Finding] = []
+        task = _object(event.get("task"))
+        for message in _list(task.get("history")):
+            self._message(message, findings)
+        self._message(_object(task.get("status")).get("message"), findings)
+        for artifact in _list(task.get("artifacts")):
+            self._artifact(artifact, False, findings)
+        self._message(_object(_object(event.get("statusUpdate")).get("status")).get("message"), findings)
+        self._message(event.get("message"), findings)
+        update = _object(event.get("artifactUpdate"))
+        self._artifact(update.get("artifact"), update.get("append") is True, findings)
+        return findings
+
+    def _message(self, message: Any, findings: list[Finding]) -> None:
+        if isinstance(message, dict) and message.get("role") not in ("ROLE_USER", "user"):
+            message_id = message.get("messageId")
+            key = message_id if isinstance(message_id, str) and message_id else f"#{len(self._messages)}"
+            self._keep(self._messages, key, self._read(message, f"message {key!r}", findings), findings)
+
+    def _artifact(self, artifact: Any, append: bool, findings: list[Finding]) -> None:
+        if isinstance(artifact, dict):
+            key = str(artifact.get("artifactId", ""))
+            said = self._read(artifact, f"artifact {key!r}", findings)
+            self._keep(self._artifacts, key, (self._artifacts.get(key, []) if append else []) + said, findings)
+
+    def _keep(self, kept: dict[str, list[_Said]], key: str, said: list[_Said], findings: list[Finding]) -> None:
+        earlier = len(kept.get(key, ()))
+        room = MAX_SAYINGS - self._count + earlier
+        if len(said) > room:
+            message = f"more than {MAX_SAYINGS} calls and responses; the rest is not kept"
+            findings.append(Finding("too_many_calls", message))
+            said = said[:room]
+        if said:
+            kept[key] = said
+        else:
+            kept.pop(key, None)
+        self._count += len(said) - earlier
+
+    def _read(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_Said]:
+        said = []
+        for number, part in enumerate(_list(holder.get("parts"))):
+            metadata = part.get("metadata") if isinstance(part, dict) else None
+            if not isinstance(metadata, dict):
+                continue
+            for dialect in self._dialects:
+                kind = metadata.get(dialect.type_key)
+                read = _READERS.get(kind) if isinstance(kind, str) else None
+                if read is None:
+                    continue
+                try:
+                    one = read(_data(part))
+                except _MalformedError as problem:
+                    message = f"skipped: {problem}, in a {kind} of dialect {dialect.name!r}"
+                    findings.append(Finding("malformed_entry", message, Severity.WARNING, f"{where}, part {number}"))
+                    break
+                if one is not None:
+                    said.append(one._replace(source=dialect.source))
+                break
+        return said
+
+
+# ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _data(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object in a data part; 0.3's HTTP+JSON has one more `data` around it."""
+    data = part.get("data")
+    if isinstance(data, dict) and data.keys() == {"data"} and isinstance(data["data"], dict):
+        data = data["data"]
+    if not isinstance(data, dict):
+        raise _MalformedError(f"'data' is a {type(data).__name__}, expected an object")
+    if too_deep(data):
+        raise _MalformedError("'data' nests too deeply")
+    return data
+
+
+def _call(name_key: str, data: Mapping[str, Any]) -> _Said | None:
+    """A call that is made; None for one that google-adk makes itself, and while its arguments still stream."""
+    name = _text(data, name_key, required=True)
+    if name in ASKS_THE_USER or data.get("partialArgs") or data.get("willContinue") is True:
+        return None
+    arguments = data.get("args")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise _MalformedError(f"'args' is a {type(arguments).__name__}, expected an object")
+    return _Said(name, _text(data, "id"), False, arguments or {})
+
+
+def _response(name_key: str, data: Mapping[str, Any]) -> _Said | None:
+    """What a function gave: `{"result": x}`, `{"error": text}`, `isError` as MCP has it, or an object of its own."""
+    call_id = _text(data, "id")
+    name = _text(data, name_key, required=not call_id)
+    if name in ASKS_THE_USER:
+        return None
+    response = data.get("response")
+    if isinstance(response, dict):
+        failed = response.get("isError") is True
+        if response.keys() == {"error"} and isinstance(response["error"], str):
+            failed, response = True, response["error"]
+        elif "result" in response and response.keys() <= {"result", "isError"}:
+            response = response["result"]
+    else:
+        failed = False
+    text = plain_text(response)
+    return _Said(name, call_id, True, result=None if failed else text, error=text if failed else None)
+
+
+def _code(data: Mapping[str, Any]) -> _Said:
+    arguments = {key: data[key] for key in ("code", "language") if isinstance(data.get(key), str)}
+    return _Said(CODE_EXECUTION, _text(data, "id"), False, arguments)
+
+
+def _code_result(data: Mapping[str, Any]) -> _Said:
+    outcome, output = _text(data, "outcome"), _text(data, "output")
+    if outcome in ("", "OUTCOME_OK"):
+        return _Said(CODE_EXECUTION, _text(data, "id"), True, result=output)
+    return _Said(CODE_EXECUTION, _text(data, "id"), True, error=f"{outcome}: {output}" if output else outcome)
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], _Said | None]] = {
+    "function_call": partial(_call, "name"),
+    "function_response": partial(_response, "name"),
+    "tool_call": partial(_call, "toolType"),  # tools that run at the model's provider
+    "tool_response": partial(_response, "toolType"),
+    "executable_code": _code,
+    "code_execution_result": _code_result,
+}
+"""How each type of part is read."""
+
+
+def _text(data: Mapping[str, Any], key: str, *, required: bool = False) -> str:
+    value = data.get(key)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str) or (required and not value):
+        raise _MalformedError(f"'{key}' is {value!r:.80}, expected a text")
+    return value
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+# ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _calls(told: Iterable[Sequence[_Said]]) -> list[ToolCall]:
+    """Calls with their responses: by id; without one, the first call of that name which is not yet answered."""
+    calls: list[ToolCall] = []
+    places: dict[str, int] = {}
+    unanswered: dict[str, deque[int]] = defaultdict(deque)
+    for one in (one for said in told for one in said):
+        place = places.get(one.id) if one.id else None
+        if not one.id and one.ends and unanswered[one.name]:
+            place = unanswered[one.name].popleft()
+        if place is not None and one.name in ("", calls[place].name):
+            calls[place] = _told_again(calls[place], one)
+        elif one.name:
+            if one.id:
+                places.setdefault(one.id, len(calls))
+            elif not one.ends:
+                unanswered[one.name].append(len(calls))
+            calls.append(ToolCall(one.name, one.arguments, one.id, one.result, one.error, one.source))
+    return calls
+
+
+def _told_again(call: ToolCall, one: _Said) -> ToolCall:
+    if one.ends:  # the last response counts: a tool may report progress, or run after all once it was confirmed
+        return replace(call, result=one.result, error=one.error)
+    return replace(call, arguments=one.arguments)

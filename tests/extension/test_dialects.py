@@ -1,0 +1,337 @@
+"""Calls that agents tell in their framework's way: read from real google-adk traffic, and from junk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall, ToolCallSource
+from a2a_tool_capture import dialects as dialects_module
+from a2a_tool_capture.client import CaptureClient, ConfigurationError
+from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.wire import normalize_event
+from hypothesis import given
+from hypothesis import strategies as st
+from junk import almost_events, json_values
+
+RECORDED = Path(__file__).parents[1] / "golden" / "dialects"
+
+Event = dict[str, Any]
+
+WEATHER = ("get_weather", {"city": "Zürich"}, "Sunny, 21C in Zürich", None)
+FLIGHTS = (
+    "find_flights",
+    {"query": {"to": "NYC"}, "max_results": 3},
+    {"count": 3, "flights": [{"id": "AF 006", "price": 512.5}]},
+    None,
+)
+CODE = {"code": "print(6 * 7)", "language": "PYTHON"}
+
+EXPECTED: dict[str, list[list[tuple[Any, ...]]]] = {
+    "tools": [[WEATHER, FLIGHTS, WEATHER]],
+    "error": [[("book_hotel", {"hotel_id": "H-404"}, None, "hotel H-404 not found")]],
+    "code": [
+        [("code_execution", CODE, "42\n", None), ("code_execution", CODE, None, "OUTCOME_DEADLINE_EXCEEDED: too slow")]
+    ],
+    "wait": [[("ask_manager", {"amount": 100}, None, None)]],
+    "confirm": [
+        [("refund", {"order": "A-1"}, None, "This tool call requires confirmation, please approve or reject.")],
+        [],  # it ran after all, but a call belongs to the turn in which it first appeared
+    ],
+}
+"""By scenario and turn: name, arguments, result (as JSON where it is), error."""
+
+
+RECORDINGS = [
+    (path.stem, path.stem.rpartition("-")[2], way)
+    for path in sorted(RECORDED.glob("*.json"))
+    for way in ("stream", "send", "stream-v0.3")
+]
+"""File, scenario, way of asking."""
+
+
+def told(call: ToolCall) -> tuple[Any, ...]:
+    result = call.result
+    if result is not None and result.startswith("{"):
+        result = json.loads(result)
+    return (call.name, call.arguments, result, call.error)
+
+
+def events_of(name: str, way: str) -> list[list[Event]]:
+    turns = json.loads((RECORDED / f"{name}.json").read_text("utf-8"))[way]
+    return [[event for result in turn if (event := normalize_event(result))] for turn in turns]
+
+
+def merged(*events: Event, dialects: tuple[str, ...] = ("adk", "kagent")) -> TaskMerger:
+    merger = TaskMerger(dialects=dialects)
+    for event in events:
+        merger.feed(event)
+    return merger
+
+
+# ── recorded ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("name", "scenario", "way"), RECORDINGS, ids=str)
+def test_recorded_traffic_of_google_adk(name: str, scenario: str, way: str) -> None:
+    merger = TaskMerger(dialects=["adk"])
+    for expected, events in zip(EXPECTED[scenario], events_of(name, way), strict=True):
+        merger.begin_turn()
+        for event in events:
+            merger.feed(event)
+        assert [told(call) for call in merger.turn_tool_calls] == expected
+        assert merger.findings == []
+    assert {call.source for call in merger.tool_calls} == {ToolCallSource.ADK}
+    ids = [call.id for call in merger.tool_calls if call.id]
+    assert len(set(ids)) == len(ids) == (0 if scenario == "code" else len(merger.tool_calls))
+
+
+def test_a_confirmed_call_has_the_result_of_its_last_response() -> None:
+    merger = merged(*(event for turn in events_of("adk-messages-confirm", "stream") for event in turn))
+    assert [told(call) for call in merger.tool_calls] == [("refund", {"order": "A-1"}, "refunded A-1", None)]
+
+
+@pytest.mark.parametrize(("name", "scenario", "way"), RECORDINGS, ids=str)
+def test_nothing_is_read_unless_it_is_asked_for(name: str, scenario: str, way: str) -> None:
+    for events in events_of(name, way):
+        assert merged(*events, dialects=()).tool_calls == []
+        assert merged(*events, dialects=("kagent",)).tool_calls == []
+
+
+@pytest.mark.parametrize("name", sorted({name for name, *_ in RECORDINGS}))
+def test_a_snapshot_after_the_stream_adds_nothing(name: str) -> None:
+    streamed, answered = events_of(name, "stream")[0], events_of(name, "send")[0]
+    ids = {event["task"]["id"] for event in answered}
+    again = json.loads(json.dumps(answered).replace(ids.pop(), streamed[0]["task"]["id"]))
+    once, twice = merged(*streamed), merged(*answered, *again)
+    assert [told(call) for call in twice.tool_calls] == [told(call) for call in once.tool_calls]
+
+
+# ── made up ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def part(kind: str, data: Any, key: str = "adk_type") -> Event:
+    return {"data": data, "metadata": {key: kind}}
+
+
+def call_part(call_id: str = "1", name: str = "look", **args: Any) -> Event:
+    return part("function_call", {"id": call_id, "name": name, "args": args})
+
+
+def response_part(response: Any, call_id: str = "1", name: str = "look") -> Event:
+    return part("function_response", {"id": call_id, "name": name, "response": response})
+
+
+def said(*parts: Event, message_id: str = "m", role: str = "ROLE_AGENT") -> Event:
+    message = {"messageId": message_id, "role": role, "parts": list(parts)}
+    return {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING", "message": message}}}
+
+
+def shown(*parts: Event, artifact_id: str = "a", append: bool = False, **more: Any) -> Event:
+    artifact = {"artifactId": artifact_id, "parts": list(parts), **more}
+    return {"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": append}}
+
+
+@pytest.mark.parametrize(
+    ("response", "result", "error"),
+    [
+        ({"result": "x"}, "x", None),
+        ({"result": None}, "null", None),
+        ({"result": [1]}, "[1]", None),
+        ({"a": 1}, '{"a": 1}', None),
+        ({}, "{}", None),
+        (None, "null", None),
+        ("text", "text", None),  # kagent with LangGraph
+        ({"error": "no"}, None, "no"),
+        ({"error": None, "rows": 1}, '{"error": null, "rows": 1}', None),
+        ({"result": "no", "isError": True}, None, "no"),  # kagent
+        ({"content": [], "isError": True}, None, '{"content": [], "isError": true}'),  # MCP
+        ({"content": [], "isError": False}, '{"content": [], "isError": false}', None),
+    ],
+)
+def test_what_a_response_gives(response: Any, result: str | None, error: str | None) -> None:
+    (call,) = merged(said(call_part(q=1)), said(response_part(response), message_id="n")).tool_calls
+    assert call == ToolCall("look", {"q": 1}, "1", result, error, ToolCallSource.ADK)
+
+
+def test_each_dialect_has_a_source_of_its_own() -> None:
+    event = said(call_part("1"), part("function_call", {"id": "2", "name": "look"}, "kagent_type"))
+    assert [call.source for call in merged(event).tool_calls] == [ToolCallSource.ADK, ToolCallSource.KAGENT]
+    assert [call.id for call in merged(event, dialects=("kagent",)).tool_calls] == ["2"]
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        {"kind": "data", "data": {"id": "1", "name": "look", "args": {"q": 1}}},  # 0.3, JSON-RPC
+        {"data": {"data": {"id": "1", "name": "look", "args": {"q": 1}}}},  # 0.3, HTTP+JSON
+        {"data": {"id": "1", "name": "look", "args": {"q": 1}}, "mediaType": "application/json"},  # 1.0
+    ],
+)
+def test_every_shape_of_a_data_part(wrapped: Event) -> None:
+    (call,) = merged(said({**wrapped, "metadata": {"adk_type": "function_call"}})).tool_calls
+    assert (call.name, call.arguments, call.id) == ("look", {"q": 1}, "1")
+
+
+def test_tools_of_the_provider_are_named_by_their_type() -> None:
+    data = {"id": "1", "toolType": "GOOGLE_SEARCH_WEB"}
+    made, given_back = part("tool_call", {**data, "args": {"q": "x"}}), part("tool_response", {**data, "response": {}})
+    (call,) = merged(said(made, given_back)).tool_calls
+    assert (call.name, call.arguments, call.result) == ("GOOGLE_SEARCH_WEB", {"q": "x"}, "{}")
+
+
+def test_what_the_user_says_is_no_call() -> None:
+    assert merged(said(call_part(), role="ROLE_USER"), said(call_part(), role="user")).tool_calls == []
+
+
+def test_questions_of_google_adk_to_the_user_are_no_calls() -> None:
+    asks = [call_part(str(number), name) for number, name in enumerate(sorted(dialects_module.ASKS_THE_USER))]
+    answers = [
+        response_part({}, str(number), name) for number, name in enumerate(sorted(dialects_module.ASKS_THE_USER))
+    ]
+    assert merged(said(*asks, *answers)).tool_calls == []
+
+
+def test_arguments_that_still_stream_are_no_call_yet() -> None:
+    unfinished = part("function_call", {"id": "0", "name": "look", "partialArgs": [{}], "willContinue": True})
+    assert [call.id for call in merged(said(unfinished), said(call_part("1"), message_id="n")).tool_calls] == ["1"]
+
+
+def test_a_response_alone_is_a_call_with_unknown_arguments() -> None:
+    assert merged(said(response_part({"result": "x"}))).tool_calls == [
+        ToolCall("look", None, "1", "x", source=ToolCallSource.ADK)
+    ]
+
+
+def test_a_response_may_leave_the_name_out() -> None:
+    event = said(call_part(), part("function_response", {"id": "1", "response": {"result": "x"}}))
+    assert [call.result for call in merged(event).tool_calls] == ["x"]
+    assert merged(said(part("function_response", {"id": "1", "response": "x"}))).tool_calls == []
+
+
+def test_responses_without_ids_answer_in_order() -> None:
+    parts = [call_part("", q=1), call_part("", q=2), response_part("a", ""), response_part("b", "")]
+    assert [(call.arguments, call.result) for call in merged(said(*parts)).tool_calls] == [
+        ({"q": 1}, "a"),
+        ({"q": 2}, "b"),
+    ]
+
+
+def test_chunks_of_an_artifact_add_up_and_its_replacement_replaces() -> None:
+    chunks = [shown(call_part("1")), shown(call_part("2"), append=True)]
+    assert [call.id for call in merged(*chunks).tool_calls] == ["1", "2"]
+    assert [call.id for call in merged(*chunks, shown(call_part("3"))).tool_calls] == ["3"]
+
+
+def test_what_a_message_and_an_artifact_say_is_one_call() -> None:
+    without_ids = [call_part("", q=1), call_part("", q=1)]
+    assert len(merged(said(*without_ids), shown(*without_ids)).tool_calls) == 2
+    assert len(merged(said(call_part()), shown(call_part())).tool_calls) == 1
+
+
+# ── beside the extension ────────────────────────────────────────────────────────────────────────────────────
+
+
+def extension_calls(*entries: Event) -> Event:
+    return shown(artifact_id="v1", extensions=[URI], metadata={METADATA_KEY: list(entries)})
+
+
+def test_the_extension_wins_by_id() -> None:
+    own = {"id": "1", "name": "look", "arguments": {"q": 2}}
+    (call,) = merged(said(call_part(q=1), response_part("x")), extension_calls(own)).tool_calls
+    assert call == ToolCall("look", {"q": 2}, "1", "x", source=ToolCallSource.A2A_PROTOCOL)
+
+
+def test_the_extension_wins_by_signature_call_by_call() -> None:
+    own = {"id": "own", "name": "look", "arguments": {"q": 1.0}, "result": "mine"}
+    other = [call_part("1", q=1), call_part("2", q=1), call_part("3", "other")]
+    calls = merged(said(*other), extension_calls(own)).tool_calls
+    assert [(call.id, call.source.value) for call in calls] == [("own", "a2a_protocol"), ("2", "adk"), ("3", "adk")]
+
+
+# ── bad input ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        part("function_call", None),
+        part("function_call", []),
+        part("function_call", {}),
+        part("function_call", {"name": ""}),
+        part("function_call", {"name": 1}),
+        part("function_call", {"name": "look", "args": "x"}),
+        part("function_call", {"name": "look", "id": 1}),
+        part("function_response", {"response": "x"}),
+        part("tool_call", {"name": "look"}),
+        part("code_execution_result", {"outcome": []}),
+    ],
+)
+def test_a_part_that_cannot_be_read_is_a_finding(bad: Event) -> None:
+    merger = merged(said(bad, call_part()))
+    assert [call.id for call in merger.tool_calls] == ["1"]
+    (finding,) = merger.findings
+    assert (finding.code, finding.where) == ("malformed_entry", "message 'm', part 0")
+
+
+@pytest.mark.parametrize("kind", ["", "thought", None, 1, ["function_call"]])
+def test_other_parts_are_nobody_s_business(kind: Any) -> None:
+    merger = merged(said({"data": {"name": "x"}, "metadata": {"adk_type": kind}}))
+    assert (merger.tool_calls, merger.findings) == ([], [])
+
+
+def test_deep_nesting_is_not_followed() -> None:
+    deep: Any = {}
+    for _ in range(2000):
+        deep = {"a": deep}
+    merger = merged(said(call_part(q=deep), response_part(deep)))
+    assert merger.tool_calls == []
+    assert len(merger.findings) == 2
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialects_module, "MAX_SAYINGS", 5)
+    events = [said(call_part(f"{n}a"), call_part(f"{n}b"), message_id=f"m{n}") for n in range(5)]
+    merger = merged(*events)
+    assert [call.id for call in merger.tool_calls] == ["0a", "0b", "1a", "1b", "2a"]
+    assert {finding.code for finding in merger.findings} == {"too_many_calls"}
+
+
+kinds = st.sampled_from(sorted(dialects_module._READERS))
+parts = st.builds(part, kinds, json_values, st.sampled_from([dialect.type_key for dialect in DIALECTS.values()]))
+holders = st.lists(parts | json_values, max_size=4)
+
+
+@given(
+    st.lists(
+        almost_events | st.builds(lambda some: said(*some), holders) | st.builds(lambda some: shown(*some), holders)
+    )
+)
+def test_whatever_comes_is_read_without_raising(events: list[Any]) -> None:
+    merger = merged(*events)
+    for call in merger.tool_calls:
+        assert call.name
+
+
+names = st.sampled_from(["a", "b"])
+ids = st.sampled_from(["", "1", "2"])
+sayings = st.builds(call_part, ids, names) | st.builds(response_part, st.sampled_from(["x", "y"]), ids, names)
+
+
+@given(st.lists(st.lists(sayings, max_size=3), max_size=4))
+def test_the_history_of_a_task_says_what_its_stream_said(messages: list[list[Event]]) -> None:
+    streamed = [said(*some, message_id=f"m{number}") for number, some in enumerate(messages)]
+    history = [event["statusUpdate"]["status"]["message"] for event in streamed]
+    task = {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "history": history}}
+    calls = merged(*streamed).tool_calls
+    assert merged(task).tool_calls == calls
+    assert merged(*streamed, task).tool_calls == calls
+
+
+def test_unknown_dialects_are_named() -> None:
+    with pytest.raises(KeyError, match="latin"):
+        TaskMerger(dialects=["latin"])
+    with pytest.raises(ConfigurationError, match="unknown dialect 'latin'; known are adk, kagent"):
+        CaptureClient("http://127.0.0.1:9", dialects=["latin"])
