@@ -98,7 +98,7 @@ class RunningProxy:
         stack.callback(upstream.http.close)
         self.negotiation = Negotiation(settings.negotiate, upstream.fetch_card)
         stack.push_async_callback(self.negotiation.close)
-        scorer = Scorer(self.cases, self._suite) if settings.evaluate else None
+        scorer = Scorer(self.cases, self._suite, self.store.judge_cache) if settings.evaluate else None
         if settings.otlp or settings.otlp_grpc:
             self._tracing = Tracing(metrics, wait_s=settings.trace_wait, expected=settings.expect_traces)
         self.pipeline = Pipeline(self.store, self.cases, scorer, self.bus, metrics, self._tracing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tool_call_evaluators.suite import Case, Suite
@@ -29,8 +29,13 @@ class CaseBook:
         self._limit = max_conversations
 
     def put(self, registered: RegisteredCase) -> None:
-        """Add a case, or replace the one of that id. It goes before one of the suite with the same id."""
-        self._registered[registered.case.id] = registered
+        """Add a case, or replace the one of that id. It goes before one of the suite with the same id.
+
+        A case that names no tools has the suite's, as in the suite file."""
+        case = registered.case
+        if case.tools is None and self.suite is not None and self.suite.tools is not None:
+            registered = replace(registered, case=replace(case, tools=self.suite.tools))
+        self._registered[case.id] = registered
 
     def remove(self, case_id: str) -> bool:
         """Forget a registered case; False where there was none. The suite's own cases stay."""
@@ -57,11 +62,15 @@ class CaseBook:
             elif len(texts) == 1:
                 found = texts[0]
         if found is not None and conversation_id:
-            self._conversations[conversation_id] = found
-            self._conversations.move_to_end(conversation_id)
-            if len(self._conversations) > self._limit:
-                self._conversations.popitem(last=False)
+            self.remember(conversation_id, found)
         return found
+
+    def remember(self, conversation_id: str, case_id: str) -> None:
+        """This conversation is about that case, until it says otherwise."""
+        self._conversations[conversation_id] = case_id
+        self._conversations.move_to_end(conversation_id)
+        if len(self._conversations) > self._limit:
+            self._conversations.popitem(last=False)
 
     def _by_context(self, conversation_id: str) -> str | None:
         if conversation_id:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from a2a_tool_capture import Finding, Severity
 
@@ -18,8 +19,8 @@ from .capture.turn import Turn
 from .cases import CaseBook
 from .events import EventBus
 from .metrics import Metrics
-from .scoring import Scorer
-from .store import Scored, Store, TurnQuery
+from .scoring import Results, Scorer, TurnJson
+from .store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from .traces.correlate import Evidence
 from .traces.settle import settled
 from .tracing import Tracing
@@ -38,18 +39,33 @@ _LATE_S = 0.5
 _PAGE = 200
 _REMEMBERED = 100_000
 
+MAX_HISTORY = 50
+"""Turns before it that a turn is judged in the light of."""
+
+_CONVERSATIONS = 32
+"""Conversations that are scored side by side; their turns are in memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A stored turn to score; `earlier` counts the turns its conversation had in its case before."""
+    """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
+
+    `late`: it was scored before. `kept` are results that stay, of evaluators of another suite; `moved`: it belongs to
+    another case than the store says. `conversation` is to be scored when none of its turns is on its way any more.
+    """
 
     turn: Turn
     earlier: int
     late: bool = False
+    kept: Sequence[dict[str, Any]] = ()
+    moved: bool = False
+    conversation: ConversationKey | None = None
 
 
 class Pipeline:
     """Takes closed turns from the event loop; the store's thread commits them; another thread scores them.
+
+    A case's conversation is scored as a whole when all its turns are done, and again when more come.
 
     A turn is pending in the store before it is scored, so a crash loses no stored turn: `resume` scores what an
     earlier process left pending. A turn's results are replaced as a whole, so scoring twice is harmless. Where
@@ -82,7 +98,10 @@ class Pipeline:
         self._finished: OrderedDict[str, _Job] = OrderedDict()
         self._jobs: asyncio.Queue[list[_Job]] = asyncio.Queue()
         self._scoring = _ScoringThread(scorer) if scorer is not None else None
-        self._worker = self._loop.create_task(self._work())
+        self._over: asyncio.Queue[ConversationKey] = asyncio.Queue()
+        self._on_their_way: Counter[ConversationKey] = Counter()
+        self._held: dict[ConversationKey, None] | None = None
+        self._workers = [self._loop.create_task(self._work()), self._loop.create_task(self._converse())]
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -115,26 +134,57 @@ class Pipeline:
                 self._settle(job)
         elif job_done := self._finished.pop(turn.turn_id, None):
             self._count_up(1)
-            job = _Job(job_done.turn, job_done.earlier, late=True)
+            job = replace(job_done, late=True)
+            self._sets_out(job)
             self._settling[turn.turn_id] = (job, self._loop.call_later(_LATE_S, self._settle, job))
 
-    async def resume(self) -> int:
-        """Score what is pending in the store from before; returns how many turns that were."""
+    async def resume(self, run: str | None = None) -> int:
+        """Score what is pending in the store from before, or in one run of it; returns how many turns that were."""
+        if self._scorer is None:
+            return 0
+        self._positions.update(await self._store.positions(_REMEMBERED))
+        for _, case_id, conversation_id in self._positions:
+            self._cases.remember(conversation_id, case_id)
         total = 0
-        cursor: str | None = None
-        if self._scorer is not None:
-            self._positions.update(await self._store.positions(_REMEMBERED))
-        while self._scorer is not None:
-            page = await self._store.turns(TurnQuery(status="pending", limit=_PAGE, cursor=cursor))
-            if page.items:
-                total += len(page.items)
-                self._count_up(len(page.items))
-                turns = [Turn.from_dict(item) for item in page.items]
-                self._jobs.put_nowait([_Job(turn, self._position(turn)) for turn in turns])
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), _PAGE):
+            turn = Turn.from_dict(item)
+            self._set_out([self._job(turn, self._position(turn))])
+            total += 1
+        for key in await self._store.unscored_conversations(_REMEMBERED):
+            if run in (None, key.run) and key not in self._on_their_way and self._is_looked_at(key):
+                self._is_over(key)
         return total
+
+    @contextmanager
+    def rescoring(self) -> Iterator[Callable[[Iterable[TurnJson]], None]]:
+        """A function to which stored turns are given, oldest first, to be scored again with the cases they match now.
+
+        Their results by other evaluators stay. Conversations are scored after the block, those without a case too:
+        no more is going to come.
+        """
+        self._held = {}
+        try:
+            yield self._rescore
+        finally:
+            held, self._held = self._held, None
+            for key in held:
+                self._is_over(key)
+
+    def _rescore(self, items: Iterable[TurnJson]) -> None:
+        jobs = []
+        for item in items:
+            turn = Turn.from_dict(dict(item))
+            known = turn.case_id if turn.case_id and self._cases.case(turn.case_id) else None
+            turn.case_id = self._cases.match(known, turn.conversation_id, turn.user_text) or turn.case_id
+            jobs.append(
+                replace(
+                    self._job(turn, self._position(turn), ended=True),
+                    late=item["status"] == "done",
+                    kept=item["evaluations"],
+                    moved=turn.case_id != item["case_id"],
+                )
+            )
+        self._set_out(jobs)
 
     async def drained(self) -> None:
         """Returns when every turn taken so far is done (or, without evaluation, stored)."""
@@ -144,8 +194,9 @@ class Pipeline:
         """Stop scoring; what is not done stays pending in the store."""
         for _, timer in self._settling.values():
             timer.cancel()
-        self._worker.cancel()
-        await asyncio.gather(self._worker, return_exceptions=True)
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
         if self._scoring is not None:
             await asyncio.to_thread(self._scoring.close)
 
@@ -154,7 +205,7 @@ class Pipeline:
     def _hand_over(self) -> None:
         self._next_batch_at = self._loop.time() + _GATHER_S
         turns, self._closed = self._closed, []
-        jobs = [_Job(turn, self._position(turn)) for turn in turns] if self._scorer is not None else []
+        jobs = [self._job(turn, self._position(turn)) for turn in turns] if self._scorer is not None else []
         first = None
         if self._scorer is not None and self._scorer.swift and not (self._tracing and self._tracing.heard):
             first = _ScoreFirst(self._scorer, jobs)
@@ -163,6 +214,9 @@ class Pipeline:
             self._metrics.turns_dropped += len(turns)
             logger.error("the store does not keep up: %d turn(s) were dropped", len(turns))
             self._count_down(len(turns))
+            return
+        for job in jobs:
+            self._sets_out(job)
 
     def _committed(self, turns: list[Turn], jobs: list[_Job], first: _ScoreFirst | None) -> None:
         if self._bus.listened:
@@ -172,11 +226,11 @@ class Pipeline:
             self._count_down(len(turns))
             return
         ready = []
-        done = 0
+        done = []
         for job in jobs:
             if first is not None and (results := first.results.get(job.turn.turn_id)) is not None:
                 self._scored(job, job.turn, results, None)
-                done += 1
+                done.append(job)
                 continue
             wait_s = self._tracing.wait_s(job.turn) if self._tracing is not None else 0.0
             if wait_s > 0:
@@ -197,12 +251,24 @@ class Pipeline:
             while not self._jobs.empty():
                 jobs = jobs + self._jobs.get_nowait()
             evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
-            outcome = await self._scoring.score(list(zip(jobs, evidence, strict=True)))
+            histories = [await self._history(job.turn) for job in jobs]
+            outcome = await self._scoring.score(list(zip(jobs, evidence, histories, strict=True)))
             scored = []
             for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
                 self._scored(job, turn, results, seen)
-                scored.append(Scored(turn.turn_id, results, None if turn is job.turn else turn))
-            self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, len(scored)))
+                changed = job.moved or turn is not job.turn
+                scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), turn if changed else None))
+            self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, jobs))
+
+    async def _history(self, turn: Turn) -> list[TurnJson]:
+        """The turns before it, where an evaluator may want to know them: built-in ones that compute do not."""
+        if self._scorer is None or self._scorer.evaluators(turn.case_id).swift:
+            return []
+        try:
+            return list(await self._store.earlier(turn, MAX_HISTORY))
+        except Exception as error:  # noqa: BLE001  # the wall: a store that cannot be read costs the turn its context
+            logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
+            return []
 
     def _scored(self, job: _Job, turn: Turn, results: list[dict[str, Any]], seen: Evidence | None) -> None:
         """A turn has its results; `seen` is the evidence that they rest on."""
@@ -233,9 +299,91 @@ class Pipeline:
         if len(self._finished) > _REMEMBERED:
             self._finished.popitem(last=False)
 
-    def _done(self, count: int) -> None:
-        self._metrics.turns_scored += count
-        self._count_down(count)
+    def _done(self, jobs: Sequence[_Job]) -> None:
+        for job in jobs:
+            key = job.conversation
+            if key is not None:
+                self._on_their_way[key] -= 1
+                if self._on_their_way[key] == 0:
+                    del self._on_their_way[key]
+                    self._is_over(key)
+        self._metrics.turns_scored += len(jobs)
+        self._count_down(len(jobs))
+
+    # ── conversations ───────────────────────────────────────────────────────────────────────────────────
+
+    def _job(self, turn: Turn, earlier: int, *, ended: bool = False) -> _Job:
+        """`ended` says that nothing more will come of its conversation."""
+        key = ConversationKey(turn.run, turn.conversation_id, turn.case_id)
+        if not self._is_looked_at(key) or not (ended or self._cases.case(turn.case_id or "")):
+            return _Job(turn, earlier)
+        return _Job(turn, earlier, conversation=key)
+
+    def _is_looked_at(self, key: ConversationKey) -> bool:
+        """Whether evaluators look at this conversation as a whole."""
+        return bool(
+            key.conversation_id and self._scorer is not None and self._scorer.evaluators(key.case_id).conversation
+        )
+
+    def _sets_out(self, job: _Job) -> None:
+        if job.conversation is not None:
+            self._on_their_way[job.conversation] += 1
+
+    def _set_out(self, jobs: list[_Job]) -> None:
+        """Stored turns go to be scored."""
+        self._count_up(len(jobs))
+        for job in jobs:
+            self._sets_out(job)
+        self._jobs.put_nowait(jobs)
+
+    def _is_over(self, key: ConversationKey) -> None:
+        """None of its turns is on its way any more."""
+        if self._held is not None:
+            self._held[key] = None
+        else:
+            self._count_up(1)
+            self._over.put_nowait(key)
+
+    async def _converse(self) -> None:
+        while self._scoring is not None:
+            keys = {await self._over.get(): None}
+            taken = 1
+            while not self._over.empty() and len(keys) < _CONVERSATIONS:
+                keys[self._over.get_nowait()] = None
+                taken += 1
+            scored = [found for found in await self._score_conversations(list(keys)) if found is not None]
+            self._store.finish_conversations(
+                scored, partial(self._loop.call_soon_threadsafe, self._conversations_done, scored, taken)
+            )
+
+    async def _score_conversations(self, keys: Sequence[ConversationKey]) -> list[ScoredConversation | None]:
+        """What is said of each; None where it is not over yet."""
+        assert self._scorer is not None  # noqa: S101  else no conversation is ever over
+        assert self._scoring is not None  # noqa: S101
+        scorer = self._scorer
+        try:
+            turns = [await self._turns_of(key) for key in keys]
+        except Exception as error:  # noqa: BLE001  # the wall: what could not be looked at has not passed
+            reason = f"its turns could not be read: {error}"
+            return [ScoredConversation(key, 0, scorer.conversation_errors(key.case_id, reason)) for key in keys]
+        results = await self._scoring.gather([partial(scorer.score_conversation, found) for found in turns])
+        return [
+            None if said is None else ScoredConversation(key, len(found), said)
+            for key, found, said in zip(keys, turns, results, strict=True)
+        ]
+
+    async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
+        query = TurnQuery(run=key.run, conversation=key.conversation_id, case=key.case_id)
+        return [turn async for turn in every_turn(self._store, query) if turn["case_id"] == key.case_id]
+
+    def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
+        for conversation in scored:
+            for result in conversation.evaluations:
+                self._metrics.evaluations[result["evaluator"], result["status"]] += 1
+            if self._bus.listened:
+                said = {**conversation.key._asdict(), "evaluations": conversation.evaluations}
+                self._bus.publish("conversation.done", said)
+        self._count_down(taken)
 
     def _count_up(self, count: int) -> None:
         self._unfinished += count
@@ -274,14 +422,18 @@ class _ScoreFirst:
         if self._until is None:
             self._until = now + _FIRST_S
         job = self._jobs.get(turn.turn_id)
-        if job is None or now > self._until:
+        if job is None or now > self._until or not self._scorer.evaluators(turn.case_id).swift:
             return None
         results = self.results[turn.turn_id] = self._scorer.score_now(turn, job.earlier)
         return results
 
 
-_Work = list[tuple[_Job, Evidence | None]]
-_Outcome = list[tuple[Turn, list[dict[str, Any]]]]
+_Work = list[tuple[_Job, Evidence | None, list[TurnJson]]]
+"""Turns to score, with what traces say of them, and the turns before them."""
+
+_Outcome = list[tuple[Turn, Results]]
+
+T = TypeVar("T")
 
 
 class _ScoringThread:
@@ -294,24 +446,41 @@ class _ScoringThread:
 
     async def score(self, work: _Work) -> _Outcome:
         """Each turn, with what its traces say merged in, and its results."""
-        run = self._wait_for if self._scorer.waits else self._compute
+        waits = any(self._scorer.evaluators(job.turn.case_id).waits for job, _, _ in work)
+        run = self._wait_for if waits else self._compute
         return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
+
+    async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+        """What these return, side by side."""
+
+        async def gathered() -> list[T]:
+            return await asyncio.gather(*(call() for call in calls))
+
+        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: self._runner.run(gathered()))
 
     def close(self) -> None:
         self._executor.submit(self._runner.close)
         self._executor.shutdown(wait=True)
 
     def _compute(self, work: _Work) -> _Outcome:
-        turns = [(_merged(job, evidence), job.earlier) for job, evidence in work]
+        turns = [(_merged(job, evidence), job.earlier) for job, evidence, _ in work]
         return [(turn, self._scorer.score_now(turn, earlier)) for turn, earlier in turns]
 
     def _wait_for(self, work: _Work) -> _Outcome:
         async def score_all() -> _Outcome:
-            turns = [(_merged(job, evidence), job.earlier) for job, evidence in work]
-            results = await asyncio.gather(*(self._scorer.score(turn, earlier) for turn, earlier in turns))
-            return [(turn, result) for (turn, _), result in zip(turns, results, strict=True)]
+            turns = [_merged(job, evidence) for job, evidence, _ in work]
+            results = await asyncio.gather(
+                *(self._scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
+            )
+            return list(zip(turns, results, strict=True))
 
         return self._runner.run(score_all())
+
+
+def _with_kept(kept: Sequence[dict[str, Any]], results: Results) -> Results:
+    """`results`, and of the results there were before those of other evaluators."""
+    new = {result["evaluator"] for result in results}
+    return [*(result for result in kept if result["evaluator"] not in new), *results]
 
 
 def _merged(job: _Job, evidence: Evidence | None) -> Turn:

@@ -1,76 +1,164 @@
-"""From a stored turn to evaluation results: the case it belongs to, the evaluators in force."""
+"""From stored turns to evaluation results: the case a turn belongs to, the evaluators in force, whole conversations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tool_call_evaluators.base import EvaluatorBase
+from tool_call_evaluators.converse import evaluate_conversation
+from tool_call_evaluators.judge.cache import JudgeCache
 from tool_call_evaluators.model import EvalCase, EvalResult
-from tool_call_evaluators.registry import get_evaluator
+from tool_call_evaluators.outcomes import ConversationTurn, follow
 from tool_call_evaluators.run import evaluate, evaluate_sync
-from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 
 from .capture.turn import Turn
 from .cases import CaseBook
 
-DEFAULT_EVALUATORS = ("tool_error",)
+TurnJson = Mapping[str, Any]
+"""A turn as in /api/turns."""
+
+Results = list[dict[str, Any]]
+
+WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
+
+_OWN_PACKAGE = EvaluatorBase.__module__.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluators:
+    """Those in force for a case, or for turns without one.
+
+    `waits`: one of those for turns has to wait for something (a judge), so that scoring needs an event loop.
+    `swift`: those for turns are built in and only compute; then scoring is a matter of microseconds.
+    """
+
+    turn: Sequence[EvaluatorBase]
+    conversation: Sequence[EvaluatorBase]
+    waits: bool
+    swift: bool
 
 
 class Scorer:
-    """Scores turns with the suite's evaluators; without a suite with `DEFAULT_EVALUATORS`."""
+    """Scores turns and conversations with the evaluators of the suite, or of their case where it has its own."""
 
-    def __init__(self, cases: CaseBook, suite: Suite | None) -> None:
+    def __init__(self, cases: CaseBook, suite: Suite | None, judge_cache: JudgeCache | None = None) -> None:
         self._cases = cases
-        evaluators: Sequence[Any] = (
-            suite.build_evaluators() if suite else [get_evaluator(name) for name in DEFAULT_EVALUATORS]
-        )
-        self._evaluators = [evaluator for evaluator in evaluators if evaluator.scope == "turn"]
-        self.waits = any(evaluator.waits for evaluator in self._evaluators)
-        """Whether an evaluator has to wait for something (a judge), so that scoring needs an event loop."""
-        own = EvaluatorBase.__module__.partition(".")[0]
-        self.swift = not self.waits and all(type(item).__module__.startswith(own + ".") for item in self._evaluators)
-        """Whether all evaluators are built in and only compute: then scoring is a matter of microseconds."""
+        self._suite = suite or WITHOUT_SUITE
+        self._judge_cache = judge_cache
+        self._shared = self._build(None)
+        self._own: dict[str, tuple[Case, Evaluators]] = {}
+        self._without_case = Case(id="", turns=(), tools=self._suite.tools)
+        self.swift = self._shared.swift
+        """Whether turns are swift to score, those of cases with evaluators of their own aside."""
 
-    async def score(self, turn: Turn, earlier: int) -> list[dict[str, Any]]:
-        """Results for a turn. `earlier` counts the conversation's earlier turns of its case.
+    def evaluators(self, case_id: str | None) -> Evaluators:
+        """The evaluators in force for turns of that case. They are built once."""
+        case = self._cases.case(case_id) if case_id else None
+        if case is None or case.evaluators is None:
+            return self._shared
+        known = self._own.get(case.id)
+        if known is None or known[0] is not case:  # a registered case may be replaced
+            known = self._own[case.id] = case, self._build(case)
+        return known[1]
+
+    async def score(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> Results:
+        """Results for a turn. `earlier` counts the conversation's earlier turns of its case, `history` are its turns
+        so far, of whatever case.
 
         Never raises for what an agent said or an evaluator did: that becomes an `errored` result.
         """
-        case = self._case_or_errors(turn, earlier)
-        results = case if isinstance(case, list) else await evaluate(case, self._evaluators)
-        return [result.to_dict() for result in results]
+        evaluators = self.evaluators(turn.case_id).turn
+        case = self._case_or_errors(turn, earlier, evaluators, history)
+        return _json(case if isinstance(case, list) else await evaluate(case, evaluators))
 
-    def score_now(self, turn: Turn, earlier: int) -> list[dict[str, Any]]:
+    def score_now(self, turn: Turn, earlier: int) -> Results:
         """As `score`, where nothing `waits`."""
-        case = self._case_or_errors(turn, earlier)
-        results = case if isinstance(case, list) else evaluate_sync(case, self._evaluators)
-        return [result.to_dict() for result in results]
+        evaluators = self.evaluators(turn.case_id).turn
+        case = self._case_or_errors(turn, earlier, evaluators, ())
+        return _json(case if isinstance(case, list) else evaluate_sync(case, evaluators))
 
-    def _case_or_errors(self, turn: Turn, earlier: int) -> EvalCase | list[EvalResult]:
+    async def score_conversation(self, turns: Sequence[TurnJson]) -> Results | None:
+        """Results for the turns of one conversation and one case (or none), as a whole.
+
+        None where it is not over: a planned turn has not come, or one is not scored yet. Raises nothing else than
+        `score` does.
+        """
+        case_id = turns[0]["case_id"]
+        case = self._cases.case(case_id) or self._without_case if case_id else self._without_case
+        plan = Suite(name="", cases=(replace(case, repetitions=1),)) if case is not self._without_case else None
+        (conversation,) = follow(turns, plan)
+        if not conversation.complete or any(turn.turn and turn.turn["status"] != "done" for turn in conversation.turns):
+            return None
+        evaluators = self.evaluators(case_id)
         try:
-            return self.eval_case(turn, earlier)
-        except ValueError as error:
-            reason = f"the turn does not fit its case: {error}"
-            return [EvalResult.errored(evaluator.metric, reason) for evaluator in self._evaluators]
+            seen = [self._seen(case, placed, evaluators.turn) for placed in conversation.turns]
+            whole = case.conversation_case(seen)
+        except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything
+            return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
+        return _json((await evaluate_conversation(whole, evaluators.conversation, name=conversation.label)).results)
 
-    def eval_case(self, turn: Turn, earlier: int) -> EvalCase:
-        """What the evaluators get to see."""
-        case = self._cases.case(turn.case_id) if turn.case_id else None
-        if case is None:
-            tools = self._cases.suite.tools if self._cases.suite else None
-            return EvalCase(
-                tool_calls=turn.tool_calls, tools=tools, user_text=turn.user_text, response_text=turn.response_text
-            )
+    def conversation_errors(self, case_id: str | None, reason: str) -> Results:
+        """What is said of a conversation that could not be looked at."""
+        return _json(EvalResult.errored(item.metric, reason) for item in self.evaluators(case_id).conversation)
+
+    def in_force(self, turn: TurnJson) -> Results:
+        """Of a turn's results those of the evaluators in force: others are of another suite."""
+        metrics = {evaluator.metric for evaluator in self.evaluators(turn["case_id"]).turn}
+        return [result for result in turn["evaluations"] if result["evaluator"] in metrics]
+
+    def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
+        """What the evaluators get to see of a turn. Raises ValueError for calls that are none."""
+        case = (self._cases.case(turn.case_id) if turn.case_id else None) or self._without_case
         return case.eval_case(
             case.turn_index(turn.user_text, earlier),
             tool_calls=turn.tool_calls,
             response_text=turn.response_text,
             user_text=turn.user_text,
+            history=[_past(item) for item in history],
         )
 
+    def _build(self, case: Case | None) -> Evaluators:
+        def built(scope: Any) -> tuple[EvaluatorBase, ...]:
+            return tuple(self._suite.build_evaluators(scope, case, judge_cache=self._judge_cache))
 
-def results_of(turn: dict[str, Any]) -> list[EvalResult]:
+        of_turns = built("turn")
+        waits = any(evaluator.waits for evaluator in of_turns)
+        own = all(type(evaluator).__module__.startswith(f"{_OWN_PACKAGE}.") for evaluator in of_turns)
+        return Evaluators(of_turns, built("conversation"), waits, swift=own and not waits)
+
+    def _case_or_errors(
+        self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], history: Iterable[TurnJson]
+    ) -> EvalCase | list[EvalResult]:
+        try:
+            return self.eval_case(turn, earlier, history)
+        except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything
+            reason = f"the turn does not fit its case: {error}"
+            return [EvalResult.errored(evaluator.metric, reason) for evaluator in evaluators]
+
+    def _seen(self, case: Case, placed: ConversationTurn, evaluators: Sequence[EvaluatorBase]) -> EvalCase:
+        turn = placed.turn or {}
+        metrics = {evaluator.metric for evaluator in evaluators}
+        seen = case.eval_case(
+            placed.index,
+            tool_calls=turn["tool_calls"],
+            response_text=turn["response_text"],
+            user_text=turn["user_text"],
+        )
+        return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
+
+
+def results_of(turn: TurnJson) -> list[EvalResult]:
     """The evaluation results of a turn in its JSON form."""
     return [EvalResult.from_dict(result) for result in turn["evaluations"]]
+
+
+def _past(turn: TurnJson) -> EvalCase:
+    return EvalCase(user_text=turn["user_text"], response_text=turn["response_text"], tool_calls=turn["tool_calls"])
+
+
+def _json(results: Iterable[EvalResult]) -> Results:
+    return [result.to_dict() for result in results]

@@ -337,7 +337,7 @@ def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "turns.db"
     SqliteStore(str(path)).close()
     database(path, "PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="schema 99, expected 1"):
+    with pytest.raises(StoreError, match="schema 99, expected 2"):
         SqliteStore(str(path))
 
 

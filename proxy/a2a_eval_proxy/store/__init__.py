@@ -2,10 +2,32 @@
 
 from pathlib import Path
 
-from .base import Page, RunSummary, Scored, Store, StoreError, TurnQuery
+from .base import (
+    ConversationKey,
+    Page,
+    RunSummary,
+    Scored,
+    ScoredConversation,
+    Store,
+    StoreError,
+    TurnQuery,
+    every_turn,
+)
 from .sqlite import SqliteStore
 
-__all__ = ["Page", "RunSummary", "Scored", "SqliteStore", "Store", "StoreError", "TurnQuery", "open_store"]
+__all__ = [
+    "ConversationKey",
+    "Page",
+    "RunSummary",
+    "Scored",
+    "ScoredConversation",
+    "SqliteStore",
+    "Store",
+    "StoreError",
+    "TurnQuery",
+    "every_turn",
+    "open_store",
+]
 
 
 def open_store(location: str, *, must_exist: bool = False) -> SqliteStore:

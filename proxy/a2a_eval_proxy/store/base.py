@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+from tool_call_evaluators.judge.cache import JudgeCache
 
 from ..capture.turn import Turn
 
@@ -43,7 +45,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in numbers. `passed` and `failed` count evaluation results."""
+    """A run in numbers. `passed`, `failed`, `errored` and `skipped` count results, of turns and of conversations."""
 
     name: str
     turns: int
@@ -58,11 +60,28 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A turn's results. `merged` is the turn itself where it changed since it was added."""
+    """A turn's results. `merged` is the turn itself where it (or its case) changed since it was added."""
 
     turn_id: str
     evaluations: Evaluations
     merged: Turn | None = None
+
+
+class ConversationKey(NamedTuple):
+    """The turns of a conversation in a run that belong to one case, or (None) to none."""
+
+    run: str
+    conversation_id: str
+    case_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredConversation:
+    """What was said of a conversation as a whole when it had so many `turns`."""
+
+    key: ConversationKey
+    turns: int
+    evaluations: Evaluations
 
 
 class Store(Protocol):
@@ -78,9 +97,28 @@ class Store(Protocol):
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         """Replace the evaluations of these turns (and what was merged into them) and mark them done."""
 
+    def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
+        """Replace the results of these conversations."""
+
+    def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
+        """Forget these turns, and what was said of their conversations."""
+
+    @property
+    def judge_cache(self) -> JudgeCache:
+        """Where the answers of judges are kept, so that scoring again asks nobody."""
+
     async def turns(self, query: TurnQuery) -> Page: ...
 
     async def turn(self, turn_id: str) -> TurnJson | None: ...
+
+    async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
+        """The last `most` turns of its conversation and run that were added before it, oldest first."""
+
+    async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
+        """What was said of whole conversations: of a run, of one conversation, or of all."""
+
+    async def unscored_conversations(self, newest: int) -> list[ConversationKey]:
+        """Conversations of cases, among the `newest` turns, that have scored turns of which nothing was said yet."""
 
     async def runs(self, name: str | None = None) -> list[RunSummary]: ...
 
@@ -92,3 +130,15 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Commit what is queued and close. Blocks until that is done."""
+
+
+async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:
+    """All turns that match, oldest first; `page` of them are in memory at a time."""
+    query = replace(query, limit=page)
+    while True:
+        found = await store.turns(query)
+        for turn in found.items:
+            yield turn
+        if found.next_cursor is None:
+            return
+        query = replace(query, cursor=found.next_cursor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import queue
@@ -11,21 +10,23 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tool_call_evaluators.judge.cache import SqliteJudgeCache
+
 from ..capture.turn import Turn
-from .base import Page, RunSummary, Score, Scored, StoreError, TurnJson, TurnQuery
+from .base import Score, Scored, ScoredConversation, StoreError
 from .encoding import json_text, utf8_text
+from .sqlite_reads import SqliteReads
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE turns (
   seq INTEGER PRIMARY KEY,
@@ -41,6 +42,15 @@ CREATE INDEX turns_run ON turns (run, seq);
 CREATE INDEX turns_conversation ON turns (conversation_id, seq);
 CREATE INDEX turns_case ON turns (case_id, seq) WHERE case_id IS NOT NULL;
 CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending';
+CREATE TABLE conversations (
+  run TEXT NOT NULL,
+  conversation_id TEXT NOT NULL,
+  case_id TEXT NOT NULL,
+  turns INTEGER NOT NULL,
+  evaluations TEXT NOT NULL,
+  PRIMARY KEY (run, conversation_id, case_id)
+);
+CREATE INDEX conversations_id ON conversations (conversation_id);
 """
 
 MAX_QUEUED = 10_000
@@ -51,7 +61,6 @@ _ROWS = 64
 """Rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row."""
 
 _RETRY_S = 1.0
-MAX_PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,18 @@ class _Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class _FinishConversations:
+    scored: Sequence[ScoredConversation]
+    committed: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Discard:
+    turn_ids: Sequence[str]
+    committed: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
 class _Mark:
     """Reached when everything before it is committed."""
 
@@ -75,20 +96,23 @@ class _Mark:
     last: bool = False
 
 
-class SqliteStore:
+_Item = _Add | _Finish | _FinishConversations | _Discard | _Mark
+_Statement = tuple[str, Sequence[Any]]
+
+
+class SqliteStore(SqliteReads):
     """See `base.Store`. Raises StoreError where the file cannot be opened or is something else."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._queue: queue.SimpleQueue[_Add | _Finish | _Mark] = queue.SimpleQueue()
+        super().__init__(path)
+        self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self.judge_cache = SqliteJudgeCache(path)
         try:
             self._connection = _open(path)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"store {path}: {error}; give a writable path, or remove the file") from error
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
         self._writer.start()
-
-    # ── writes ──────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, turns: Sequence[Turn], committed: Callable[[], object], score: Score | None = None) -> bool:
         if self._queue.qsize() >= MAX_QUEUED:
@@ -98,6 +122,12 @@ class SqliteStore:
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         self._queue.put(_Finish(scored, committed))
+
+    def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
+        self._queue.put(_FinishConversations(scored, committed))
+
+    def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
+        self._queue.put(_Discard(turn_ids, committed))
 
     async def drained(self) -> None:
         loop = asyncio.get_running_loop()
@@ -117,7 +147,7 @@ class SqliteStore:
             if any(isinstance(item, _Mark) and item.last for item in group):
                 return
 
-    def _next_group(self) -> list[_Add | _Finish | _Mark]:
+    def _next_group(self) -> list[_Item]:
         group = [self._queue.get()]
         while len(group) < _MAX_GROUP:
             try:
@@ -126,22 +156,12 @@ class SqliteStore:
                 break
         return group
 
-    def _commit(self, group: list[_Add | _Finish | _Mark]) -> None:
-        added = [_row(turn, item.score) for item in group if isinstance(item, _Add) for turn in item.turns]
-        scored = [
-            (
-                item.turn_id,
-                json_text(item.evaluations),
-                None if item.merged is None else json_text(item.merged.to_dict()),
-            )
-            for entry in group
-            if isinstance(entry, _Finish)
-            for item in entry.scored
-        ]
+    def _commit(self, group: list[_Item]) -> None:
+        statements = list(_statements(group))
         reported = False
-        while added or scored:
+        while statements:
             try:
-                self._write(added, scored)
+                self._write(statements)
                 break
             except sqlite3.Error as error:  # a full disk, a lock: nothing may be lost, so try until it works
                 if not reported:
@@ -154,107 +174,32 @@ class SqliteStore:
             else:
                 item.committed()
 
-    def _write(self, added: list[tuple[Any, ...]], scored: list[tuple[str, str, str | None]]) -> None:
+    def _write(self, statements: list[_Statement]) -> None:
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for rows in _chunks(added):
-                connection.execute(_insert(len(rows)), [value for row in rows for value in row])
-            for results in _chunks(scored):
-                connection.execute(_update(len(results)), [value for result in results for value in result])
+            for statement, values in statements:
+                connection.execute(statement, values)
             connection.execute("COMMIT")
         except sqlite3.Error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
 
-    # ── reads ───────────────────────────────────────────────────────────────────────────────────────────
 
-    async def turns(self, query: TurnQuery) -> Page:
-        return await asyncio.to_thread(self._read_turns, query)
-
-    async def turn(self, turn_id: str) -> TurnJson | None:
-        page = await asyncio.to_thread(self._select, "turn_id = ?", [turn_id], 1)
-        return page[0][1] if page else None
-
-    async def runs(self, name: str | None = None) -> list[RunSummary]:
-        return await asyncio.to_thread(self._read_runs, name)
-
-    async def positions(self, newest: int) -> dict[tuple[str, str, str], int]:
-        return await asyncio.to_thread(self._read_positions, newest)
-
-    def _read_positions(self, newest: int) -> dict[tuple[str, str, str], int]:
-        with closing(_reader(self._path)) as connection:
-            rows = connection.execute(
-                "SELECT run, case_id, conversation_id, COUNT(*) FROM turns"
-                " WHERE seq > (SELECT coalesce(max(seq), 0) FROM turns) - ? AND case_id IS NOT NULL"
-                " AND conversation_id != '' AND status = 'done' GROUP BY run, case_id, conversation_id",
-                (newest,),
-            )
-            return {(run, case, conversation): count for run, case, conversation, count in rows}
-
-    def _read_turns(self, query: TurnQuery) -> Page:
-        conditions, values = ["1"], []
-        for column, value in (
-            ("run", query.run),
-            ("conversation_id", query.conversation),
-            ("case_id", query.case),
-            ("status", query.status),
-        ):
-            if value is not None:
-                conditions.append(f"{column} = ?")
-                values.append(utf8_text(value))
-        if query.cursor is not None:
-            if not (query.cursor.isascii() and query.cursor.isdigit()):
-                raise ValueError(f"cursor: expected the next_cursor of a page, got {query.cursor!r}")
-            conditions.append("seq > ?")
-            values.append(query.cursor)
-        limit = max(1, min(query.limit, MAX_PAGE))
-        rows = self._select(" AND ".join(conditions), values, limit + 1)
-        more = len(rows) > limit
-        rows = rows[:limit]
-        return Page([turn for _, turn in rows], str(rows[-1][0]) if more else None)
-
-    def _select(self, condition: str, values: list[str], limit: int) -> list[tuple[int, TurnJson]]:
-        with closing(_reader(self._path)) as connection:
-            rows = connection.execute(
-                f"SELECT seq, status, body, evaluations FROM turns WHERE {condition} ORDER BY seq LIMIT ?",  # noqa: S608  # fixed texts
-                [*values, limit],
-            ).fetchall()
-        turns = []
-        for seq, status, body, evaluations in rows:
-            turn = json.loads(body)
-            turn["status"] = status
-            turn["evaluations"] = json.loads(evaluations)
-            turns.append((seq, turn))
-        return turns
-
-    def _read_runs(self, name: str | None) -> list[RunSummary]:
-        everything = name is None
-        with closing(_reader(self._path)) as connection:
-            counts: dict[str, dict[str, int]] = {}
-            for run, status, count in connection.execute(
-                "SELECT run, json_extract(value, '$.status') AS outcome, COUNT(*)"
-                " FROM turns, json_each(turns.evaluations) WHERE ? OR run = ? GROUP BY run, outcome",
-                (everything, name),
-            ):
-                counts.setdefault(run, {})[status] = count
-            rows = connection.execute(
-                "SELECT run, COUNT(*), SUM(turns.status = 'pending'), MIN(json_extract(body, '$.started_at')),"
-                " MAX(json_extract(body, '$.ended_at')) FROM turns WHERE ? OR run = ? GROUP BY run ORDER BY MIN(seq)",
-                (everything, name),
-            ).fetchall()
-        return [
-            RunSummary(
-                name=run,
-                turns=total,
-                pending=pending,
-                **{status: counts.get(run, {}).get(status, 0) for status in ("passed", "failed", "errored", "skipped")},
-                started_at=started,
-                ended_at=ended,
-            )
-            for run, total, pending, started, ended in rows
-        ]
+def _statements(group: list[_Item]) -> Iterator[_Statement]:
+    """What writes a group: turns before their results, results in the order in which they came."""
+    added = [_row(turn, item.score) for item in group if isinstance(item, _Add) for turn in item.turns]
+    for rows in _chunks(added):
+        yield _insert(len(rows)), [value for row in rows for value in row]
+    scored = [_results(item) for entry in group if isinstance(entry, _Finish) for item in entry.scored]
+    for results in _chunks(scored):
+        yield _update(len(results)), [value for result in results for value in result]
+    for item in group:
+        if isinstance(item, _FinishConversations):
+            yield from ((_CONVERSATION, _conversation_row(scored)) for scored in item.scored)
+        elif isinstance(item, _Discard):
+            yield from ((statement, (turn_id,)) for turn_id in item.turn_ids for statement in _DISCARD)
 
 
 def _row(turn: Turn, score: Score | None) -> tuple[Any, ...]:
@@ -263,6 +208,29 @@ def _row(turn: Turn, score: Score | None) -> tuple[Any, ...]:
     case_id = None if turn.case_id is None else utf8_text(turn.case_id)
     found_by = turn.turn_id, utf8_text(turn.run), case_id, utf8_text(turn.conversation_id)
     return *found_by, status, json_text(turn.to_dict()), results
+
+
+def _results(scored: Scored) -> tuple[str, str, str | None, str | None]:
+    merged = scored.merged
+    body, case_id = (None, None) if merged is None else (json_text(merged.to_dict()), merged.case_id)
+    return scored.turn_id, json_text(scored.evaluations), body, None if case_id is None else utf8_text(case_id)
+
+
+def _conversation_row(scored: ScoredConversation) -> tuple[Any, ...]:
+    run, conversation_id, case_id = scored.key
+    names = utf8_text(run), utf8_text(conversation_id), utf8_text(case_id or "")
+    return *names, scored.turns, json_text(scored.evaluations)
+
+
+_CONVERSATION = (
+    "INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, evaluations) VALUES (?, ?, ?, ?, ?)"
+)
+_DISCARD = (
+    "DELETE FROM conversations WHERE EXISTS (SELECT 1 FROM turns WHERE turn_id = ? AND turns.run = conversations.run"
+    " AND turns.conversation_id = conversations.conversation_id"
+    " AND coalesce(turns.case_id, '') = conversations.case_id)",
+    "DELETE FROM turns WHERE turn_id = ?",
+)
 
 
 def _chunks(rows: list[T]) -> Iterator[list[T]]:
@@ -284,11 +252,11 @@ def _insert(rows: int) -> str:
 
 @lru_cache
 def _update(rows: int) -> str:
-    values = ", ".join(["(?, ?, ?)"] * rows)
+    values = ", ".join(["(?, ?, ?, ?)"] * rows)
     return (
-        f"WITH scored (id, results, merged) AS (VALUES {values}) "  # noqa: S608  # fixed texts
-        "UPDATE turns SET status = 'done', evaluations = results, body = coalesce(merged, body) FROM scored"
-        " WHERE turn_id = id"
+        f"WITH scored (id, results, merged, belongs_to) AS (VALUES {values}) "  # noqa: S608  # fixed texts
+        "UPDATE turns SET status = 'done', evaluations = results, body = coalesce(merged, body),"
+        " case_id = coalesce(belongs_to, case_id) FROM scored WHERE turn_id = id"
     )
 
 
@@ -310,10 +278,4 @@ def _open(path: str) -> sqlite3.Connection:
     except sqlite3.Error:
         connection.close()
         raise
-    return connection
-
-
-def _reader(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=10.0)
-    connection.execute("PRAGMA query_only = ON")
     return connection
