@@ -17,7 +17,9 @@ TurnJson: TypeAlias = Mapping[str, Any]
 """A turn as in /api/turns."""
 
 ConversationResults: TypeAlias = Mapping[str, Iterable[Mapping[str, Any]]]
-"""Evaluation results (`EvalResult.to_dict`) of whole conversations, by conversation id."""
+"""Evaluation results (`EvalResult.to_dict`) of whole conversations, by conversation id.
+
+A result that names a `case_id` is about the conversation's turns of that case only."""
 
 FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
 
@@ -211,7 +213,11 @@ def _conversations(
         label = case_id or conversation_id or (turns[0]["turn_id"] if turns else "")
         if case_id is not None and len(found) > 1:
             label = f"{label} #{number}"
-        said = tuple(EvalResult.from_dict(result) for result in results.get(conversation_id, ()))
+        said = tuple(
+            EvalResult.from_dict(result)
+            for result in results.get(conversation_id, ())
+            if result.get("case_id", case_id) == case_id
+        )
         conversations.append(Conversation(label, conversation_id, case_id, case, tuple(_in_order(case, turns)), said))
     return conversations
 

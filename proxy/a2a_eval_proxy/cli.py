@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -49,6 +50,16 @@ def settings_options(function: F) -> F:
 
 
 store_option = click.option("--store", required=True, metavar="URL_OR_PATH", help="Where the turns are.")
+_FROM_ENVIRONMENT = {"auto_envvar_prefix": "A2A_EVAL_PROXY"}
+"""Options are environment variables, too."""
+
+run_option = functools.partial(click.option, "--run", "run_name", metavar="NAME", envvar=environment_name("run"))
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["suite", "arksim", "google-adk", "uipath", "dokimos"]),
+    help="What kind of file the suite is; default: as it looks.",
+)
 report_option = click.option(
     "--report",
     metavar="DIR",
@@ -75,16 +86,19 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
     run_async(serve_until_stopped(settings))
 
 
-@cli.command()
+@cli.command(context_settings=_FROM_ENVIRONMENT)
 @click.argument("suite", metavar="SUITE")
-@click.option("--agent", required=True, metavar="URL", help="The agent, or a proxy before it.")
+@click.option("--agent", metavar="URL", help="The agent, or a proxy before it; default: as the suite says.")
 @click.option("--store", default="a2a-eval-proxy.db", show_default=True, metavar="URL_OR_PATH", help="Where turns go.")
-@click.option("--run", "run_name", metavar="NAME", help="Name of the run; default: the suite's and the time.")
+@run_option(help="Name of the run; default: the suite's and the time.")
+@click.option("--resume", is_flag=True, help="Go on with the run of that name: what it has finished is not done again.")
 @report_option
+@format_option
 @click.option(
     "--header",
     "headers",
     multiple=True,
+    allow_from_autoenv=False,
     metavar="NAME:VALUE",
     help="Send this header with every request; ${VARIABLE} stands for an environment variable. Repeatable.",
 )
@@ -99,32 +113,61 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
 )
 @click.option(
     "--timeout",
-    default=300.0,
-    show_default=True,
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Longest time of a turn.",
+    help="Longest time of a turn; default: 300.",
 )
+@click.option("--concurrency", type=click.IntRange(1, 1000), help="Conversations at once; default: 4.")
 def run(
     suite: str,
-    agent: str,
+    agent: str | None,
     store: str,
     run_name: str | None,
+    resume: bool,
     report: Path | None,
+    form: str | None,
     headers: tuple[str, ...],
     binding: str | None,
     streaming: bool | None,
     dialects: tuple[str, ...],
-    timeout: float,
+    timeout: float | None,
+    concurrency: int | None,
 ) -> None:
     """Drive an agent with the cases of SUITE, score every turn, and say yes or no by the exit code."""
+    if resume and run_name is None:
+        raise ConfigError("--resume: needs the name of the run to go on with, --run NAME")
+
     from rich.console import Console
+    from tool_call_evaluators.agentdefaults import AgentDefaults
 
     from .runcommand import run_and_show
-    from .runner import AgentOptions
 
-    options = AgentOptions(_agent_url(agent), _headers(headers), binding, streaming, timeout, dialects)
-    passed = run_async(run_and_show(suite, options, store, run_name, report, Console(highlight=False)))
+    options = AgentDefaults(
+        url=None if agent is None else _agent_url(agent),
+        headers=_headers(headers),
+        binding=binding,
+        streaming=streaming,
+        timeout=timeout,
+        concurrency=concurrency,
+    )
+    console = Console(highlight=False)
+    passed = run_async(run_and_show(suite, form, options, dialects, store, run_name, report, console, resume=resume))
+    sys.exit(PASSED if passed else GATE_FAILED)
+
+
+@cli.command(context_settings=_FROM_ENVIRONMENT)
+@store_option
+@run_option(help="Only this run.")
+@click.option("--suite", required=True, metavar="FILE", help="Suite file with cases and evaluators.")
+@report_option
+@format_option
+def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, form: str | None) -> None:
+    """Score stored turns again with a suite, without an agent, and say yes or no by the exit code."""
+    from rich.console import Console
+
+    from .runcommand import evaluate_and_show
+
+    passed = run_async(evaluate_and_show(suite, form, store, run_name, report, Console(highlight=False)))
     sys.exit(PASSED if passed else GATE_FAILED)
 
 

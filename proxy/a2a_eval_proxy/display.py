@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
+from tool_call_evaluators.judge.question import Usage
+from tool_call_evaluators.model import Status
+from tool_call_evaluators.outcomes import Conversation
 
 TurnJson = Mapping[str, Any]
 
 
 def turn_table(turns: Sequence[TurnJson], metrics: Sequence[str]) -> Table:
-    """One row a turn: case, tool calls, a score for each of `metrics`, findings, verdict."""
-    table = Table(box=None, pad_edge=False, header_style="bold", caption=f"scores: {', '.join(metrics)}")
+    """One row a turn: case, tool calls, its scores, findings, verdict.
+
+    The scores are those of `metrics`, then those that only some cases have; a dot where a turn has none of one."""
+    scored = (result["evaluator"] for turn in turns for result in turn["evaluations"])
+    shown = list(dict.fromkeys([*metrics, *scored]))
+    table = Table(box=None, pad_edge=False, header_style="bold", caption=f"scores: {', '.join(shown)}")
     table.add_column("case", no_wrap=True)
     table.add_column("tool calls", overflow="fold")
     table.add_column("scores", no_wrap=True)
@@ -22,16 +29,37 @@ def turn_table(turns: Sequence[TurnJson], metrics: Sequence[str]) -> Table:
     previous: tuple[str, str] | None = None
     for turn in turns:
         scores = {result["evaluator"]: _score(result) for result in turn["evaluations"]}
+        absent = "[dim]·[/dim]" if scores else "[red]missing[/red]"
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
-            "" if conversation == previous else escape(str(turn["case_id"])),
+            "" if conversation == previous else escape(turn["case_id"] or "no case"),
             "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
-            " ".join(scores.get(name, "[red]missing[/red]") for name in metrics),
+            " ".join(scores.get(name, absent) for name in shown),
             str(len(turn["findings"])),
             "[green]passed[/green]" if passed(turn) else "[red]failed[/red]",
         )
         previous = conversation
     return table
+
+
+def conversation_lines(conversations: Iterable[Conversation]) -> list[str]:
+    """For each conversation that was measured as a whole, or should have been, what was said of it."""
+    lines = []
+    for conversation in conversations:
+        said = [result.to_dict() for result in conversation.results if result.status is not Status.SKIPPED]
+        if said:
+            scores = ", ".join(f"{result['evaluator']} {_score(result)}" for result in said)
+            lines.append(f"{escape(conversation.label)} as a whole: {scores}")
+    return lines
+
+
+def usage_line(usage: Usage) -> str:
+    """What judges cost; empty where none was asked."""
+    if not usage.requests:
+        return ""
+    tokens = "" if usage.prompt_tokens is None else f", {usage.prompt_tokens} + {usage.completion_tokens} tokens"
+    cost = f", cost {usage.cost:.4g}" if usage.cost else ""
+    return f"judge: {usage.requests} requests{tokens}{cost}"
 
 
 def score_text(result: Mapping[str, Any]) -> str:

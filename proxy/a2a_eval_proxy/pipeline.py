@@ -19,7 +19,7 @@ from .capture.turn import Turn
 from .cases import CaseBook
 from .events import EventBus
 from .metrics import Metrics
-from .scoring import Results, Scorer, TurnJson
+from .scoring import Results, Scorer, TurnJson, in_its_case
 from .store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from .traces.correlate import Evidence
 from .traces.settle import settled
@@ -50,15 +50,14 @@ _CONVERSATIONS = 32
 class _Job:
     """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
 
-    `late`: it was scored before. `kept` are results that stay, of evaluators of another suite; `moved`: it belongs to
-    another case than the store says. `conversation` is to be scored when none of its turns is on its way any more.
+    `late`: it was scored before. `kept` are results that stay, of evaluators of another suite. `conversation` is to
+    be scored when none of its turns is on its way any more.
     """
 
     turn: Turn
     earlier: int
     late: bool = False
     kept: Sequence[dict[str, Any]] = ()
-    moved: bool = False
     conversation: ConversationKey | None = None
 
 
@@ -101,6 +100,8 @@ class Pipeline:
         self._over: asyncio.Queue[ConversationKey] = asyncio.Queue()
         self._on_their_way: Counter[ConversationKey] = Counter()
         self._held: dict[ConversationKey, None] | None = None
+        self.moved: dict[str, str] = {}
+        """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._workers = [self._loop.create_task(self._work()), self._loop.create_task(self._converse())]
         self._unfinished = 0
         self._idle = asyncio.Event()
@@ -159,8 +160,9 @@ class Pipeline:
     def rescoring(self) -> Iterator[Callable[[Iterable[TurnJson]], None]]:
         """A function to which stored turns are given, oldest first, to be scored again with the cases they match now.
 
-        Their results by other evaluators stay. Conversations are scored after the block, those without a case too:
-        no more is going to come.
+        A turn belongs to the case that it was stored with, where there is such a case, else to the one with its text;
+        `moved` tells, the store keeps what it has. Results by other evaluators stay. Conversations are scored after
+        the block, those without a case too: no more is going to come.
         """
         self._held = {}
         try:
@@ -175,15 +177,11 @@ class Pipeline:
         for item in items:
             turn = Turn.from_dict(dict(item))
             known = turn.case_id if turn.case_id and self._cases.case(turn.case_id) else None
-            turn.case_id = self._cases.match(known, turn.conversation_id, turn.user_text) or turn.case_id
-            jobs.append(
-                replace(
-                    self._job(turn, self._position(turn), ended=True),
-                    late=item["status"] == "done",
-                    kept=item["evaluations"],
-                    moved=turn.case_id != item["case_id"],
-                )
-            )
+            case_id = self._cases.match(known, turn.conversation_id, turn.user_text)
+            if case_id is not None and case_id != turn.case_id:
+                turn.case_id = self.moved[turn.turn_id] = case_id
+            job = self._job(turn, self._position(turn), ended=True)
+            jobs.append(replace(job, late=item["status"] == "done", kept=item["evaluations"]))
         self._set_out(jobs)
 
     async def drained(self) -> None:
@@ -256,8 +254,8 @@ class Pipeline:
             scored = []
             for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
                 self._scored(job, turn, results, seen)
-                changed = job.moved or turn is not job.turn
-                scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), turn if changed else None))
+                merged = None if turn is job.turn else turn
+                scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
             self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, jobs))
 
     async def _history(self, turn: Turn) -> list[TurnJson]:
@@ -373,8 +371,9 @@ class Pipeline:
         ]
 
     async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
-        query = TurnQuery(run=key.run, conversation=key.conversation_id, case=key.case_id)
-        return [turn async for turn in every_turn(self._store, query) if turn["case_id"] == key.case_id]
+        query = TurnQuery(run=key.run, conversation=key.conversation_id)
+        turns = [in_its_case(turn, self.moved) async for turn in every_turn(self._store, query)]
+        return [turn for turn in turns if turn["case_id"] == key.case_id]
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:

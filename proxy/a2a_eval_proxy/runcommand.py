@@ -1,56 +1,123 @@
-"""What `run` shows: a progress bar while it works, a table of turns, the verdict and its reasons."""
+"""What `run` and `evaluate` show: a progress bar while they work, a table of turns, the verdict and its reasons."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from tool_call_evaluators.report import Report
-from tool_call_evaluators.suite import Case, load_suite
+from tool_call_evaluators.agentdefaults import AgentDefaults
+from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.suite import Suite
 
-from .display import turn_table
+from .conclusion import Conclusion
+from .display import conversation_lines, turn_table, usage_line
 from .reporting import publish_report
-from .runner import AgentOptions, RunResult, run_suite
+from .rescoring import evaluate_store
+from .runner import AgentOptions, run_suite
 
 _SHOWN_TURNS = 200
 _SHOWN_REASONS = 50
 
 
 async def run_and_show(
-    suite_file: str, agent: AgentOptions, store: str, run: str | None, folder: Path | None, console: Console
+    suite_file: str,
+    form: str | None,
+    agent: AgentDefaults,
+    dialects: tuple[str, ...],
+    store: str,
+    run: str | None,
+    folder: Path | None,
+    console: Console,
+    *,
+    resume: bool = False,
 ) -> bool:
-    """Run the suite; returns whether it passed. Raises as `run_suite` and `load_suite` do."""
-    suite = load_suite(suite_file)
+    """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
+    suite = _suite(suite_file, form)
+    options = AgentOptions.merged(suite.agent, agent, dialects)
     name = run or f"{suite.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    with _progress() as bar:
+        conclusion = await run_suite(
+            suite,
+            options,
+            store,
+            name,
+            resume=resume,
+            planned=lambda turns: bar.begin("running", turns),
+            advanced=lambda case: bar.advance(1, case.id),
+        )
+    return _show(conclusion, suite, store, folder, console)
+
+
+async def evaluate_and_show(
+    suite_file: str, form: str | None, store: str, run: str | None, folder: Path | None, console: Console
+) -> bool:
+    """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
+    suite = _suite(suite_file, form)
+    with _progress() as bar:
+        conclusion = await evaluate_store(
+            suite, store, run, planned=lambda turns: bar.begin("scoring", turns), advanced=bar.advance
+        )
+    return _show(conclusion, suite, store, folder, console)
+
+
+def _suite(path: str, form: str | None) -> Suite:
+    imported = import_suite(path, form)
+    if imported.notes:
+        notes = Console(stderr=True, highlight=False)
+        notes.print(f"{escape(path)} is a file of {imported.format}; of it, this was not taken over:", soft_wrap=True)
+        for note in imported.notes:
+            notes.print(f"  {escape(note)}", soft_wrap=True)
+    return imported.suite
+
+
+class _Bar:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("starting", total=None)
+
+    def begin(self, what: str, turns: int) -> None:
+        self._progress.update(self._task, description=what, total=turns)
+
+    def advance(self, turns: int, what: str | None = None) -> None:
+        description = None if what is None else escape(what)
+        self._progress.update(self._task, advance=turns, description=description)
+
+
+@contextmanager
+def _progress() -> Iterator[_Bar]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        total = sum(len(case.turns) * case.repetitions for case in suite.cases)
-        bar = progress.add_task("running", total=total)
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield _Bar(progress)
 
-        def advanced(case: Case) -> None:
-            progress.update(bar, advance=1, description=escape(case.id))
 
-        result = await run_suite(suite, agent, store, name, advanced)
-    report = Report.build(name, result.turns, result.verdict.to_dict(), suite=suite)
+def _show(conclusion: Conclusion, suite: Suite, store: str, folder: Path | None, console: Console) -> bool:
+    """Print the end of a run and write its report; returns whether it passed."""
+    report, verdict = conclusion.report, conclusion.verdict
     page = publish_report(report, folder)
-    _show(result, [evaluator.metric for evaluator in suite.build_evaluators()], console)
-    where = f"store {store}" + (f", report {page}" if page else "")
-    console.print(f"\nrun {escape(name)}: {len(result.turns)} turns, {escape(where)}", soft_wrap=True)
-    return result.verdict.passed
-
-
-def _show(result: RunResult, metrics: list[str], console: Console) -> None:
-    console.print(turn_table(result.turns[:_SHOWN_TURNS], metrics))
-    if len(result.turns) > _SHOWN_TURNS:
-        console.print(f"… and {len(result.turns) - _SHOWN_TURNS} more turns; see the export")
-    reasons = result.verdict.reasons
-    console.print(
-        "\n[green]passed[/green]" if result.verdict.passed else f"\n[red]failed[/red], {len(reasons)} reasons:"
-    )
-    for reason in reasons[:_SHOWN_REASONS]:
+    console.print(turn_table(report.turns[:_SHOWN_TURNS], [item.metric for item in suite.build_evaluators("turn")]))
+    if len(report.turns) > _SHOWN_TURNS:
+        console.print(f"… and {len(report.turns) - _SHOWN_TURNS} more turns; see the report or the export")
+    for line in conversation_lines(report.conversations)[:_SHOWN_TURNS]:
+        console.print(line, soft_wrap=True)
+    console.print("\n[green]passed[/green]" if verdict.passed else f"\n[red]failed[/red], {_count(verdict.reasons)}:")
+    for reason in verdict.reasons[:_SHOWN_REASONS]:
         console.print(f"  {escape(reason.message)}", soft_wrap=True)
-    if len(reasons) > _SHOWN_REASONS:
-        console.print(f"  … and {len(reasons) - _SHOWN_REASONS} more")
+    if len(verdict.reasons) > _SHOWN_REASONS:
+        console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")
+    if verdict.tolerated:
+        console.print(f"tolerated, as the suite says: {_count(verdict.tolerated)}")
+    if usage := usage_line(conclusion.usage):
+        console.print(usage)
+    where = f"store {store}" + (f", report {page}" if page else "")
+    console.print(f"\nrun {escape(report.run)}: {len(report.turns)} turns, {escape(where)}", soft_wrap=True)
+    return verdict.passed
+
+
+def _count(reasons: tuple[object, ...]) -> str:
+    return "1 reason" if len(reasons) == 1 else f"{len(reasons)} reasons"

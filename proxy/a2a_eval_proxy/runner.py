@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.client import AgentUnreachable, CaptureClient, CapturedTurn, CaptureError
-from tool_call_evaluators.gates import Outcome, Verdict, gate
+from a2a_tool_capture.client import AgentUnreachable, CaptureClient, CapturedTurn, CaptureError, Conversation
+from tool_call_evaluators.agentdefaults import AgentDefaults
+from tool_call_evaluators.outcomes import follow, remaining
 from tool_call_evaluators.suite import Case, Suite
 
 from .capture.turn import Turn
 from .cases import CaseBook
+from .conclusion import Conclusion, conclude
+from .config import ConfigError
 from .events import EventBus
 from .ids import new_turn_id
 from .metrics import Metrics
 from .pipeline import Pipeline
-from .scoring import Scorer, results_of
-from .store import open_store
+from .scoring import Scorer
+from .store import Store, TurnQuery, every_turn, open_store
+
+logger = logging.getLogger(__name__)
 
 CONCURRENCY = 4
-"""Conversations at once."""
+"""Conversations at once, where nobody says otherwise."""
+
+TIMEOUT_S = 300.0
+"""Longest time of a turn, where nobody says otherwise."""
+
+_MAX_WAITING = 200
+"""Turns that may wait for their scores; then the agent is asked no more until they have them."""
+
+_PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status")
+"""Of a turn, what says which place in the plan it takes."""
 
 
 class NothingRanError(Exception):
@@ -32,90 +46,114 @@ class NothingRanError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """One turn of the plan; `turn_id` is None where it never came about."""
-
-    case: Case
-    repetition: int
-    index: int
-    turn_id: str | None
-
-    @property
-    def conversation(self) -> str:
-        return self.case.id if self.case.repetitions == 1 else f"{self.case.id} #{self.repetition + 1}"
-
-    @property
-    def where(self) -> str:
-        return self.conversation if len(self.case.turns) == 1 else f"{self.conversation}, turn {self.index + 1}"
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """A finished run: its name, the turns in the order of the suite, and the verdict."""
-
-    run: str
-    turns: list[dict[str, Any]]
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """How the agent is talked to; see CaptureClient."""
+    """How the agent is talked to, see CaptureClient; `concurrency` is how many conversations there are at once."""
 
     url: str
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     binding: str | None = None
     streaming: bool | None = None
-    timeout_s: float = 300.0
+    timeout_s: float = TIMEOUT_S
+    concurrency: int = CONCURRENCY
     dialects: tuple[str, ...] = ()
+
+    @classmethod
+    def merged(cls, suite: AgentDefaults, given: AgentDefaults, dialects: tuple[str, ...] = ()) -> AgentOptions:
+        """What the suite says of the agent, under what is `given`. Raises ConfigError without a URL."""
+        url = given.url or suite.url
+        if url is None:
+            raise ConfigError("no agent: give its URL with --agent, or as `agent: {url: ...}` in the suite")
+        streaming = given.streaming if given.streaming is not None else suite.streaming
+        return cls(
+            url,
+            {**suite.headers, **given.headers},
+            given.binding or suite.binding,
+            streaming,
+            given.timeout or suite.timeout or TIMEOUT_S,
+            given.concurrency or suite.concurrency or CONCURRENCY,
+            dialects,
+        )
 
 
 async def run_suite(
-    suite: Suite, agent: AgentOptions, store: str, run: str, advanced: Callable[[Case], None] = lambda case: None
-) -> RunResult:
-    """Run every case and score it; `advanced` is called after each turn.
+    suite: Suite,
+    agent: AgentOptions,
+    location: str,
+    run: str,
+    *,
+    resume: bool = False,
+    planned: Callable[[int], None] = lambda turns: None,
+    advanced: Callable[[Case], None] = lambda case: None,
+) -> Conclusion:
+    """Have every conversation of the suite, score its turns, and conclude.
+
+    With `resume`, conversations that an earlier process has had in full are not had again; one that was cut off is
+    forgotten and had anew. `planned` is called with the number of turns to come, `advanced` after each. What is kept
+    in memory meanwhile does not grow with the run.
 
     Raises AgentUnreachable or CaptureError where the agent's card cannot be had, NothingRanError where no turn was
-    answered, StoreError for the store. What goes wrong within a case is a finding of its turn, and turns that
-    never came about fail the gate.
+    answered, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
+    wrong within a case is a finding of its turn, and turns that never came about fail the gate.
     """
-    kept = open_store(store)
-    cases = CaseBook(suite)
-    pipeline = Pipeline(kept, cases, Scorer(cases, suite), EventBus(), Metrics())
+    store = open_store(location)
     try:
-        async with CaptureClient(
-            agent.url,
-            headers=agent.headers,
-            binding=agent.binding,
-            streaming=agent.streaming,
-            timeout_s=agent.timeout_s,
-            dialects=agent.dialects,
-        ) as client:
-            driver = _Driver(client, pipeline, run, advanced)
-            plan = await driver.drive(suite)
-        if not driver.answered and driver.problems:
-            raise NothingRanError(driver.problems[0])
-        await pipeline.drained()
-        turns = [turn for planned in plan if planned.turn_id and (turn := await kept.turn(planned.turn_id))]
+        if not resume and await store.runs(run):
+            raise ConfigError(
+                f"run {run!r} is in store {location} already; --resume goes on with it, another --run begins anew"
+            )
+        cases = CaseBook(suite)
+        scorer = Scorer(cases, suite, store.judge_cache)
+        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics())
+        try:
+            await pipeline.resume(run)
+            todo = await _todo(store, suite, run)
+            planned(sum(len(case.turns) * todo.get(case.id, 0) for case in suite.cases))
+            if todo:
+                await _drive(suite, todo, agent, pipeline, run, advanced)
+            await pipeline.drained()
+        finally:
+            await pipeline.close()
+        return await conclude(store, scorer, suite, run)
     finally:
-        await pipeline.close()
-        await asyncio.to_thread(kept.close)
-    return RunResult(run, turns, judge(suite, plan, turns))
+        await asyncio.to_thread(store.close)
 
 
-def judge(suite: Suite, plan: list[Planned], turns: list[dict[str, Any]]) -> Verdict:
-    """Hold the turns of a run against the suite's gates. Fails closed: a planned turn without a turn counts."""
-    by_id = {turn["turn_id"]: turn for turn in turns}
-    outcomes = [
-        Outcome(
-            planned.where,
-            planned.conversation,
-            results_of(by_id[planned.turn_id]) if planned.turn_id in by_id else None,
-        )
-        for planned in plan
+async def _todo(store: Store, suite: Suite, run: str) -> dict[str, int]:
+    """How many conversations of each case are still to be had; those that were cut off are forgotten."""
+    turns = [{key: turn[key] for key in _PLACE} async for turn in every_turn(store, TurnQuery(run=run))]
+    cut_off = [
+        placed.turn["turn_id"]
+        for conversation in follow(turns, suite)
+        if conversation.case is not None and not conversation.complete
+        for placed in conversation.turns
+        if placed.turn is not None
     ]
-    metrics = [evaluator.metric for evaluator in suite.build_evaluators()]
-    return gate(outcomes, metrics=metrics, gates=suite.gates, tolerate=suite.tolerate)
+    if cut_off:
+        store.discard(cut_off, lambda: None)
+        await store.drained()
+    return remaining(turns, suite)[1]
+
+
+async def _drive(
+    suite: Suite,
+    todo: Mapping[str, int],
+    agent: AgentOptions,
+    pipeline: Pipeline,
+    run: str,
+    advanced: Callable[[Case], None],
+) -> None:
+    async with CaptureClient(
+        agent.url,
+        headers=agent.headers,
+        binding=agent.binding,
+        streaming=agent.streaming,
+        timeout_s=agent.timeout_s,
+        dialects=agent.dialects,
+    ) as client:
+        driver = _Driver(client, pipeline, run, advanced)
+        await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
+    if not driver.answered and driver.problem:
+        raise NothingRanError(driver.problem)
 
 
 class _Driver:
@@ -124,50 +162,52 @@ class _Driver:
         self._pipeline = pipeline
         self._run = run
         self._advanced = advanced
-        self._slots = asyncio.Semaphore(CONCURRENCY)
         self.answered = 0
-        self.problems: list[str] = []
+        self.problem = ""
+        """The first thing that went wrong."""
 
-    async def drive(self, suite: Suite) -> list[Planned]:
-        """Have every conversation; what became of each planned turn, in the order of the suite."""
+    async def drive(self, conversations: Iterator[Case], concurrency: int) -> None:
+        """Have these conversations, so many at once."""
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._converse(case, repetition))
-                for case in suite.cases
-                for repetition in range(case.repetitions)
-            ]
-        return [planned for task in tasks for planned in task.result()]
+            for _ in range(concurrency):
+                group.create_task(self._have(conversations))
 
-    async def _converse(self, case: Case, repetition: int) -> list[Planned]:
-        plan: list[Planned] = []
-        async with self._slots:
-            conversation = self._client.conversation()
-            own_id = f"{self._run}/{case.id}/{uuid.uuid4().hex}"  # for agents that give their conversations no id
-            broken = False
-            for index, planned_turn in enumerate(case.turns):
-                turn_id = None
-                if not broken:
-                    turn, broken = await self._say(conversation.send(planned_turn.user), case)
-                    if turn is not None:
-                        turn.conversation_id = turn.conversation_id or own_id
-                        turn_id = turn.turn_id
-                        self._pipeline.take(turn)
-                plan.append(Planned(case, repetition, index, turn_id))
-                self._advanced(case)
-        return plan
+    async def _have(self, conversations: Iterator[Case]) -> None:
+        for case in conversations:
+            if self._pipeline.depth >= _MAX_WAITING:
+                await self._pipeline.drained()
+            await self._converse(case)
 
-    async def _say(self, sending: Any, case: Case) -> tuple[Turn | None, bool]:
+    async def _converse(self, case: Case) -> None:
+        conversation = self._client.conversation()
+        conversation_id = ""
+        broken = False
+        for planned in case.turns:
+            if not broken:
+                turn, broken = await self._say(conversation, planned.user, case)
+                if turn is not None:
+                    # some agents give their conversations no id
+                    conversation_id = turn.conversation_id or conversation_id or f"{self._run}/{uuid.uuid4().hex}"
+                    turn.conversation_id = conversation_id
+                    self._pipeline.take(turn)
+            self._advanced(case)
+
+    async def _say(self, conversation: Conversation, text: str, case: Case) -> tuple[Turn | None, bool]:
         """The turn that a message led to, if any; and whether the conversation cannot go on."""
         try:
-            captured = await sending
+            captured = await conversation.send(text)
         except CaptureError as error:
-            self.problems.append(str(error))
+            self.problem = self.problem or str(error)
             if error.turn is None or (isinstance(error, AgentUnreachable) and error.turn.first_event_at is None):
                 return None, True
             code = "agent_unreachable" if isinstance(error, AgentUnreachable) else "agent_error"
             turn = self._turn(error.turn, case)
             turn.findings.append(Finding(code, str(error), Severity.ERROR))
             return turn, True
+        except Exception as error:  # the wall: a bug of ours costs one conversation, whose turns are missing then
+            logger.error("case %s: its conversation broke off", case.id, exc_info=error)
+            self.problem = self.problem or f"case {case.id}: {error!r}"
+            return None, True
         self.answered += 1
         return self._turn(captured, case), False
 

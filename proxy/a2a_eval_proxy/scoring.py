@@ -105,10 +105,10 @@ class Scorer:
         """What is said of a conversation that could not be looked at."""
         return _json(EvalResult.errored(item.metric, reason) for item in self.evaluators(case_id).conversation)
 
-    def in_force(self, turn: TurnJson) -> Results:
-        """Of a turn's results those of the evaluators in force: others are of another suite."""
+    def in_force(self, turn: TurnJson) -> TurnJson:
+        """The turn with the results of the evaluators in force: others are of another suite."""
         metrics = {evaluator.metric for evaluator in self.evaluators(turn["case_id"]).turn}
-        return [result for result in turn["evaluations"] if result["evaluator"] in metrics]
+        return {**turn, "evaluations": [item for item in turn["evaluations"] if item["evaluator"] in metrics]}
 
     def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
         """What the evaluators get to see of a turn. Raises ValueError for calls that are none."""
@@ -151,9 +151,10 @@ class Scorer:
         return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
 
 
-def results_of(turn: TurnJson) -> list[EvalResult]:
-    """The evaluation results of a turn in its JSON form."""
-    return [EvalResult.from_dict(result) for result in turn["evaluations"]]
+def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:
+    """The turn, with the case of which `moved` says that it belongs to it."""
+    case_id = moved.get(turn["turn_id"])
+    return turn if case_id is None else {**turn, "case_id": case_id}
 
 
 def _past(turn: TurnJson) -> EvalCase:

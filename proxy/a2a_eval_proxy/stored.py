@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from .store import Store, StoreError, TurnQuery, open_store
+from .store import Store, StoreError, TurnQuery, every_turn, open_store
 from .store.base import TurnJson
 
 _PAGE = 200
@@ -33,16 +33,10 @@ async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
 
     Raises UnknownRunError before the first turn where the store has none of that run.
     """
-    cursor: str | None = None
-    while True:
-        page = await store.turns(TurnQuery(run=run, limit=_PAGE, cursor=cursor))
-        if run is not None and cursor is None and not page.items:
-            raise UnknownRunError(_unknown(run, [summary.name for summary in await store.runs()]))
-        for turn in page.items:
-            yield turn
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    if run is not None and not await store.runs(run):
+        raise UnknownRunError(_unknown(run, [summary.name for summary in await store.runs()]))
+    async for turn in every_turn(store, TurnQuery(run=run), _PAGE):
+        yield turn
 
 
 def compact(turn: TurnJson) -> TurnJson:

@@ -137,6 +137,13 @@ def test_results_of_whole_conversations_are_judged_too():
     ]
 
 
+def test_a_result_that_names_its_case_is_not_about_another_case_of_the_conversation():
+    turns = [turn("a", case="status", conversation="c"), turn("b", case="other", conversation="c", start=9)]
+    said = {"c": [{**result("tool_trajectory", 0.5), "case_id": "other"}, result("tool_error", 1.0)]}
+    found = {item.case_id: [said.evaluator for said in item.results] for item in follow(turns, None, said)}
+    assert found == {"status": ["tool_error"], "other": ["tool_trajectory", "tool_error"]}
+
+
 def test_everything_that_went_wrong_can_be_grouped():
     turns = [
         turn(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.cases import CaseBook
-from a2a_eval_proxy.scoring import Scorer, results_of
+from a2a_eval_proxy.scoring import Scorer
 from a2a_tool_capture import ToolCall
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,4 +175,3 @@ def test_whatever_an_agent_did_can_be_scored(made: list[Any], case_id: str | Non
     results = scorer_of(ALL_SWIFT).score_now(scored, 0)
     assert len(results) == 4
     assert all(result["status"] != "errored" or result["reason"] for result in results)
-    assert [result.evaluator for result in results_of({"evaluations": results})] == [r["evaluator"] for r in results]

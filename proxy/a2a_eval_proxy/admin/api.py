@@ -20,12 +20,13 @@ from tool_call_evaluators.suite import SuiteError, parse_case
 
 from ..cases import CaseBook, RegisteredCase, registered_case
 from ..events import EventBus
-from ..store import Store, TurnQuery
+from ..store import Store, TurnQuery, every_turn
 from ..store.encoding import json_text
 
 _HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 _MAX_CASE_BYTES = 1024 * 1024
 _MAX_FLUSH_S = 600.0
+_MAX_CONVERSATION = 10_000
 
 
 class Control(Protocol):
@@ -114,16 +115,18 @@ class _Api:
     async def conversation(self, request: Request) -> Response:
         conversation_id = request.path_params["conversation_id"]
         items: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while True:
-            page = await self._control.store.turns(TurnQuery(conversation=conversation_id, limit=1000, cursor=cursor))
-            items += page.items
-            cursor = page.next_cursor
-            if cursor is None or len(items) >= 10_000:
+        async for turn in every_turn(self._control.store, TurnQuery(conversation=conversation_id)):
+            items.append(turn)
+            if len(items) == _MAX_CONVERSATION:
                 break
         if not items:
             raise HTTPException(404, f"no turns of conversation {conversation_id!r}")
-        return JSONResponse({"conversation_id": conversation_id, "turns": items})
+        evaluations = [
+            {"run": scored.key.run, "case_id": scored.key.case_id, **result}
+            for scored in await self._control.store.conversations(conversation=conversation_id)
+            for result in scored.evaluations
+        ]
+        return JSONResponse({"conversation_id": conversation_id, "turns": items, "evaluations": evaluations})
 
     async def runs(self, _: Request) -> Response:
         runs = await self._control.store.runs()

@@ -60,7 +60,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A turn's results. `merged` is the turn itself where it (or its case) changed since it was added."""
+    """A turn's results. `merged` is the turn itself where it changed since it was added."""
 
     turn_id: str
     evaluations: Evaluations

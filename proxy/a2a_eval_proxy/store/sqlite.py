@@ -210,10 +210,9 @@ def _row(turn: Turn, score: Score | None) -> tuple[Any, ...]:
     return *found_by, status, json_text(turn.to_dict()), results
 
 
-def _results(scored: Scored) -> tuple[str, str, str | None, str | None]:
-    merged = scored.merged
-    body, case_id = (None, None) if merged is None else (json_text(merged.to_dict()), merged.case_id)
-    return scored.turn_id, json_text(scored.evaluations), body, None if case_id is None else utf8_text(case_id)
+def _results(scored: Scored) -> tuple[str, str, str | None]:
+    body = None if scored.merged is None else json_text(scored.merged.to_dict())
+    return scored.turn_id, json_text(scored.evaluations), body
 
 
 def _conversation_row(scored: ScoredConversation) -> tuple[Any, ...]:
@@ -252,11 +251,11 @@ def _insert(rows: int) -> str:
 
 @lru_cache
 def _update(rows: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?)"] * rows)
+    values = ", ".join(["(?, ?, ?)"] * rows)
     return (
-        f"WITH scored (id, results, merged, belongs_to) AS (VALUES {values}) "  # noqa: S608  # fixed texts
-        "UPDATE turns SET status = 'done', evaluations = results, body = coalesce(merged, body),"
-        " case_id = coalesce(belongs_to, case_id) FROM scored WHERE turn_id = id"
+        f"WITH scored (id, results, merged) AS (VALUES {values}) "  # noqa: S608  # fixed texts
+        "UPDATE turns SET status = 'done', evaluations = results, body = coalesce(merged, body) FROM scored"
+        " WHERE turn_id = id"
     )
 
 
