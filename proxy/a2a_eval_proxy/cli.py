@@ -16,6 +16,7 @@ from a2a_tool_capture.dialects import DIALECTS
 
 from . import __version__
 from .config import ConfigError, Settings, environment_name, load_settings, parse_dialects, parse_url
+from .flags import Command, known_settings
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of every command."""
@@ -23,7 +24,13 @@ PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+class Commands(click.Group):
+    """The commands, each with its flags in the environment and in a file, too."""
+
+    command_class = Command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="a2a-eval-proxy")
 def cli() -> None:
     """Sees the tool calls an A2A agent makes, and scores them.
@@ -68,7 +75,7 @@ report_option = click.option(
 )
 
 
-@cli.command()
+@cli.command(cls=click.Command)  # its settings say more of what was wrong, and where
 @settings_options
 @click.option("--config", "config_file", metavar="FILE", help="YAML file with these settings (names with _).")
 def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
@@ -79,7 +86,8 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
     """
     if no_otlp:
         flags["otlp"] = False
-    settings = load_settings(flags, os.environ, config_file or os.environ.get(environment_name("config")))
+    file = config_file or os.environ.get(environment_name("config"))
+    settings = load_settings(flags, os.environ, file, known_settings(click.get_current_context()))
 
     from .serve import serve_until_stopped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -227,6 +227,10 @@ class Settings:
         return f"Settings({', '.join(shown)})"
 
 
+SETTINGS: Mapping[str, dataclasses.Field[Any]] = {spec.name: spec for spec in dataclasses.fields(Settings)}
+"""By their names."""
+
+
 def is_loopback(address: str) -> bool:
     """Whether HOST:PORT can be reached from this machine only."""
     host = split_address(address)[0]
@@ -249,12 +253,17 @@ def environment_name(setting: str) -> str:
     return ENV_PREFIX + setting.upper()
 
 
-def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str], config_file: str | None = None) -> Settings:
-    """Settings from flags (None: not given), environment and file. Raises ConfigError."""
-    known = {spec.name: spec for spec in dataclasses.fields(Settings)}
-    from_file = _read_file(config_file, known)
+def load_settings(
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    config_file: str | None = None,
+    other_keys: Collection[str] = (),
+) -> Settings:
+    """Settings from flags (None: not given), environment and file. `other_keys` are those that the file may have for
+    others. Raises ConfigError."""
+    from_file = read_config_file(config_file, {*SETTINGS, *other_keys})
     values: dict[str, Any] = {}
-    for name, spec in known.items():
+    for name, spec in SETTINGS.items():
         if flags.get(name) is not None:
             origin, raw = f"--{name.replace('_', '-')}", flags[name]
         elif environment_name(name) in environment:
@@ -279,7 +288,9 @@ def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str], conf
     return Settings(**values)
 
 
-def _read_file(config_file: str | None, known: Mapping[str, object]) -> dict[str, Any]:
+def read_config_file(config_file: str | None, known: Collection[str]) -> dict[str, Any]:
+    """What a YAML file sets, without what it sets to null; {} without a file. Raises ConfigError, also for a key that
+    is not `known`."""
     if config_file is None:
         return {}
     try:
@@ -299,5 +310,5 @@ def _read_file(config_file: str | None, known: Mapping[str, object]) -> dict[str
     content = {str(key).replace("-", "_"): value for key, value in content.items()}
     unknown = [key for key in content if key not in known]
     if unknown:
-        raise ConfigError(f"{config_file}: unknown setting {unknown[0]!r}; known are {', '.join(known)}")
+        raise ConfigError(f"{config_file}: unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
     return {key: value for key, value in content.items() if value is not None}
