@@ -11,7 +11,8 @@ from a2a_tool_capture.models import ToolCall
 
 from .assignment import longest_common_subsequence, maximum_matching
 from .explain import MAX_COMPARED
-from .matching import ArgumentMatcher, Difference, Matcher, argument_differences, match_table
+from .matching import ArgumentMatcher, Difference, Matcher, argument_differences
+from .matchtable import match_table
 
 ChangeKind = Literal["same", "moved", "changed", "removed", "added"]
 
@@ -56,7 +57,8 @@ def diff_calls(left: Sequence[ToolCall], right: Sequence[ToolCall], matcher: Mat
     table = match_table(left, right, matcher)
     changes = [CallChange("same", *pair) for pair in longest_common_subsequence(table, len(right))]
     free_left, free_right = _free(len(left), len(right), changes)
-    rest = [[index for index in table[i] if index in free_right] for i in free_left]
+    unused = sum(1 << j for j in free_right)
+    rest = [table[i] & unused for i in free_left]
     changes += [CallChange("moved", free_left[i], j) for i, j in maximum_matching(rest, len(right))]
     free_left, free_right = _free(len(left), len(right), changes)
     changes += _changed(left, right, free_left, free_right, matcher)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .base import ComputedEvaluator, Measurement
 from .explain import Pairing, counted, sentence
-from .matching import ArgumentMatcher, call_matches
+from .matching import ArgumentMatcher
+from .matchtable import match_table
 from .model import EvalCase
 from .registry import register
 
@@ -41,13 +42,16 @@ class ToolCallArgs(ComputedEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         expected, actual = case.expected_tool_calls or (), case.tool_calls
         matcher = _CONTAINED if self.subset else _EQUAL
+        fitting = match_table(expected, actual, matcher)
+        unused: dict[str, list[int]] = defaultdict(list)
+        for right, call in enumerate(actual):
+            unused[call.name].append(right)
         pairs: list[tuple[int, int]] = []
-        unused = list(range(len(actual)))
         compared: dict[str, Any] = {}
         tried: Counter[str] = Counter()
         for left, wanted in enumerate(expected):
-            for right in [index for index in unused if actual[index].name == wanted.name]:
-                fits = call_matches(wanted, actual[right], matcher)
+            for right in unused[wanted.name]:
+                fits = fitting[left] >> right & 1
                 compared[f"{wanted.name}_{tried[wanted.name]}"] = {
                     "expected": wanted.arguments,
                     "actual": actual[right].arguments,
@@ -56,7 +60,7 @@ class ToolCallArgs(ComputedEvaluator):
                 tried[wanted.name] += 1
                 if fits:
                     pairs.append((left, right))
-                    unused.remove(right)
+                    unused[wanted.name].remove(right)
                     break
         pairing = Pairing(expected, actual, pairs, matcher)
         if not expected or not actual:

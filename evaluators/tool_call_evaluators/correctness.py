@@ -10,7 +10,8 @@ from a2a_tool_capture.models import ToolCall
 from .assignment import longest_common_subsequence, maximum_matching
 from .base import ComputedEvaluator, Measurement
 from .explain import Pairing, counted, sentence
-from .matching import ArgumentMatcher, MatcherLike, as_matcher, match_table, matcher_option
+from .matching import ArgumentMatcher, MatcherLike, as_matcher, matcher_option
+from .matchtable import match_table
 from .model import EvalCase
 from .registry import register
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import operator
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.models import ToolCall
 
 from .assignment import longest_common_subsequence
 from .base import ComputedEvaluator, Measurement, SkipEvaluation
@@ -53,7 +52,10 @@ class ToolCallOrder(ComputedEvaluator):
         if criteria is None:
             raise _no_criteria("tool_calls_order")
         expected, actual = list(criteria), [call.name for call in case.tool_calls]
-        table = [[j for j, name in enumerate(actual) if name == wanted] for wanted in expected]
+        places: dict[str, int] = defaultdict(int)
+        for j, name in enumerate(actual):
+            places[name] |= 1 << j
+        table = [places.get(name, 0) for name in expected]
         lcs = [expected[i] for i, _ in longest_common_subsequence(table, len(actual))]
         all_or_nothing = self.strict or not expected
         return Measurement(
@@ -139,14 +141,15 @@ class ToolCallOutput(ComputedEvaluator):
         if criteria is None:
             raise _no_criteria("tool_outputs")
         expected = [expected_output(entry) for entry in criteria]
-        unused = list(case.tool_calls)
+        unused: dict[str, list[str]] = defaultdict(list)
+        for call in case.tool_calls:
+            unused[call.name].append(_output_text(call.result or ""))
         details: dict[str, Any] = {}
         tried: Counter[str] = Counter()
         problems = []
         for name, output in expected:
             wanted = _output_text(output)
-            for call in [call for call in unused if call.name == name]:
-                actual = _output_text(call.result or "")
+            for index, actual in enumerate(unused[name]):
                 details[f"{name}_{tried[name]}"] = {
                     "expected": wanted,
                     "actual": actual,
@@ -154,7 +157,7 @@ class ToolCallOutput(ComputedEvaluator):
                 }
                 tried[name] += 1
                 if actual == wanted:
-                    _remove(unused, call)
+                    del unused[name][index]
                     break
             else:
                 problems.append(f"no {name} returned {shown(wanted)}")
@@ -181,12 +184,9 @@ def _checked(read: Callable[[Any], Any], entry: Any, owner: str, option: str) ->
         raise OptionError(f"{owner}: option {option}: {error}", option) from None
 
 
-def _remove(calls: list[ToolCall], call: ToolCall) -> None:
-    """Remove this very call: an equal one is another call."""
-    del calls[next(index for index, other in enumerate(calls) if other is call)]
-
-
 def _output_text(result: str) -> str:
+    if "{" not in result:
+        return result
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):

@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
+from .assignment import items
 from .base import ComputedEvaluator, Measurement
 from .explain import call_name, counted, sentence
-from .matching import MatcherLike, as_matcher, match_table, matcher_option
+from .matching import MatcherLike, as_matcher, matcher_option
+from .matchtable import match_table
 from .model import EvalCase
 from .placeholders import quoted
 from .registry import register
@@ -37,9 +39,12 @@ class ToolEfficiency(ComputedEvaluator):
         calls = case.tool_calls
         same = self._same_calls(calls)
         repeat_of: dict[int, int] = {}
+        fresh = (1 << len(calls)) - 1
         for index in range(len(calls)):
-            if index not in repeat_of:
-                repeat_of.update({later: index for later in same[index] if later > index and later not in repeat_of})
+            if fresh >> index & 1:
+                repeats = same[index] & fresh & -(2 << index)
+                repeat_of.update(dict.fromkeys(items(repeats), index))
+                fresh ^= repeats
         distinct = len(calls) - len(repeat_of)
         return Measurement(
             distinct / len(calls) if calls else 1.0,
@@ -56,21 +61,21 @@ class ToolEfficiency(ComputedEvaluator):
             },
         )
 
-    def _same_calls(self, calls: tuple[ToolCall, ...]) -> list[set[int]]:
-        """For each call the indices of the calls that are the same."""
+    def _same_calls(self, calls: tuple[ToolCall, ...]) -> list[int]:
+        """For each call the calls that are the same, as bits."""
         known = [index for index, call in enumerate(calls) if call.arguments is not None]
         wanted = [replace(calls[index], arguments=quoted(calls[index].arguments or {})) for index in known]
-        same = [set[int]() for _ in calls]
+        same = [0] * len(calls)
         for index, row in zip(known, match_table(wanted, calls, as_matcher(self.matcher)), strict=True):
-            same[index] = set(row)
+            same[index] = row
         return same
 
 
-def _loops(calls: tuple[ToolCall, ...], same: list[set[int]]) -> list[dict[str, Any]]:
+def _loops(calls: tuple[ToolCall, ...], same: list[int]) -> list[dict[str, Any]]:
     """Runs of at least two calls, each the same as the one before, by first and last position."""
     loops: list[dict[str, Any]] = []
     for index in range(1, len(calls)):
-        if index in same[index - 1]:
+        if same[index - 1] >> index & 1:
             if loops and loops[-1]["to"] == index:
                 loops[-1]["to"] = index + 1
             else:

@@ -7,21 +7,23 @@ option says otherwise, lists by position. Expected values may be placeholders (s
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias
 
-from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
 
+from .equality import equal_values, value_key
 from .options import OptionError, check_options, did_you_mean
-from .placeholders import accepts, contains_placeholder, is_placeholder
+from .placeholders import accepts, is_placeholder
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
 Arguments: TypeAlias = Mapping[str, Any]
 Matcher: TypeAlias = Callable[[Arguments, Arguments], bool]
 """(expected, actual) -> bool. An ArgumentMatcher is one; any plain function of that form will do too."""
+
+_ATOMS = {str, int, float, bool, type(None)}
+"""Most values are of these, and equal: they are not worth a walk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,13 @@ class ArgumentMatcher:
         """The smallest places where `actual` is not as expected; empty exactly where it matches."""
         return list(self._compare_all(expected, actual))
 
-    def exact_key(self, arguments: Arguments) -> str:
-        """A text that is equal for two arguments exactly where mode `exact`, with these options, accepts them.
+    def accepts(self, expected: Any, actual: Any) -> bool:
+        """Whether `actual` may be the value of an entry where `expected` is."""
+        return next(self._compare(expected, actual, "", self.mode if self.deep else "exact"), None) is None
 
-        Many calls compare through a dictionary with it. Not for expectations with placeholders.
-        """
-        return canonical(self._normal(arguments) if self.trim or self.case_insensitive else arguments)
+    def value_key(self, value: Any) -> Hashable:
+        """What two values share exactly where, with these options, they are equal (as data: no placeholders)."""
+        return value_key(self._normal(value) if self.trim or self.case_insensitive else value)
 
     def _compare_all(self, expected: Arguments | None, actual: Arguments | None) -> Iterator[Difference]:
         if self.mode == "ignore" or expected is None or expected == {"$any": True}:
@@ -127,7 +130,8 @@ class ArgumentMatcher:
         inner: MatchMode = mode if self.deep else "exact"
         for key, value in expected.items():
             if key in actual:
-                yield from self._compare(value, actual[key], _child(path, key), inner)
+                if type(value) not in _ATOMS or not self._equal(value, actual[key]):
+                    yield from self._compare(value, actual[key], _child(path, key), inner)
             elif mode != "superset":
                 yield Difference(_child(path, key), "missing", expected=value)
         if mode != "subset":
@@ -139,16 +143,17 @@ class ArgumentMatcher:
         self, expected: Sequence[Any], actual: Sequence[Any], path: str, mode: MatchMode
     ) -> Iterator[Difference]:
         for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
-            yield from self._compare(left, right, f"{path}[{index}]", mode)
+            if type(left) not in _ATOMS or not self._equal(left, right):
+                yield from self._compare(left, right, f"{path}[{index}]", mode)
         for index in range(len(actual), len(expected)):
             yield Difference(f"{path}[{index}]", "missing", expected=expected[index])
         for index in range(len(expected), len(actual)):
             yield Difference(f"{path}[{index}]", "unexpected", actual=actual[index])
 
     def _equal(self, expected: Any, actual: Any) -> bool:
-        if isinstance(expected, str) and isinstance(actual, str):
-            return bool(self._normal(expected) == self._normal(actual))
-        return equal_values(self._normal(expected), self._normal(actual))
+        if self.trim or self.case_insensitive:
+            expected, actual = self._normal(expected), self._normal(actual)
+        return equal_values(expected, actual)
 
     def _normal(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -192,54 +197,30 @@ def matcher_option(value: MatcherLike, owner: str) -> Matcher:
         raise OptionError(f"{owner}: option matcher: {error}", "matcher") from None
 
 
-def equal_values(expected: Any, actual: Any) -> bool:
-    """Whether two JSON values are equal, numbers by value; true is never 1, and NaN equals itself."""
-    if isinstance(expected, bool) or isinstance(actual, bool):
-        return expected is actual
-    if isinstance(expected, int | float) and isinstance(actual, int | float):
-        return expected == actual or (expected != expected and actual != actual)
-    if isinstance(expected, str) or isinstance(actual, str):
-        return bool(expected == actual)
-    return canonical(expected) == canonical(actual)
+def rule_for(matcher: Matcher, tool: str) -> Matcher:
+    """What `matcher` is for calls of `tool`."""
+    return matcher.for_tool(tool) if isinstance(matcher, ArgumentMatcher) else matcher
 
 
 def call_matches(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> bool:
     """Whether the names are equal and `matcher` accepts the arguments."""
     if expected.name != actual.name:
         return False
-    rule = _rule(matcher, expected.name)
+    return arguments_match(expected.arguments, actual.arguments, rule_for(matcher, expected.name))
+
+
+def arguments_match(expected: Arguments | None, actual: Arguments | None, rule: Matcher) -> bool:
+    """Whether `rule` accepts the arguments; a plain function never sees unknown ones."""
     if isinstance(rule, ArgumentMatcher):
-        return rule(expected.arguments, actual.arguments)
-    if expected.arguments is None or actual.arguments is None:
-        return expected.arguments is None
-    return bool(rule(expected.arguments, actual.arguments))
-
-
-def match_table(expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: Matcher) -> list[list[int]]:
-    """For each expected call the indices, ascending, of the actual calls that match it.
-
-    Exact comparisons go through a dictionary of canonical arguments, so that long trajectories stay cheap.
-    """
-    by_name: dict[str, list[int]] = defaultdict(list)
-    for index, call in enumerate(actual):
-        by_name[call.name].append(index)
-    by_key: dict[str, dict[str, list[int]]] = {}
-    table = []
-    for wanted in expected:
-        candidates = by_name.get(wanted.name, [])
-        rule = _rule(matcher, wanted.name)
-        if _is_exact(rule) and wanted.arguments is not None and not contains_placeholder(wanted.arguments):
-            if wanted.name not in by_key:
-                by_key[wanted.name] = _by_exact_key(rule, actual, candidates)
-            table.append(by_key[wanted.name].get(rule.exact_key(wanted.arguments), []))
-        else:
-            table.append([index for index in candidates if call_matches(wanted, actual[index], matcher)])
-    return table
+        return rule(expected, actual)
+    if expected is None or actual is None:
+        return expected is None
+    return bool(rule(expected, actual))
 
 
 def argument_differences(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> list[Difference]:
     """Where the arguments of two calls of one tool differ; for a plain function, as a whole or not at all."""
-    rule = _rule(matcher, expected.name)
+    rule = rule_for(matcher, expected.name)
     if isinstance(rule, ArgumentMatcher):
         return rule.differences(expected.arguments, actual.arguments)
     if call_matches(expected, actual, matcher):
@@ -251,23 +232,6 @@ def shown(value: Any, limit: int = 60) -> str:
     """`value` as JSON, cut to `limit` characters, for sentences."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def _rule(matcher: Matcher, tool: str) -> Matcher:
-    return matcher.for_tool(tool) if isinstance(matcher, ArgumentMatcher) else matcher
-
-
-def _is_exact(rule: Matcher) -> TypeGuard[ArgumentMatcher]:
-    return isinstance(rule, ArgumentMatcher) and rule.mode == "exact"
-
-
-def _by_exact_key(rule: ArgumentMatcher, actual: Sequence[ToolCall], candidates: Sequence[int]) -> dict[str, list[int]]:
-    by_key: dict[str, list[int]] = defaultdict(list)
-    for index in candidates:
-        arguments = actual[index].arguments
-        if arguments is not None:
-            by_key[rule.exact_key(arguments)].append(index)
-    return by_key
 
 
 def _child(path: str, key: str) -> str:

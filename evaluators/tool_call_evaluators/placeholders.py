@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 MAX_PATTERN_LENGTH = 1_000
@@ -33,16 +33,21 @@ class PlaceholderError(ValueError):
 
 def is_placeholder(value: Any) -> bool:
     """Whether `value` has the shape of a placeholder (which may still be an erroneous one)."""
-    if not isinstance(value, Mapping) or not 1 <= len(value) <= 2:
+    if type(value) is not dict and not isinstance(value, Mapping):  # the first is fast, and settles most
         return False
-    return value.keys() in _SHAPES
+    return len(value) <= 2 and frozenset(value) in _SHAPES
 
 
 def contains_placeholder(value: Any) -> bool:
     """Whether `value` is a placeholder or has one inside."""
-    if isinstance(value, Mapping):
-        return is_placeholder(value) or any(map(contains_placeholder, value.values()))
-    return isinstance(value, list | tuple) and any(map(contains_placeholder, value))
+    inner: Iterable[Any] = ()
+    if type(value) is dict or isinstance(value, Mapping):
+        if is_placeholder(value):
+            return True
+        inner = value.values()
+    elif isinstance(value, list | tuple):
+        inner = value
+    return any(map(contains_placeholder, [item for item in inner if type(item) not in _ATOMS]))
 
 
 def check_placeholders(value: Any) -> None:
@@ -128,11 +133,13 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 
-_SHAPES: list[set[str]] = [
-    {"$any"},
-    {"$type"},
-    {"$regex"},
-    {"$approx"},
-    {"$approx", "tolerance"},
-    {"$literal"},
-]
+_ATOMS = {str, int, float, bool, type(None)}
+
+_SHAPES = {
+    frozenset({"$any"}),
+    frozenset({"$type"}),
+    frozenset({"$regex"}),
+    frozenset({"$approx"}),
+    frozenset({"$approx", "tolerance"}),
+    frozenset({"$literal"}),
+}

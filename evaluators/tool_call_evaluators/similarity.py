@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from rapidfuzz.distance import Levenshtein
 
 from .base import ComputedEvaluator, Measurement, SkipEvaluation
+from .equality import equal_values
 from .explain import counted, sentence
-from .matching import equal_values, shown
+from .matching import shown
 from .model import EvalCase
 from .registry import register
 from .select import NothingThereError, check_path, from_json, select

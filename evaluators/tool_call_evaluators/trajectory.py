@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .assignment import longest_common_subsequence, maximum_matching
+from .assignment import items, longest_common_subsequence, maximum_matching
 from .base import ComputedEvaluator, Measurement
 from .explain import Pairing, counted, sentence
-from .matching import MatcherLike, as_matcher, match_table, matcher_option
+from .matching import MatcherLike, as_matcher, matcher_option
+from .matchtable import match_table
 from .model import EvalCase
 from .registry import register
 
@@ -49,11 +50,11 @@ class ToolTrajectory(ComputedEvaluator):
         matcher = as_matcher(self.matcher)
         table = match_table(expected, actual, matcher)
         if self.mode == "strict":
-            pairs = [(i, i) for i, options in enumerate(table) if i in options]
+            pairs = [(i, i) for i, options in enumerate(table) if options >> i & 1]
         elif self.mode == "in_order":
             pairs = longest_common_subsequence(table, len(actual))
         elif self.mode == "within":
-            first_match = {right: left for left in reversed(range(len(table))) for right in table[left]}
+            first_match = {right: left for left in reversed(range(len(table))) for right in items(table[left])}
             pairs = [(first_match[right], right) for right in sorted(first_match)]
         else:
             pairs = maximum_matching(table, len(actual))

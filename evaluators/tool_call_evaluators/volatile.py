@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from .matching import equal_values
+from .equality import equal_values
 from .placeholders import MAX_PATTERN_LENGTH, MAX_TEXT_LENGTH, is_placeholder
 
 ANY: dict[str, Any] = {"$any": True}

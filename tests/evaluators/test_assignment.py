@@ -8,7 +8,19 @@ from itertools import pairwise, permutations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators.assignment import longest_common_subsequence, maximum_matching
+from tool_call_evaluators import assignment
+
+
+def bits(table: list[list[int]]) -> list[int]:
+    return [sum(1 << right for right in row) for row in table]
+
+
+def maximum_matching(table: list[list[int]], right_size: int) -> list[tuple[int, int]]:
+    return assignment.maximum_matching(bits(table), right_size)
+
+
+def longest_common_subsequence(table: list[list[int]], right_size: int) -> list[tuple[int, int]]:
+    return assignment.longest_common_subsequence(bits(table), right_size)
 
 
 @st.composite

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 from a2a_tool_capture import ToolCall
+from a2a_tool_capture.canonical import canonical
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import ArgumentMatcher, OptionError
+from tool_call_evaluators.assignment import items
+from tool_call_evaluators.equality import equal_values, value_key
 from tool_call_evaluators.matching import (
     argument_differences,
     as_matcher,
     call_matches,
-    equal_values,
-    match_table,
     shown,
 )
+from tool_call_evaluators.matchtable import match_table
 
 # keys without `$`, so that nothing generated is a placeholder by chance
 json_values = st.recursive(
@@ -212,7 +214,14 @@ def test_no_differences_exactly_where_it_matches(matcher, expected, actual):
 @given(st.booleans(), st.booleans(), arguments, arguments)
 def test_equal_keys_exactly_where_exact_matches(trim, case_insensitive, expected, actual):
     matcher = ArgumentMatcher(trim=trim, case_insensitive=case_insensitive)
-    assert matcher(expected, actual) is (matcher.exact_key(expected) == matcher.exact_key(actual))
+    assert matcher(expected, actual) is (matcher.value_key(expected) == matcher.value_key(actual))
+
+
+@given(json_values, json_values)
+def test_values_are_equal_exactly_where_their_canonical_json_is(one, other):
+    same = canonical(one) == canonical(other)
+    assert equal_values(one, other) is same
+    assert (value_key(one) == value_key(other)) is same
 
 
 @given(st.booleans(), arguments, arguments)
@@ -222,12 +231,28 @@ def test_exact_is_subset_and_superset_and_these_mirror_each_other(deep, expected
     assert subset(expected, actual) is superset(actual, expected)
 
 
+placeholders = st.sampled_from(
+    [
+        {"$any": True},
+        {"$type": ["integer", "object"]},
+        {"$regex": "a?"},
+        {"$approx": 1, "tolerance": 1},
+        {"$literal": {"a": 1}},
+        {"a": {"$any": True}},
+    ]
+)
+values_with_placeholders = json_values | placeholders | st.lists(placeholders, max_size=2)
+expectations = (
+    st.none() | placeholders | arguments | st.dictionaries(st.sampled_from("abc"), values_with_placeholders, max_size=3)
+)
+
+
 @given(
-    matchers,
-    st.lists(st.builds(ToolCall, st.sampled_from("fg"), arguments | st.none()), max_size=4),
+    matchers | st.just(lambda expected, actual: expected.keys() == actual.keys()),
+    st.lists(st.builds(ToolCall, st.sampled_from("fg"), expectations), max_size=4),
     st.lists(st.builds(ToolCall, st.sampled_from("fg"), arguments | st.none()), max_size=4),
 )
 def test_the_table_says_what_comparing_one_by_one_says(matcher, expected, actual):
-    assert match_table(expected, actual, matcher) == [
+    assert [list(items(row)) for row in match_table(expected, actual, matcher)] == [
         [index for index, call in enumerate(actual) if call_matches(wanted, call, matcher)] for wanted in expected
     ]
