@@ -134,7 +134,7 @@ class CaptureClient:
         if unknown:
             raise ConfigurationError(f"unknown dialect {unknown[0]!r}; known are {', '.join(DIALECTS)}")
         self.url = url.rstrip("/")
-        self._headers = {name: _substituted(name, value) for name, value in (headers or {}).items()}
+        self._headers = {name: filled_header(name, value) for name, value in (headers or {}).items()}
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._streaming = streaming
@@ -402,7 +402,7 @@ def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
     return interface
 
 
-def _substituted(name: str, value: str) -> str:
+def filled_header(name: str, value: str) -> str:
     """The header's value with environment variables filled in. The value itself is never part of an error."""
 
     def variable(match: re.Match[str]) -> str:

@@ -179,11 +179,11 @@ def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, 
     sys.exit(PASSED if passed else GATE_FAILED)
 
 
-def _agent_url(text: str) -> str:
+def _agent_url(text: str, option: str = "--agent") -> str:
     try:
         return parse_url(text)
     except ValueError as error:
-        raise ConfigError(f"--agent: {error}, got {text!r}") from None
+        raise ConfigError(f"{option}: {error}, got {text!r}") from None
 
 
 def _dialects(text: str) -> tuple[str, ...]:
@@ -255,6 +255,50 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     else:
         out.write_text(text, "utf-8")
     click.echo(f"recorded {cases} case{'s' if cases > 1 else ''}" + (f" to {out}" if out else ""), err=True)
+
+
+@cli.command()
+@click.argument("url", metavar="URL")
+@click.option(
+    "--message",
+    "messages",
+    multiple=True,
+    metavar="TEXT",
+    help="Say this to the agent: something that makes it call a tool. Repeatable. Default: an example of its card.",
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="Send this header with every request; ${VARIABLE} stands for an environment variable. Repeatable.",
+)
+@click.option(
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Longest time of one answer.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text", show_default=True)
+@click.option("--output", metavar="FILE", help="Write the report there instead of to standard output.")
+def check(
+    url: str, messages: tuple[str, ...], headers: tuple[str, ...], timeout: float, form: str, output: str | None
+) -> None:
+    """Does the agent at URL implement the tool-call-capture extension rightly?
+
+    Sends messages over every JSON-RPC and HTTP+JSON interface of its card, asking for tool calls and not asking,
+    and tells what is wrong, with the evidence and a fix. The agent's tools run for real.
+
+    \b
+    Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.
+    """
+    from .check.command import check_and_show
+
+    agent = _agent_url(url, "URL")
+    conforms = run_async(check_and_show(agent, messages, _headers(headers), timeout, form, output))
+    sys.exit(PASSED if conforms else GATE_FAILED)
 
 
 @cli.command()

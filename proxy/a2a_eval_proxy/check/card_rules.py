@@ -1,0 +1,147 @@
+"""Rules about the agent card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from a2a_tool_capture import URI, Severity
+
+from .interfaces import offered_interfaces
+from .model import CardSeen, Record
+from .verdict import Outcome, Problem, Rule, found
+
+_DECLARE = (
+    "Add agent_extension() of a2a_tool_capture to capabilities.extensions, or call declare_tool_calls(card). "
+    "By hand: " + f'{{"uri": "{URI}", "description": "...", "required": false}}.'
+)
+
+
+def _extensions(card: dict[str, Any]) -> Any:
+    capabilities = card.get("capabilities")
+    return capabilities.get("extensions") if isinstance(capabilities, dict) else None
+
+
+def _declarations(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The entries that declare version 1, with their places."""
+    extensions = _extensions(card)
+    return [
+        (f"capabilities.extensions[{i}]", entry)
+        for i, entry in enumerate(extensions if isinstance(extensions, list) else ())
+        if isinstance(entry, dict) and entry.get("uri") == URI
+    ]
+
+
+def _problem(seen: CardSeen, message: str, where: str, excerpt: object = None) -> Problem:
+    return Problem(message, seen.request, 200, where, excerpt)
+
+
+def _declared(record: Record) -> Outcome:
+    seen = record.card
+    if _declarations(seen.card):
+        return Outcome()
+    extensions = _extensions(seen.card)
+    if extensions is not None and not isinstance(extensions, list):
+        message = "capabilities.extensions is not a list"
+    elif near := [entry for entry in extensions or () if "tool-call-capture" in str(entry)]:
+        return found(
+            _problem(seen, f"the extension is declared, but not as {URI}", "capabilities.extensions", entry)
+            for entry in near
+        )
+    else:
+        message = f"the card does not declare {URI}"
+    return found([_problem(seen, message, "capabilities.extensions", extensions)])
+
+
+def _declared_once(record: Record) -> Outcome:
+    declarations = _declarations(record.card.card)
+    if len(declarations) < 2:
+        return Outcome()
+    return found(
+        _problem(record.card, "the extension is declared again", where, entry) for where, entry in declarations[1:]
+    )
+
+
+def _about_each(record: Record, breach: str, key: str, allowed: tuple[Any, ...]) -> Iterator[Problem]:
+    for where, entry in _declarations(record.card.card):
+        if entry.get(key) not in allowed:
+            yield _problem(record.card, breach, f"{where}.{key}", entry[key])
+
+
+def _optional(record: Record) -> Outcome:
+    return found(_about_each(record, "the extension is required of clients", "required", (False, None)))
+
+
+def _without_params(record: Record) -> Outcome:
+    return found(_about_each(record, "the declaration has parameters; version 1 has none", "params", ({}, None)))
+
+
+def _described(record: Record) -> Outcome:
+    return found(
+        _problem(record.card, "the declaration has no description", where, entry)
+        for where, entry in _declarations(record.card.card)
+        if not isinstance(entry.get("description"), str) or not entry["description"].strip()
+    )
+
+
+def _interfaces_usable(record: Record) -> Outcome:
+    checked, left = offered_interfaces(record.card.card)
+    wrong = [
+        _problem(record.card, f"{item.interface}: {item.reason}", "supportedInterfaces")
+        for item in left
+        if item.reason.startswith("its URL")
+    ]
+    if not checked and not wrong and not left:
+        wrong.append(_problem(record.card, "the card offers no interface", "supportedInterfaces"))
+    if not checked and not wrong:
+        return Outcome(unseen="the card offers no interface that can be checked")
+    return found(wrong)
+
+
+CARD_RULES: tuple[Rule[Record], ...] = (
+    Rule(
+        "card-declares",
+        "the card declares the extension",
+        _declared,
+        "Clients and proxies ask for tool calls only where the card says that the agent has them.",
+        _DECLARE,
+    ),
+    Rule(
+        "card-optional",
+        "it is not required of clients",
+        _optional,
+        "A required extension locks out every client that does not know it.",
+        "Set `required` of the declaration to false.",
+    ),
+    Rule(
+        "card-declared-once",
+        "it is declared once",
+        _declared_once,
+        "Readers that take the first declaration and readers that take the last one must read the same.",
+        "Remove the other declarations; declare_tool_calls(card) does not repeat itself.",
+        Severity.WARNING,
+    ),
+    Rule(
+        "card-without-params",
+        "it has no parameters",
+        _without_params,
+        "Version 1 defines none, so no client will look at them.",
+        "Remove `params` from the declaration.",
+        Severity.WARNING,
+    ),
+    Rule(
+        "card-described",
+        "it has a description",
+        _described,
+        "People read cards, too: the description says what an evaluation will see.",
+        "Set `description` of the declaration, or use agent_extension(), which has one.",
+        Severity.WARNING,
+    ),
+    Rule(
+        "card-interfaces",
+        "its interfaces have absolute URLs",
+        _interfaces_usable,
+        "Clients choose an interface by the card alone; one without an absolute URL cannot be reached.",
+        "Give every interface an absolute http or https URL.",
+    ),
+)

@@ -1,0 +1,53 @@
+"""`check`: question an agent, judge what it said, write the report."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from .jsonform import report_json
+from .judging import Report, judge
+from .junitform import report_junit
+from .probing import examine
+from .talking import Line
+from .textform import show
+from .verdict import Verdict
+
+_WIDTH = 120
+
+
+async def check_and_show(
+    url: str, messages: Sequence[str], headers: Mapping[str, str], timeout_s: float, form: str, output: str | None
+) -> bool:
+    """Check the agent at `url` and write the report as `text`, `json` or `junit`; returns whether it conforms.
+
+    Raises AgentUnreachable or AgentError where there is no card, ConfigurationError for a header, OSError for
+    `output`.
+    """
+    with Console(stderr=True).status("") as status:
+        async with Line(headers, timeout_s) as line:
+            record = await examine(line, url, messages, lambda what: status.update(escape(what)))
+    report = judge(record)
+    if output is None:
+        _write(report, url, form, Console(highlight=False, file=sys.stdout))
+    else:
+        text = io.StringIO()
+        _write(report, url, form, Console(highlight=False, file=text, width=_WIDTH))
+        await asyncio.to_thread(Path(output).write_text, text.getvalue(), "utf-8")
+    return report.verdict is Verdict.CONFORMING
+
+
+def _write(report: Report, url: str, form: str, console: Console) -> None:
+    if form == "text":
+        show(report, url, console)
+    elif form == "json":
+        console.file.write(json.dumps(report_json(report, url), indent=2, ensure_ascii=False) + "\n")
+    else:
+        console.file.write(report_junit(report, url))

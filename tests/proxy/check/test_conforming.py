@@ -1,0 +1,74 @@
+"""Agents that get the extension right pass, however they answer; what cannot be seen is no pass."""
+
+from __future__ import annotations
+
+import pytest
+from a2a_eval_proxy.check.verdict import Status, Verdict
+from agents.capture_agent import build_app
+from agents.faulty_agent import Fault, faulty_app
+from agents.serving import ServerThread
+from checking import check, rules_with
+
+UNSEEN_WHEN_QUICK = {"subscribe-asked", "subscribe-silent"}
+"""The task may be over before a subscription begins."""
+
+
+@pytest.mark.parametrize("message", ["Got a kettle?", "ask me"])
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_right_agent_passes(streaming: bool, message: str) -> None:
+    with ServerThread(lambda url: build_app(url, streaming=streaming)) as agent:
+        report = await check(agent.url, message)
+
+    assert report.verdict is Verdict.CONFORMING
+    assert not rules_with(report, Status.FAILED) | rules_with(report, Status.WARNING)
+    assert rules_with(report, Status.UNSEEN) <= (UNSEEN_WHEN_QUICK if streaming else set())
+    assert ("stream-asked" in rules_with(report, Status.SKIPPED)) is not streaming
+
+
+async def test_every_rule_can_be_seen() -> None:
+    """One message keeps the agent busy until two have subscribed; a tamperer without fault tells it of streams."""
+    with ServerThread(lambda url: faulty_app(url, Fault())) as agent:
+        report = await check(agent.url, "slow down", "ask me", "Got a kettle?")
+
+    assert report.verdict is Verdict.CONFORMING
+    assert {result.status for result in report.results} == {Status.PASSED, Status.SKIPPED}
+    assert rules_with(report, Status.SKIPPED) == {"list-asked", "list-silent"}
+
+
+async def test_the_cards_example_that_calls_a_tool_is_what_is_said() -> None:
+    with ServerThread(build_app) as agent:
+        report = await check(agent.url)
+
+    assert report.verdict is Verdict.CONFORMING
+    assert {turn.message for item in report.record.conversations for turn in item.turns} == {"Got a kettle?"}
+
+
+@pytest.mark.parametrize(("message", "hint"), [("reply to me", "Messages"), ("idle talk", "--message")])
+async def test_an_agent_that_told_no_calls_has_not_passed(message: str, hint: str) -> None:
+    with ServerThread(build_app) as agent:
+        report = await check(agent.url, message)
+
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert not rules_with(report, Status.FAILED)
+    assert {"send-asked", "send-silent", "entry-schema"} <= rules_with(report, Status.UNSEEN)
+    reasons = {result.outcome.unseen for result in report.results if result.rule.id == "send-asked"}
+    assert any(hint in reason for reason in reasons)
+
+
+async def test_a_model_that_does_not_always_call_its_tools_is_asked_again() -> None:
+    """Half of its answers have no tool calls: those to every second request that asks for them."""
+    asked_before: list[str] = []
+
+    def forgetful(operation: str, asked: list[str]) -> list[str]:
+        if operation in ("send", "stream") and len(asked_before) % 2 == 0 and asked != [""]:
+            asked_before.append(operation)
+            return []
+        asked_before.extend([operation] if operation in ("send", "stream") and asked else [])
+        return asked
+
+    with ServerThread(lambda url: faulty_app(url, Fault(believes=forgetful))) as agent:
+        report = await check(agent.url, "Got a kettle?")
+
+    assert len(asked_before) > 8
+    assert rules_with(report, Status.FAILED) == set()
+    assert report.verdict is Verdict.CONFORMING
