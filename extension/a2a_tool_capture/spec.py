@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from a2a.types import AgentExtension
@@ -50,6 +50,11 @@ def agent_extension(
     from a2a.types import AgentExtension  # the only place of this module that needs the SDK
 
     return AgentExtension(uri=URI, description=description, required=False)
+
+
+def is_capture_uri(uri: object) -> TypeGuard[str]:
+    """Whether this is a URI of the extension in any version, or a metadata key of it."""
+    return isinstance(uri, str) and uri.startswith(BASE_URI) and uri[len(BASE_URI) :][:1] in ("", "/")
 
 
 def requested_uris(header_values: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.spec import BASE_URI
+from a2a_tool_capture.spec import is_capture_uri
 
 WELL_KNOWN_PATHS = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 
@@ -93,7 +93,7 @@ def declared_uris(card: Any) -> list[str]:
     if not isinstance(extensions, list):
         return []
     uris = (extension.get("uri") for extension in extensions if isinstance(extension, dict))
-    return [uri for uri in uris if isinstance(uri, str) and uri.startswith(BASE_URI)]
+    return [uri for uri in uris if is_capture_uri(uri)]
 
 
 class _Rewriter:

@@ -146,7 +146,7 @@ class _Request:
             response = await upstream.http.request(
                 self._method.encode(),
                 upstream.target(self._scope.get("raw_path") or b"/", self._scope["query_string"]),
-                self._upstream_headers(),
+                self._upstream_headers(message["body"]),
                 self._body if whole else self._upload(message, tap),
             )
             try:
@@ -193,9 +193,11 @@ class _Request:
         )
         return Tap(owner._book, owner._asked, facts, new_turn_id, owner._settings.max_body_bytes)
 
-    def _upstream_headers(self) -> RawHeaders:
+    def _upstream_headers(self, beginning: bytes) -> RawHeaders:
         owner = self._owner
-        headers = negotiated(self._head) if owner._negotiation.wants_extension() else self._head.forward
+        # The answers of a JSON-RPC batch are not read: what was not asked for would reach the client.
+        follows = owner._negotiation.wants_extension() and not beginning.lstrip().startswith(b"[")
+        headers = negotiated(self._head) if follows else self._head.forward
         headers = [(b"host", owner._upstream.authority), *headers]
         if self._body and not self._head.has_length:  # it came chunked, and whole
             headers.append((b"content-length", b"%d" % len(self._body)))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from a2a_tool_capture.spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, requested_uris
+from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, is_capture_uri, requested_uris
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
@@ -55,7 +55,7 @@ class ClientRequestHeaders:
         """Whether the client itself activated (some version of) the extension by header."""
         if not self.extensions and not self.legacy_extensions:
             return False
-        return any(uri.startswith(BASE_URI) for uri in requested_uris(self.extensions + self.legacy_extensions))
+        return any(map(is_capture_uri, requested_uris(self.extensions + self.legacy_extensions)))
 
     @property
     def legacy(self) -> bool:

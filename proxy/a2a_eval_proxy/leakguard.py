@@ -8,20 +8,24 @@ so numbers, key order and white space stay the agent's.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
-from a2a_tool_capture.spec import BASE_URI, requested_uris
+from a2a_tool_capture.spec import is_capture_uri, requested_uris
 
 _MARKER = b"tool-call-capture"
 _ESCAPE = b"\\u00"  # a serializer may spell ASCII so; then only the walk can tell
 _SPACE = " \t\n\r"
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _string: Callable[[str, int], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]  # typeshed omits it
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(parse_int=str).scan_once  # type: ignore[attr-defined]  # typeshed omits it
 
 # Objects that can hold artifacts, by the key that leads to them: the JSON-RPC envelope, a StreamResponse of either
 # version, a Task, a ListTasks answer.
 _HOLDERS = frozenset({"result", "task", "artifactUpdate", "artifact_update"})
+_MAX_HOLDERS = 8
+"""Inside each other; no answer of A2A has more than four."""
 
 # Proto fields that a serializer prints as "" only when it prints defaults; such a body keeps an emptied list as [].
 _DEFAULTS = frozenset({"name", "description", "filename", "mediaType"})
@@ -46,7 +50,7 @@ def strip(body: bytes, keep_task: Callable[[str], bool]) -> bytes:
         text = body.decode(errors="surrogateescape")  # JavaScript clients read on after a wrong byte
         walk = _Walk(text, keep_task)
         walk.document()
-    except (ValueError, StopIteration, IndexError, RecursionError):
+    except (ValueError, StopIteration, IndexError):
         return body
     if not walk.cuts:
         return body
@@ -62,7 +66,7 @@ def strip(body: bytes, keep_task: Callable[[str], bool]) -> bytes:
 def strip_header(value: str) -> str:
     """An extensions header without this extension's URIs; "" where nothing else was listed."""
     uris = requested_uris([value])
-    kept = [uri for uri in uris if not uri.startswith(BASE_URI)]
+    kept = [uri for uri in uris if not is_capture_uri(uri)]
     return value if len(kept) == len(uris) else ", ".join(kept)
 
 
@@ -82,12 +86,32 @@ class _Walk:
         self.text = text
         self.keep_task = keep_task
         self.cuts: list[Span] = []
+        self._depth = 0
 
     def document(self) -> None:
         self._holder(_after_space(self.text, self.text.startswith("\ufeff")))
 
+    def _value(self, at: int) -> tuple[Any, int]:
+        """The value at `at` and its end; None for one that nests deeper than Python reads."""
+        try:
+            return _scan(self.text, at)
+        except RecursionError:
+            return None, self._over(at)
+
     def _skip(self, at: int) -> int:
-        return _scan(self.text, at)[1]
+        return self._value(at)[1]
+
+    def _over(self, at: int) -> int:
+        """The place after the object or array at `at`, however deep it is."""
+        depth = 0
+        for token in _STRUCTURE.finditer(self.text, at):
+            if token[0] in ("{", "["):
+                depth += 1
+            elif token[0] in ("}", "]"):
+                depth -= 1
+                if depth == 0:
+                    return token.end()
+        raise ValueError(f"the value at {at} does not end")
 
     def _members(self, at: int, visit: Callable[[str, int], int]) -> list[Span]:
         """Visit each member of the object at `at`; returns their spans, key to value, and the end as last span."""
@@ -127,8 +151,9 @@ class _Walk:
 
     def _holder(self, at: int) -> int:
         """An object that may hold artifacts or further holders."""
-        if self.text[at] != "{":
+        if self.text[at] != "{" or self._depth == _MAX_HOLDERS:
             return self._skip(at)
+        self._depth += 1
         cuts: list[Span] = []
         task_id = ""
 
@@ -149,6 +174,7 @@ class _Walk:
             return self._skip(at)
 
         end = self._members(at, visit)[-1][1]
+        self._depth -= 1
         if cuts and not (task_id and self.keep_task(task_id)):
             self.cuts += cuts
         return end
@@ -172,21 +198,21 @@ class _Walk:
                     return self._skip(at)
 
                 spans = self._members(at, member)
-                inner[len(keys) - 1] = (spans, {i for i, name in enumerate(names) if name.startswith(BASE_URI)})
+                inner[len(keys) - 1] = (spans, {i for i, name in enumerate(names) if is_capture_uri(name)})
                 return spans[-1][1]
             if key == "extensions" and opening == "[":
                 uris: list[Any] = []
 
                 def item(at: int) -> int:
-                    value, end = _scan(self.text, at)
+                    value, end = self._value(at)
                     uris.append(value)
                     return end
 
                 spans = self._items(at, item)
-                gone = {i for i, uri in enumerate(uris) if isinstance(uri, str) and uri.startswith(BASE_URI)}
+                gone = {i for i, uri in enumerate(uris) if is_capture_uri(uri)}
                 inner[len(keys) - 1] = (spans, gone)
                 return spans[-1][1]
-            value, end = _scan(self.text, at)
+            value, end = self._value(at)
             prints_defaults = prints_defaults or _is_default(key, value)
             return end
 

@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 
 from .config import split_address
+from .server_protocol import JoiningProtocol
 
 _CUT = "ASGI callable returned without completing response."
 
@@ -42,6 +43,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=JoiningProtocol,
                 lifespan="off",
                 ws="none",
                 log_config=None,

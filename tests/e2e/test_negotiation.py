@@ -160,3 +160,19 @@ def test_trace_context_is_started_where_none_is_valid(sent: str | None, agent: G
     assert started
     assert set(started[1]) != {"0"}
     assert proxy.turn_of(text)["trace_id"] == started[1]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_batches_do_not_get_the_extension(chunked: bool, agent: GetAgent, proxy_of: GetProxy) -> None:
+    """What they bring back is not read, so it could not be taken out again."""
+    upstream = agent("v1")
+    text = new_text()
+    request = Wire("1.0", "JSONRPC").message(text)
+    body = b" [" + request.body + b"]"
+
+    content = iter([body[:20], body[20:]]) if chunked else body
+    httpx.post(
+        proxy_of(upstream).url + "/a2a/jsonrpc", content=content, headers={"a2a-version": "1.0"}, trust_env=False
+    )
+
+    assert extensions_seen(upstream, text) == {}

@@ -12,6 +12,7 @@ import pytest
 from a2a_eval_proxy.capture.sse import SseSplitter
 from a2a_eval_proxy.leakguard import may_hold_extension, strip, strip_header, strip_headers
 from a2a_tool_capture import METADATA_KEY, URI
+from a2a_tool_capture.spec import BASE_URI
 from e2e.recordings import Recording, anonymous, names
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -485,7 +486,24 @@ def test_json_shaped_junk_loses_at_most_the_extension(junk: Any) -> None:
 
 def test_deep_nesting_harms_nobody() -> None:
     deep = b'{"artifacts":[{"metadata":{"%b":%b}}]}' % (METADATA_KEY.encode(), b"[" * 50_000 + b"]" * 50_000)
-    assert guard(deep) is deep
+    assert guard(deep) == b'{"artifacts":[{}]}'
+    assert guard(deep[:-40_000]) == deep[:-40_000]  # no JSON
+
+
+def test_calls_beside_what_nests_too_deeply_for_python() -> None:
+    nested = b'{"a":' * 5_000 + b'"]} \\" {["' + b"}" * 5_000
+    answer = b'{"status":%b,"artifacts":[{"extensions":["%b"],"parts":%b}]}' % (nested, URI.encode(), nested)
+    assert guard(answer) == b'{"status":%b,"artifacts":[{"parts":%b}]}' % (nested, nested)
+
+
+def test_holders_in_holders_without_end() -> None:
+    deep = b'{"result":' * 5_000 + b'{"artifacts":[{"extensions":["%b"]}]}' % URI.encode() + b"}" * 5_000
+    assert guard(deep) == deep
+
+
+def test_another_extension_with_our_beginning_stays() -> None:
+    answer = b'{"artifacts":[{"extensions":["%b-x"]}]}' % BASE_URI.encode()
+    assert guard(answer) == answer
 
 
 def test_the_cheap_test_never_misses() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from typing import Any
 
 import httpx
 import pytest
 from a2a_eval_proxy.server import HttpServer, ListenError
+from a2a_eval_proxy.server_protocol import _Joining
 
 
 async def hello(scope: Any, receive: Any, send: Any) -> None:
@@ -53,3 +55,48 @@ def test_an_address_in_use() -> None:
 def test_an_address_that_is_not_ours() -> None:
     with pytest.raises(ListenError, match=r"cannot listen on 192\.0\.2\.1:80"):
         HttpServer(hello, "192.0.2.1:80", shutdown_timeout_s=1)
+
+
+class _Wire(asyncio.Transport):
+    """What would be a system call each; a fake, since a socket does not show where one write ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def close(self) -> None:
+        self.writes.append(b"closed")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+async def test_a_header_and_the_body_that_follows_are_one_write() -> None:
+    wire = _Wire()
+    joining = _Joining(wire, asyncio.get_running_loop())
+    for _ in range(2):
+        joining.write(HEAD)
+        joining.write(b"hello")
+    joining.write(b"more")
+    assert wire.writes == [HEAD + b"hello", HEAD + b"hello", b"more"]
+
+
+async def test_a_header_without_a_body_is_not_held_back() -> None:
+    wire = _Wire()
+    joining = _Joining(wire, asyncio.get_running_loop())
+    joining.write(HEAD)
+    await asyncio.sleep(0)
+    joining.write(b"an event")
+    assert wire.writes == [HEAD, b"an event"]
+
+
+async def test_closing_comes_after_the_header() -> None:
+    wire = _Wire()
+    joining = _Joining(wire, asyncio.get_running_loop())
+    joining.write(HEAD)
+    joining.close()
+    await asyncio.sleep(0)
+    assert wire.writes == [HEAD, b"closed"]

@@ -277,6 +277,27 @@ def test_a_poll_while_a_stream_is_live_changes_nothing(wire: Wire) -> None:
     assert wire.turns == [("COMPLETED", ["one", "two"], "")]
 
 
+def test_a_poll_that_finds_the_task_over_is_not_added_to_what_its_stream_still_delivers(wire: Wire) -> None:
+    sent = wire.sends()
+    wire.streams(sent, task("WORKING"), gives(artifact("a", "one", text="x")))
+    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "one", "two", text="xy")))
+    wire.streams(sent, gives(artifact("a", "two", text="y"), append=True), says("COMPLETED"))
+    assert wire.closed == []
+    wire.ends(sent)
+    assert wire.turns == [("COMPLETED", ["one", "two"], "xy")]
+    assert wire.findings == [[]]
+
+
+def test_a_poll_that_finds_the_task_waiting_leaves_the_end_to_its_stream(wire: Wire) -> None:
+    sent = wire.sends()
+    wire.streams(sent, task("WORKING"))
+    wire.answers(wire.watches(), task("AUTH_REQUIRED", artifact("a", "one")))
+    wire.streams(sent, gives(artifact("a", "one")), says("AUTH_REQUIRED"), gives(artifact("b", "two")))
+    wire.streams(sent, says("COMPLETED"))
+    wire.ends(sent)
+    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
+
+
 def test_cancelling(wire: Wire) -> None:
     sent = wire.sends()
     wire.streams(sent, task("WORKING"), gives(artifact("a", "one")))
@@ -489,9 +510,15 @@ def test_two_messages_to_a_task_that_began_elsewhere(wire: Wire) -> None:
 def test_a_task_may_be_continued_much_later(wire: Wire) -> None:
     """People take their time to answer."""
     asks_back(wire)
-    wire.passes(100)
+    wire.passes(3600)
     wire.answers(wire.sends("t"), task("COMPLETED", artifact("a", "one"), artifact("b", "two")))
     assert wire.turns == [("COMPLETED", ["two"], "")]
+
+
+def test_a_task_whose_user_never_answers_is_forgotten_in_the_end(wire: Wire) -> None:
+    asks_back(wire)
+    wire.passes(3601)
+    assert not wire.book._tasks
 
 
 # ── time, limits, the end ───────────────────────────────────────────────────────────────────────────────────

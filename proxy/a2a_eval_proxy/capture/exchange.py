@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.spec import BASE_URI
+from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import normalize_event, parts_text
 
 from .bindings import A2ARequest, Binding, Operation, decode_json, rpc_method, rpc_request, user_message
@@ -87,9 +87,7 @@ class Exchange:
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts
         extensions = message.get("extensions")
-        if isinstance(extensions, list) and any(
-            isinstance(uri, str) and uri.startswith(BASE_URI) for uri in extensions
-        ):
+        if isinstance(extensions, list) and any(map(is_capture_uri, extensions)):
             self.requested = True
         metadata = message.get("metadata")
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,9 @@ from .turn import Turn
 
 LINGER_S = 2.0
 """How long a settled task may keep its stream open before its turn closes all the same."""
+
+WAITING_S = 3600.0
+"""How long a task that waits for its user is remembered: his reply would else count its earlier calls as new."""
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +168,8 @@ class TurnBook:
         for record in list(self._tasks.values()):
             idle_s = now - record.touched_at
             if record.turn is None:
-                if not record.streams and idle_s > self._timeout_s:
+                waiting = record.merger.state in INTERRUPTED_STATES
+                if not record.streams and idle_s > (max(WAITING_S, self._timeout_s) if waiting else self._timeout_s):
                     self._forget(record)
             elif record.settled_at is not None:
                 if now - record.settled_at > LINGER_S:
@@ -250,12 +255,16 @@ class TurnBook:
             record.settled_at = record.touched_at if record.merger.state in SETTLED_STATES else None
 
     def _take_answer(self, record: TaskRecord, event: Mapping[str, Any]) -> bool:
-        """Merge a single answer (send result, GetTask, CancelTask). A live stream knows better until it settles."""
+        """Merge a single answer (send result, GetTask, CancelTask). A live stream knows better until the task is over.
+
+        What such a stream then still delivers is in the task already: it goes on in a view of its own.
+        """
         task = event.get("task")
         if record.streams and isinstance(task, dict):
             status = task.get("status")
-            if not isinstance(status, dict) or status.get("state") not in SETTLED_STATES:
+            if not isinstance(status, dict) or status.get("state") not in TERMINAL_STATES:
                 return False
+            record.merger = deepcopy(record.merger)
         record.merger.feed(event)
         return True
 
