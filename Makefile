@@ -29,6 +29,7 @@ types: $(STAMP) ## mypy --strict on the three packages
 	$(BIN)/mypy
 
 test: $(STAMP) ## the whole test suite, with real clients over loopback
+	@tests/system-packages
 	$(BIN)/python -m pytest $(ARGS)
 
 bench: $(STAMP) ## the proxy against a direct call, nginx and a naive proxy
