@@ -73,8 +73,21 @@ class Recording:
         """Note that a call begins, or began at `started_at` (aware). Returns its id: the given one, or a new one.
 
         {} as `arguments` means none were given, None that they are not known. An id that was used before, for the
-        same tool, is the same call told again: what is told now fills it in.
+        same tool, is the same call: told again, if it runs, and tried again, if it had ended. A call that is tried
+        again is one call with the outcome of its last try.
         """
+        return self._begin(name, arguments, id, source, started_at, tried_again=True)
+
+    def _begin(
+        self,
+        name: str,
+        arguments: Arguments,
+        id: str,  # noqa: A002
+        source: ToolCallSource,
+        started_at: datetime | None,
+        *,
+        tried_again: bool,
+    ) -> str:
         name, call_id = plain_text(name), plain_text(id) if id else self._new_id()
         if not name:
             _log.warning("a tool call without a name was not recorded; pass the tool's name")
@@ -83,8 +96,12 @@ class Recording:
         with self._lock:
             place = self._places.get(call_id)
             if place is not None and self._calls[place].name == name:
+                call = self._calls[place]
                 if given is not None:
-                    self._calls[place] = replace(self._calls[place], arguments=given)
+                    call = replace(call, arguments=given)
+                if tried_again:
+                    call = replace(call, result=None, error=None, ended_at=None)
+                self._calls[place] = call
                 return call_id
             if place is not None:
                 _log.warning("the id %r of a %r call was used before; the call got a new one", call_id, name)
@@ -101,6 +118,12 @@ class Recording:
         """Note that a call failed. `error` is its message, or the exception."""
         self._end(id, error=error_text(error))
 
+    def is_running(self, id: str) -> bool:  # noqa: A002
+        """Whether the call with this id was started and has not ended."""
+        with self._lock:
+            place = self._places.get(id)
+            return place is not None and self._calls[place].ended_at is None
+
     def record(
         self,
         name: str,
@@ -112,8 +135,11 @@ class Recording:
         source: ToolCallSource = ToolCallSource.CLIENT,
         started_at: datetime | None = None,
     ) -> str:
-        """Note a call that is over. Returns its id; see `started`, `finished` and `failed`."""
-        call_id = self.started(name, arguments, id=id, source=source, started_at=started_at)
+        """Note a call that is over. Returns its id; see `started`, `finished` and `failed`.
+
+        With the id of an earlier call of the same tool, what is told now fills that one in.
+        """
+        call_id = self._begin(name, arguments, id, source, started_at, tried_again=False)
         if name:
             self._end(
                 call_id,

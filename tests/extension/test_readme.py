@@ -12,6 +12,7 @@ from a2a.server.tasks import BasePushNotificationSender, InMemoryPushNotificatio
 from a2a.types import AgentCard
 from a2a_tool_capture import URI, CaptureClient, ToolCallRecorder
 from agents.serving import ServerThread
+from opentelemetry.sdk.trace import TracerProvider
 
 README = (Path(__file__).parents[2] / "extension" / "README.md").read_text("utf-8")
 MOST_CHANGED_LINES = 5
@@ -75,3 +76,14 @@ class _Agent(AgentExecutor):
     async def execute(self, context: Any, event_queue: Any) -> None: ...
 
     async def cancel(self, context: Any, event_queue: Any) -> None: ...
+
+
+def test_spans_are_bridged() -> None:
+    (example,) = blocks("python", "ToolSpanProcessor")
+    provider = TracerProvider(shutdown_on_exit=False)
+    names: dict[str, Any] = {"provider": provider}
+    exec(example, names)
+    with names["recorder"].request() as recording:
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look_up"}
+        provider.get_tracer("test").start_span("execute_tool look_up", attributes=attributes).end()
+    assert [call.name for call in recording.tool_calls] == ["look_up"]

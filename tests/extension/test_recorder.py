@@ -214,6 +214,20 @@ def test_an_id_told_again_fills_the_call_in(recording: Recording) -> None:
     ]
 
 
+def test_a_call_tried_again_has_the_outcome_of_its_last_try(recording: Recording) -> None:
+    assert not recording.is_running("c1")
+    recording.started("search", {"q": "kettle"}, id="c1")
+    assert recording.is_running("c1")
+    recording.failed("c1", "try again")
+    assert not recording.is_running("c1")
+    recording.started("search", {"q": "kettle"}, id="c1")
+    (running,) = recording.tool_calls
+    assert (running.error, running.ended_at) == (None, None)
+    recording.finished("c1", "KET-01")
+    (call,) = recording.tool_calls
+    assert (call.arguments, call.result, call.error) == ({"q": "kettle"}, "KET-01", None)
+
+
 def test_an_id_of_another_tool_is_replaced(recording: Recording, caplog: pytest.LogCaptureFixture) -> None:
     recording.record("search", id="c1")
     recording.record("pay", id="c1", error="declined")

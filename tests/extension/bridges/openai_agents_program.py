@@ -15,6 +15,7 @@ from agents import Agent, RunConfig, Runner, function_tool, set_trace_processors
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.usage import Usage
+from bridging import example
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 
@@ -72,9 +73,18 @@ async def run(order_id: str, *, content: bool = True) -> None:
     assert result.final_output == "done"
 
 
+async def run_example() -> list[dict[str, Any]]:
+    shown = example("ToolCallProcessor", model=ScriptedModel({"look_up": '{"order_id": "ORD-1"}'}))
+    with shown["recorder"].request() as recording:
+        await Runner.run(shown["agent"], "go")
+    return [call.to_dict() for call in recording.tool_calls]
+
+
 async def main() -> None:
+    set_trace_processors([])  # the SDK's own uploads
+    report: dict[str, Any] = {"example": await run_example()}
     recorder = ToolCallRecorder()
-    set_trace_processors([ToolCallProcessor(recorder)])  # in place of the one that uploads
+    set_trace_processors([ToolCallProcessor(recorder)])
 
     async def request(order_id: str, **options: Any) -> list[dict[str, Any]]:
         with recorder.request():
@@ -84,7 +94,8 @@ async def main() -> None:
     first, second = await asyncio.gather(request("ORD-1"), request("ORD-2"))
     hidden = await request("ORD-3", content=False)
     await run("ORD-4")
-    print(json.dumps({"first": first, "second": second, "hidden": hidden, "outside": recorder.metadata()}))
+    report |= {"first": first, "second": second, "hidden": hidden, "outside": recorder.metadata()}
+    print(json.dumps(report))
 
 
 asyncio.run(main())

@@ -1,0 +1,74 @@
+"""Tool calls of LangChain and LangGraph: `agent.with_config(callbacks=[ToolCallHandler(recorder)])`.
+
+Every tool that the runnable calls is seen, in threads and subgraphs too.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from langchain_core.callbacks import BaseCallbackHandler  # type: ignore[import-not-found,unused-ignore]
+from langchain_core.messages import ToolMessage  # type: ignore[import-not-found,unused-ignore]
+
+from ..recorder import Recording, ToolCallRecorder
+
+
+class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]
+    """Hands tool runs to the recorder's current request, under the model's id of the call where there is one.
+
+    LangChain calls it in the context of the tool's run, which is where the request is found. A tool that raised has
+    an error; so has one whose error LangChain turned into a message for the model.
+    """
+
+    run_inline = True  # asynchronous runs wait for it, else an end may overtake its start
+    ignore_llm = ignore_chat_model = ignore_chain = ignore_retriever = ignore_retry = ignore_custom_event = True
+
+    def __init__(self, recorder: ToolCallRecorder) -> None:
+        self._recorder = recorder
+        self._ids: WeakKeyDictionary[Recording, dict[UUID, str]] = WeakKeyDictionary()
+        """Ids of running calls, for as long as their request is served: cancelled runs have no end."""
+        self._lock = threading.Lock()
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any],
+        input_str: str,
+        *,
+        run_id: UUID,
+        inputs: dict[str, Any] | None = None,
+        tool_call_id: str | None = None,
+        **_: Any,
+    ) -> None:
+        recording = self._recorder.current
+        if recording is None:
+            return
+        arguments = input_str if inputs is None else inputs
+        call_id = recording.started(str((serialized or {}).get("name", "")), arguments, id=tool_call_id or "")
+        with self._lock:
+            self._ids.setdefault(recording, {})[run_id] = call_id
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        recording, call_id = self._ending(run_id)
+        if recording is None:
+            return
+        content = output.content if isinstance(output, ToolMessage) else output
+        if isinstance(output, ToolMessage) and output.status == "error":
+            recording.failed(call_id, content)
+        else:
+            recording.finished(call_id, "null" if content is None else content)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        recording, call_id = self._ending(run_id)
+        if recording is not None:
+            recording.failed(call_id, error)
+
+    def _ending(self, run_id: UUID) -> tuple[Recording, str] | tuple[None, str]:
+        recording = self._recorder.current
+        if recording is None:
+            return None, ""
+        with self._lock:
+            call_id = self._ids.get(recording, {}).pop(run_id, None)
+        return (None, "") if call_id is None else (recording, call_id)

@@ -1,0 +1,48 @@
+"""Tool calls through an MCP client: `session = ToolCallSession(session, recorder)`, used in place of the one given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..plain import plain_text
+from ..recorder import ToolCallRecorder
+
+
+class ToolCallSession:
+    """An MCP `ClientSession` or `Client` whose `call_tool` hands each call to the recorder's current request.
+
+    Everything else is the session's own. A result that is marked as an error, as MCP servers report what went wrong
+    in a tool, is the call's error; so is an exception, which is raised on.
+    """
+
+    def __init__(self, session: Any, recorder: ToolCallRecorder) -> None:
+        self._session = session
+        self._recorder = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **options: Any) -> Any:
+        if self._recorder.current is None:
+            return await self._session.call_tool(name, arguments, *args, **options)
+        with self._recorder.call(name, arguments or {}) as call:
+            result = await self._session.call_tool(name, arguments, *args, **options)
+            if getattr(result, "is_error", getattr(result, "isError", False)):
+                call.error = _text(result) or "error"
+            else:
+                call.result = _text(result)
+        return result
+
+
+def _text(result: Any) -> str:
+    """The text of a result where text is all it has, else what it has as JSON."""
+    blocks = getattr(result, "content", None)
+    if blocks is None:  # a shape of a protocol extension
+        return plain_text(result)
+    texts = [block.text for block in blocks if getattr(block, "type", "") == "text"]
+    if texts and len(texts) == len(blocks):
+        return "\n".join(texts)
+    structured = getattr(result, "structured_content", getattr(result, "structuredContent", None))
+    if not blocks and structured is not None:
+        return plain_text(structured)
+    return plain_text([block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks])

@@ -1,0 +1,69 @@
+"""Tool calls of Pydantic AI, from a capability: `Agent(..., capabilities=[ToolCallCapability(recorder)])`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry  # type: ignore[import-not-found,unused-ignore]
+from pydantic_ai.capabilities import (  # type: ignore[import-not-found,unused-ignore]
+    AbstractCapability,
+    CapabilityOrdering,
+)
+from pydantic_ai.exceptions import SkipToolExecution  # type: ignore[import-not-found,unused-ignore]
+
+from ..recorder import ToolCallRecorder
+
+
+@dataclass
+class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-ignore]
+    """Hands function tool calls to the recorder's current request, with the model's ids and arguments.
+
+    Arguments that the tool does not take, and a tool's wish that the model try again, are errors of the call; what
+    other capabilities make of them is not seen. A call that is deferred or waits for approval has no end.
+    """
+
+    recorder: ToolCallRecorder
+
+    def get_ordering(self) -> CapabilityOrdering:
+        return CapabilityOrdering(position="innermost")
+
+    async def on_tool_validate_error(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, error: Any) -> Any:
+        recording = self.recorder.current
+        if recording is not None:
+            recording.record(call.tool_name, call.args or {}, error=_said(error), id=call.tool_call_id)
+        raise error
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        recording = self.recorder.current
+        if recording is None:
+            return await handler(args)
+        call_id = recording.started(call.tool_name, call.args or {}, id=call.tool_call_id)
+        try:
+            result = await handler(args)
+        except (CallDeferred, ApprovalRequired):
+            raise
+        except SkipToolExecution as skipped:
+            recording.finished(call_id, skipped.result)
+            raise
+        except BaseException as error:
+            recording.failed(call_id, _said(error))
+            raise
+        recording.finished(call_id, "null" if result is None else result)
+        return result
+
+    @classmethod
+    def get_serialization_name(cls) -> None:
+        """Holds a recorder, which no agent specification can name."""
+
+
+def _said(error: BaseException) -> Any:
+    """What the model is told when a call is to be tried again; else the exception."""
+    match error:
+        case ModelRetry():
+            return error.message
+        case ValidationError():
+            return error
+    retry = getattr(error, "tool_retry", None) or getattr(error, "tool_failed", None)
+    return getattr(retry, "content", None) or error

@@ -1,0 +1,84 @@
+"""What the bridge programs share: tools, the README's example, requests, and the report that is printed as JSON.
+
+The scripted models of the programs call the tools that the user's text names, all in one answer, then say "done".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from a2a_tool_capture import ToolCallRecorder
+
+README = Path(__file__).parents[3] / "extension" / "README.md"
+MOST_LINES = 15
+
+Run = Callable[[str], Awaitable[None]]
+"""Runs an agent on a user's text."""
+
+meeting = asyncio.Barrier(2)
+
+
+def look_up(order_id: str) -> dict[str, str]:
+    """Where an order is."""
+    return {"order": order_id, "status": "shipped"}
+
+
+async def ship(count: int) -> str:
+    """Ships; two requests do it at the same time."""
+    await meeting.wait()
+    return "x" * count
+
+
+def refund(order_id: str) -> str:
+    """Fails."""
+    raise PermissionError(f"{order_id} cannot be refunded")
+
+
+async def forget() -> None:
+    """Gives nothing back."""
+
+
+def text(*calls: tuple[str, dict[str, Any]]) -> str:
+    """What a user says who wants these tools called."""
+    return json.dumps(calls)
+
+
+def example(word: str, **names: Any) -> dict[str, Any]:
+    """The names that the README's example with `word` in it leaves, given `names`."""
+    (code,) = [
+        code for code in re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL) if word in code
+    ]
+    lines = [line for line in code.splitlines() if line.strip()]
+    assert len(lines) <= MOST_LINES, f"the example of {word} has {len(lines)} lines"
+    exec(compile(code, f"README.md: {word}", "exec", dont_inherit=True), names)
+    return names
+
+
+async def request(recorder: ToolCallRecorder, run: Run, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """The calls recorded in a request, and the exception that came out of it."""
+    raised = None
+    with recorder.request() as recording:
+        try:
+            await run(text(*calls))
+        except Exception as error:
+            raised = f"{type(error).__name__}: {error}"
+    assert recording is not None
+    return {"calls": [call.to_dict() for call in recording.tool_calls], "raised": raised}
+
+
+async def common(recorder: ToolCallRecorder, run: Run) -> dict[str, Any]:
+    """What every bridge has to do, with an agent that has the tools above."""
+    first, second = await asyncio.gather(
+        *(
+            request(recorder, run, ("look_up", {"order_id": order}), ("ship", {"count": count}), ("forget", {}))
+            for order, count in (("ORD-1", 1), ("ORD-2", 2))
+        )
+    )
+    failing = await request(recorder, run, ("refund", {"order_id": "ORD-3"}))
+    await run(text(("look_up", {"order_id": "ORD-4"})))
+    return {"first": first, "second": second, "failing": failing, "outside": recorder.metadata()}
