@@ -101,12 +101,12 @@ DETAILS = ["ORD-1001", "ord-1004", "ORD-9", "ada@example.com", "x@y.zz", "to", "
 WORDS = st.sampled_from([*INTENTS, *DETAILS])
 
 
-@given(st.lists(WORDS).map(" ".join), st.lists(WORDS, min_size=1).map(" ".join))
-def test_a_plan_ends_and_calls_nothing_after_its_last_words(text: str, answer: str) -> None:
+@given(st.lists(WORDS).map(" ".join), st.lists(WORDS, min_size=1).map(" ".join), st.booleans())
+def test_a_plan_ends_and_calls_nothing_after_its_last_words(text: str, answer: str, weak: bool) -> None:
     if small_talk(text) is not None:
         return
     shop = Shop(Path(":memory:"))
-    plan = make_plan(text, Memory())
+    plan = make_plan(text, Memory(), weak=weak)
     steps: list[Any] = []
     try:
         step = next(plan)
@@ -214,8 +214,8 @@ def suite() -> Suite:
     return load_suite(SUITE)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-async def test_the_suite_finds_the_three_weaknesses_and_nothing_else(agent: str, suite: Suite, streaming: bool) -> None:
+async def failed_metrics(agent: str, suite: Suite, *, streaming: bool) -> dict[str, set[str]]:
+    """The metrics that failed, by case."""
     failed: dict[str, set[str]] = {}
     async with CaptureClient(agent, streaming=streaming) as client:
         for case in suite.cases:
@@ -228,11 +228,21 @@ async def test_the_suite_finds_the_three_weaknesses_and_nothing_else(agent: str,
                     assert result.score is not None
                     if not result.passed:
                         failed.setdefault(case.id, set()).add(result.evaluator)
-    assert failed == {
+    return failed
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_the_suite_finds_the_three_weaknesses_and_nothing_else(agent: str, suite: Suite, streaming: bool) -> None:
+    assert await failed_metrics(agent, suite, streaming=streaming) == {
         "partial-refund": {"tool_trajectory", "tool_call_args"},
         "cancellation": {"tool_trajectory", "tool_call_args", "tool_error"},
         "double-question": {"tool_trajectory"},
     }
+
+
+async def test_without_the_weaknesses_nothing_fails(tmp_path: Path, suite: Suite) -> None:
+    async with run_agent(tmp_path / "shop.db", weak=False) as url:
+        assert await failed_metrics(url, suite, streaming=True) == {}
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────

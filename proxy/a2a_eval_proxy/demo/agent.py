@@ -67,18 +67,18 @@ def routes(handler: RequestHandler, card: AgentCard) -> list[BaseRoute]:
 
 @asynccontextmanager
 async def run_agent(
-    database: Path, *, host: str = "127.0.0.1", port: int = 0, public_url: str | None = None
+    database: Path, *, host: str = "127.0.0.1", port: int = 0, public_url: str | None = None, weak: bool = True
 ) -> AsyncIterator[str]:
     """Serve the agent inside this process; yields its URL, which the card names too. Port 0 takes a free one.
 
-    `public_url` is for clients that reach it by another name than `host` and `port`.
+    `public_url` is for clients that reach it by another name than `host` and `port`; `weak`: see `planner`.
     Raises ListenError (an OSError) where the address cannot be had, sqlite3.Error for an unusable database.
     """
     with closing(Shop(database)) as shop:
         app = Starlette()
         server = HttpServer(app, f"{host}:{port}", shutdown_timeout_s=1)
         card = agent_card((public_url or server.url).rstrip("/"))
-        handler = DefaultRequestHandler(ShopAgent(shop), InMemoryTaskStore(), card)
+        handler = DefaultRequestHandler(ShopAgent(shop, weak=weak), InMemoryTaskStore(), card)
         app.routes.extend(routes(handler, card))
         async with aclosing(handler):
             await server.start()
@@ -88,12 +88,12 @@ async def run_agent(
                 await server.stop()
 
 
-async def _serve_until_stopped(database: Path, host: str, port: int, public_url: str | None) -> None:
+async def _serve_until_stopped(database: Path, host: str, port: int, public_url: str | None, *, weak: bool) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    async with run_agent(database, host=host, port=port, public_url=public_url) as url:
+    async with run_agent(database, host=host, port=port, public_url=public_url, weak=weak) as url:
         sys.stdout.write(
             f"Sample agent ready at {url} (card: {url}/.well-known/agent-card.json, database: {database})\n"
         )
@@ -109,12 +109,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--port", type=int, default=9999, help="port to listen on, 0 for a free one (default: %(default)s)"
     )
     parser.add_argument("--public-url", help="URL the card names (default: from --host and --port)")
+    parser.add_argument("--fixed", action="store_true", help="without the weaknesses that the sample suite finds")
     parser.add_argument("--db", type=Path, help="SQLite file; created with sample data (default: a temporary one)")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="a2a-demo-agent-") as folder:
         database = options.db or Path(folder, "shop.db")
         try:
-            asyncio.run(_serve_until_stopped(database, options.host, options.port, options.public_url))
+            serving = _serve_until_stopped(
+                database, options.host, options.port, options.public_url, weak=not options.fixed
+            )
+            asyncio.run(serving)
         except ListenError as error:
             sys.stderr.write(f"{error}. Try another --host or --port\n")
             return 3

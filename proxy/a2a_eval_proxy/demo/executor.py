@@ -24,8 +24,9 @@ MAX_REMEMBERED = 1000
 class ShopAgent(AgentExecutor):
     """One shop, many conversations; A2A 1.0 and 0.3 reach it through the same SDK interface."""
 
-    def __init__(self, shop: Shop) -> None:
+    def __init__(self, shop: Shop, *, weak: bool = True) -> None:
         self._shop = shop
+        self._weak = weak
         self._memories: OrderedDict[str, Memory] = OrderedDict()
         self._waiting: OrderedDict[str, Plan] = OrderedDict()
         """Plans that asked the user something, by task id."""
@@ -46,7 +47,7 @@ class ShopAgent(AgentExecutor):
         reply = _Reply(updater, captured=URI in context.requested_extensions)
         if waiting is None:
             memory = self._memories.setdefault(context_id, Memory())
-            plan, received = make_plan(text, memory), None
+            plan, received = make_plan(text, memory, weak=self._weak), None
         else:
             plan, received = waiting, text
         question = await self._follow(plan, received, reply)

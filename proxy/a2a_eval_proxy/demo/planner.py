@@ -5,7 +5,7 @@ tool's refusal, thrown into it), the user's next message for an `Ask`. It ends w
 calls to the client, so no call may come after it.
 
 Like many agents this one is good at most things. Three weaknesses are kept on purpose, marked WEAKNESS: the sample
-suite shows how evaluation finds them.
+suite shows how evaluation finds them. Without them it is the agent as it should be.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .tools import ToolError
@@ -55,20 +56,24 @@ CONFIRM_ABOVE_EUR = 50.0
 
 _ORDER_ID = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?EUR\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"\bto\s+(.+?)[.?!]*$", re.IGNORECASE)
 _PRODUCTS = ("kettle", "grinder", "mug", "beans", "scale", "filters")
 
 
 def small_talk(text: str) -> str | None:
     """An answer that needs no task; None where there is something to do."""
-    if any(rule.applies(text) for rule in _RULES):
+    if any(rule.applies(text) for rule in _WEAK):
         return None
     return "Hello! I can look up, change, cancel and refund orders, and tell you what we have in stock."
 
 
-def make_plan(text: str, memory: Memory) -> Plan:
-    """The plan for a text that is not small talk; `memory` is read and updated while the plan runs."""
-    rule = next(rule for rule in _RULES if rule.applies(text))
+def make_plan(text: str, memory: Memory, *, weak: bool = True) -> Plan:
+    """The plan for a text that is not small talk; `memory` is read and updated while the plan runs.
+
+    `weak`: with the three weaknesses.
+    """
+    rule = next(rule for rule in (_WEAK if weak else _FIXED) if rule.applies(text))
     try:
         yield from rule.plan(text, memory)
     except ToolError as refusal:
@@ -98,26 +103,29 @@ def _list_orders(text: str, memory: Memory) -> Plan:
     yield Say(f"{customer['name']} has these orders: {orders or 'none'}.")
 
 
-def _stock(text: str, memory: Memory) -> Plan:
+def _stock(text: str, memory: Memory, *, weak: bool) -> Plan:
     query = next(product for product in _PRODUCTS if product in text.lower())
     found = yield Call("search_products", {"query": query})
     product = found["products"][0]
     answers = [f"The {product['name']} costs {product['price_eur']:.2f} EUR."]
-    # WEAKNESS: each part of a double question is answered for itself, with a look-up of its own.
+    stock = None
     if _mentions(text, "have", "in stock", "available"):
         stock = yield Call("check_stock", {"sku": product["sku"]})
         answers.append("It is in stock." if stock["in_stock"] else f"It is back on {stock['restock_on']}.")
     if _mentions(text, "how many"):
-        stock = yield Call("check_stock", {"sku": product["sku"]})
+        # WEAKNESS: each part of a double question is answered for itself, with a look-up of its own.
+        if weak or stock is None:
+            stock = yield Call("check_stock", {"sku": product["sku"]})
         answers.append(f"We have {stock['in_stock']} of it.")
     yield Say(" ".join(answers))
 
 
-def _refund(text: str, memory: Memory) -> Plan:
+def _refund(text: str, memory: Memory, *, weak: bool) -> Plan:
     order_id = yield from _which_order(text, memory)
     order = yield Call("lookup_order", {"order_id": order_id})
     # WEAKNESS: an amount the user names is not read; the whole order is refunded.
-    amount = order["total_eur"]
+    named = None if weak else _AMOUNT.search(text)
+    amount = float(named[1]) if named else order["total_eur"]
     if amount > CONFIRM_ABOVE_EUR:
         yield Say(f"Order {order_id} was {amount:.2f} EUR. Shall I refund all of it?")
         answer = yield Ask("Please answer yes or no.")
@@ -126,6 +134,13 @@ def _refund(text: str, memory: Memory) -> Plan:
             return
     refund = yield Call("issue_refund", {"order_id": order_id, "amount_eur": amount})
     yield Say(f"Done. {refund['amount_eur']:.2f} EUR are on their way back to you, reference {refund['refund_id']}.")
+
+
+def _cancel(text: str, memory: Memory) -> Plan:
+    order_id = yield from _which_order(text, memory)
+    yield Call("lookup_order", {"order_id": order_id})
+    yield Call("cancel_order", {"order_id": order_id})
+    yield Say(f"Order {order_id} is cancelled.")
 
 
 def _change_address(text: str, memory: Memory) -> Plan:
@@ -161,12 +176,21 @@ def _mentions(text: str, *words: str) -> bool:
     return any(re.search(rf"\b{word}", text, re.IGNORECASE) for word in words)
 
 
-_RULES = (
+_FIXED = (
     _Rule(lambda text: _EMAIL.search(text) is not None, _list_orders),
-    # WEAKNESS: a cancellation is taken for a refund, although there is a tool for it.
-    _Rule(lambda text: _mentions(text, "refund", "money back", "cancel"), _refund),
+    _Rule(lambda text: _mentions(text, "cancel"), _cancel),
+    _Rule(lambda text: _mentions(text, "refund", "money back"), partial(_refund, weak=False)),
     _Rule(lambda text: _mentions(text, "address"), _change_address),
-    _Rule(lambda text: _mentions(text, *_PRODUCTS), _stock),
+    _Rule(lambda text: _mentions(text, *_PRODUCTS), partial(_stock, weak=False)),
     _Rule(lambda text: _mentions(text, "order", "parcel", "arrive", "ORD-"), _track),
 )
 """The first rule that applies makes the plan."""
+
+_WEAK = (
+    _FIXED[0],
+    # WEAKNESS: a cancellation is taken for a refund, although there is a tool for it.
+    _Rule(lambda text: _mentions(text, "refund", "money back", "cancel"), partial(_refund, weak=True)),
+    _FIXED[3],
+    _Rule(lambda text: _mentions(text, *_PRODUCTS), partial(_stock, weak=True)),
+    _FIXED[5],
+)
