@@ -57,10 +57,7 @@ def settings_options(function: F) -> F:
 
 
 store_option = click.option("--store", required=True, metavar="URL_OR_PATH", help="Where the turns are.")
-_FROM_ENVIRONMENT = {"auto_envvar_prefix": "A2A_EVAL_PROXY"}
-"""Options are environment variables, too."""
-
-run_option = functools.partial(click.option, "--run", "run_name", metavar="NAME", envvar=environment_name("run"))
+run_option = functools.partial(click.option, "--run", "run_name", metavar="NAME")
 format_option = click.option(
     "--format",
     "form",
@@ -94,7 +91,7 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
     run_async(serve_until_stopped(settings))
 
 
-@cli.command(context_settings=_FROM_ENVIRONMENT)
+@cli.command()
 @click.argument("suite", metavar="SUITE")
 @click.option("--agent", metavar="URL", help="The agent, or a proxy before it; default: as the suite says.")
 @click.option("--store", default="a2a-eval-proxy.db", show_default=True, metavar="URL_OR_PATH", help="Where turns go.")
@@ -106,7 +103,6 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
     "--header",
     "headers",
     multiple=True,
-    allow_from_autoenv=False,
     metavar="NAME:VALUE",
     help="Send this header with every request; ${VARIABLE} stands for an environment variable. Repeatable.",
 )
@@ -115,7 +111,6 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
 @click.option(
     "--dialects",
     callback=lambda context, option, value: () if value is None else _dialects(value),
-    envvar=environment_name("dialects"),
     metavar="NAME,...",
     help=f"Read tool calls that the agent tells in its framework's way too: {', '.join(DIALECTS)}.",
 )
@@ -163,7 +158,7 @@ def run(
     sys.exit(PASSED if passed else GATE_FAILED)
 
 
-@cli.command(context_settings=_FROM_ENVIRONMENT)
+@cli.command()
 @store_option
 @run_option(help="Only this run.")
 @click.option("--suite", required=True, metavar="FILE", help="Suite file with cases and evaluators.")
@@ -205,7 +200,7 @@ def _headers(lines: tuple[str, ...]) -> dict[str, str]:
 
 @cli.command()
 @store_option
-@click.option("--run", "run_name", metavar="NAME", help="Only this run.")
+@run_option(help="Only this run.")
 @click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
 def export(store: str, run_name: str | None, form: str) -> None:
     """Write stored turns to standard output, one JSON object a line."""
@@ -235,7 +230,7 @@ def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: 
 
 @cli.command()
 @store_option
-@click.option("--run", "run_name", metavar="NAME", help="Only this run.")
+@run_option(help="Only this run.")
 @click.option(
     "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Default: standard output."
 )

@@ -12,7 +12,7 @@ from tool_call_evaluators.report import comparison_json, comparison_markdown, co
 from tool_call_evaluators.report.compared import Tone
 
 from .store import Store
-from .stored import compact, reading, turns_of
+from .stored import compact, conversation_results, reading, turns_of
 
 _STYLES: Mapping[Tone, Mapping[str, Any]] = {
     "worse": {"fg": "red"},
@@ -31,7 +31,12 @@ FORMS: Mapping[str, Callable[[Comparison], str]] = {
 async def compare_runs(location: str, before: str, after: str) -> Comparison:
     """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
     async with reading(location) as store:
-        return compare(await _turns(store, before), await _turns(store, after), names=(before, after))
+        return compare(
+            await _turns(store, before),
+            await _turns(store, after),
+            names=(before, after),
+            conversation_results=(await conversation_results(store, before), await conversation_results(store, after)),
+        )
 
 
 async def _turns(store: Store, run: str) -> list[dict[str, Any]]:

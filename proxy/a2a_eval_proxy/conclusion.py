@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tool_call_evaluators.failures import unique_errors
 from tool_call_evaluators.gates import Verdict
@@ -16,6 +17,7 @@ from tool_call_evaluators.suite import Suite
 
 from .scoring import Results, Scorer, TurnJson, in_its_case
 from .store import Store, TurnQuery, every_turn
+from .stored import conversation_results
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ async def conclude(
     """
     stored = every_turn(store, TurnQuery(run=run))
     turns = [scorer.in_force(in_its_case(turn, moved or {})) async for turn in stored]
-    conversations = follow(turns, suite, await conversation_results(store, scorer, run))
+    conversations = follow(turns, suite, await _conversation_results(store, scorer, run))
     verdict = judge(suite, conversations)
     usage = judge_usage(_results(conversations))
     report = Report(
@@ -50,16 +52,14 @@ async def conclude(
     return Conclusion(verdict, report, usage)
 
 
-async def conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:
-    """What evaluators in force said of whole conversations, by conversation id; each result names its `case_id`."""
-    results: dict[str, Results] = {}
-    for conversation in await store.conversations(run):
-        case_id = conversation.key.case_id
-        metrics = {evaluator.metric for evaluator in scorer.evaluators(case_id).conversation}
-        results.setdefault(conversation.key.conversation_id, []).extend(
-            {**result, "case_id": case_id} for result in conversation.evaluations if result["evaluator"] in metrics
-        )
-    return results
+async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:
+    """What evaluators in force said of whole conversations."""
+
+    def in_force(result: Mapping[str, Any]) -> bool:
+        return result["evaluator"] in {item.metric for item in scorer.evaluators(result["case_id"]).conversation}
+
+    found = await conversation_results(store, run)
+    return {key: [result for result in results if in_force(result)] for key, results in found.items()}
 
 
 def _name(turns: Iterable[TurnJson]) -> str:

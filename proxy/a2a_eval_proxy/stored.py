@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from .store import Store, StoreError, TurnQuery, every_turn, open_store
-from .store.base import TurnJson
+from .store.base import Evaluations, TurnJson
 
 _PAGE = 200
 """Turns in memory at once; one may hold megabytes."""
@@ -37,6 +37,16 @@ async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
         raise UnknownRunError(_unknown(run, [summary.name for summary in await store.runs()]))
     async for turn in every_turn(store, TurnQuery(run=run), _PAGE):
         yield turn
+
+
+async def conversation_results(store: Store, run: str | None) -> dict[str, Evaluations]:
+    """What was said of whole conversations of a run (None: of all), by conversation id; each result names its
+    `case_id`."""
+    results: dict[str, Evaluations] = {}
+    for conversation in await store.conversations(run):
+        said = ({**result, "case_id": conversation.key.case_id} for result in conversation.evaluations)
+        results.setdefault(conversation.key.conversation_id, []).extend(said)
+    return results
 
 
 def compact(turn: TurnJson) -> TurnJson:

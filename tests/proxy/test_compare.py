@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from a2a_eval_proxy.compare import compare_runs
-from a2a_eval_proxy.store import StoreError
+from a2a_eval_proxy.store import ConversationKey, ScoredConversation, StoreError, open_store
 from stored_runs import store_turns
 from turn_samples import call, result, turn
 
@@ -89,6 +91,20 @@ async def test_scores_of_repetitions_have_an_interval(tmp_path: Path) -> None:
     assert change.interval == (-1.0, -1.0)
     assert change.p_value == pytest.approx(2 / 2**8)
     assert comparison.regressed
+
+
+async def test_what_was_said_of_whole_conversations_counts(store: Path) -> None:
+    kept = open_store(str(store))
+    done = threading.Event()
+    said = [
+        ScoredConversation(ConversationKey(run, "conversation-c-0", "c"), 1, [result("goal_completion", score)])
+        for run, score in (("monday", 1.0), ("tuesday", 0.0))
+    ]
+    kept.finish_conversations(said, done.set)
+    await asyncio.to_thread(done.wait, 30)
+    kept.close()
+    comparison = await compare_runs(str(store), "monday", "tuesday")
+    assert {case.case: case.status for case in comparison.cases}["c"] == "new_failure"
 
 
 @pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])

@@ -1,15 +1,19 @@
-"""`record`: a suite from stored turns."""
+"""`record`: a suite from stored turns, which the same agent then passes."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from a2a_eval_proxy.demo.agent import run_agent
 from stored_runs import store_turns
 from tool_call_evaluators import load_suite
 from turn_samples import call, turn
+
+DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -70,3 +74,15 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert str(out) in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+async def test_an_agent_passes_the_recording_of_itself(tmp_path: Path) -> None:
+    store, recorded = tmp_path / "turns.db", tmp_path / "recorded.yaml"
+    async with run_agent(tmp_path / "shop.db") as url:
+        first = await asyncio.to_thread(command, "run", DEMO, "--agent", url, "--store", store, "--run", "good")
+    assert first.returncode == 1, first.stderr  # three cases of the demo fail; what the agent did is taken as good
+    assert command("record", "--store", store, "--run", "good", "--out", recorded).returncode == 0
+    async with run_agent(tmp_path / "another-shop.db") as url:
+        second = await asyncio.to_thread(command, "run", recorded, "--agent", url, "--store", store, "--run", "again")
+    assert second.returncode == 0, second.stdout
