@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -156,21 +156,21 @@ class Pipeline:
                 self._is_over(key)
         return total
 
-    @contextmanager
-    def rescoring(self) -> Iterator[Callable[[Iterable[TurnJson]], None]]:
+    @asynccontextmanager
+    async def rescoring(self) -> AsyncIterator[Callable[[Iterable[TurnJson]], None]]:
         """A function to which stored turns are given, oldest first, to be scored again with the cases they match now.
 
         A turn belongs to the case that it was stored with, where there is such a case, else to the one with its text;
-        `moved` tells, the store keeps what it has. Results by other evaluators stay. Conversations are scored after
-        the block, those without a case too: no more is going to come.
+        `moved` tells, the store keeps what it has. Results by other evaluators stay. At the end of the block
+        conversations are scored, those without a case too: no more is going to come.
         """
         self._held = {}
-        try:
-            yield self._rescore
-        finally:
-            held, self._held = self._held, None
-            for key in held:
-                self._is_over(key)
+        yield self._rescore
+        await self.drained()
+        held, self._held = self._held, None
+        for key in held:
+            self._is_over(key)
+        await self.drained()
 
     def _rescore(self, items: Iterable[TurnJson]) -> None:
         jobs = []

@@ -35,7 +35,7 @@ async def evaluate_store(
         scorer = Scorer(cases, suite, store.judge_cache)
         pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics())
         try:
-            with pipeline.rescoring() as rescore:
+            async with pipeline.rescoring() as rescore:
                 page: list[TurnJson] = []
                 async for turn in turns_of(store, run):
                     page.append(turn)
@@ -45,7 +45,6 @@ async def evaluate_store(
                         advanced(len(page))
                         page = []
                 rescore(page)
-            await pipeline.drained()
             advanced(len(page))
         finally:
             await pipeline.close()
