@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from tool_call_evaluators.suite import Suite, load_suite
+from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.suite import Suite
 
 from .admin.api import admin_app
 from .capture.turn import Turn
@@ -192,8 +193,10 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
-    suite = load_suite(settings.suite) if settings.suite else None
-    proxy = RunningProxy(settings, suite)
+    imported = import_suite(settings.suite) if settings.suite else None
+    for note in imported.notes if imported else ():
+        logger.warning("suite %s: not taken over: %s", settings.suite, note)
+    proxy = RunningProxy(settings, imported.suite if imported else None)
     async with AsyncExitStack() as stack:
         await proxy.start(stack)
         yield proxy
