@@ -125,15 +125,18 @@ class Pipeline:
         if len(self._closed) == 1:
             self._loop.call_at(self._next_batch_at, self._hand_over)
 
-    def evidence_changed(self, turn: Turn) -> None:
-        """Spans came for a turn: settle it if they were the last to wait for, score it again if it is done."""
+    def evidence_changed(self, turn: Turn, tells: bool = True) -> None:
+        """Spans came for a turn: settle it if they were the last to wait for, score it again if it is done.
+
+        `tells` says whether any is about an agent's work; others change nothing in a turn that is done.
+        """
         waiting = self._settling.get(turn.turn_id)
         if waiting is not None:
             job, timer = waiting
             if self._tracing is not None and self._tracing.complete(turn):
                 timer.cancel()
                 self._settle(job)
-        elif job_done := self._finished.pop(turn.turn_id, None):
+        elif tells and (job_done := self._finished.pop(turn.turn_id, None)):
             self._count_up(1)
             job = replace(job_done, late=True)
             self._sets_out(job)

@@ -24,8 +24,9 @@ async def serve_until_stopped(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with run_proxy(settings) as proxy:
         _calm_the_collector()
+        traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         click.echo(
-            f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, "
+            f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
             f"store {settings.store}, run {settings.run}"
         )
         await stop.wait()

@@ -33,8 +33,8 @@ class Tracing:
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
         self._book = TraceBook(self._changed)
-        self.on_changed: Callable[[Turn], None] = lambda turn: None
-        """Called with a turn for which spans came; set by who wires pipeline and tracing together."""
+        self.on_changed: Callable[[Turn, bool], None] = lambda turn, tells: None
+        """Called with a turn for which spans came, and whether any is about an agent's work; set by who wires us."""
 
     # ── from the turn book ──────────────────────────────────────────────────────────────────────────────
 
@@ -99,5 +99,5 @@ class Tracing:
         self._metrics.spans_dropped += rejected
         self._book.add(spans, logs, size_bytes, time.time())
 
-    def _changed(self, turn: Turn) -> None:
-        self.on_changed(turn)
+    def _changed(self, turn: Turn, tells: bool) -> None:
+        self.on_changed(turn, tells)

@@ -12,14 +12,20 @@ import httpx
 from e2e.processes import ChildProcess
 
 COMMAND = Path(sys.executable).with_name("a2a-eval-proxy")
-READY = r"ready: proxy (?P<proxy>http://\S+) -> agent (?P<agent>http://[^\s,]+), admin (?P<admin>http://[^\s,]+)"
+READY = (
+    r"ready: proxy (?P<proxy>http://\S+) -> agent (?P<agent>http://[^\s,]+), admin (?P<admin>http://[^\s,]+), "
+    r"(traces (?P<traces>http://[^\s,]+), )?"
+)
 FLUSH_TIMEOUT_S = 10
 
 Turn = dict[str, Any]
 
 
 class Proxy:
-    """`a2a-eval-proxy serve` in front of `upstream`, on free ports. `url` is where clients go."""
+    """`a2a-eval-proxy serve` in front of `upstream`, on free ports.
+
+    `url` is where clients go; `otlp_url` where exporters go, None without `telemetry`.
+    """
 
     def __init__(self, upstream: str, store: Path, *arguments: str, telemetry: bool = False) -> None:
         self.store = store
@@ -45,6 +51,7 @@ class Proxy:
             self._child.stop()
             raise
         self.url = ready["proxy"]
+        self.otlp_url = ready["traces"]
         self._admin = httpx.Client(base_url=ready["admin"], timeout=30, trust_env=False)
         return self
 

@@ -276,6 +276,9 @@ SUB_AGENT: Mapping[str, frozenset[str]] = {
 }
 """Spans below which a tool call is another agent's: not the call that is above them seen again."""
 
+_WORK = ("gen_ai.", "openinference.", "llm.", "traceloop.", "langsmith.", "langfuse.", "ai.", "mcp.", "tool.")
+"""Beginnings of the attributes by which the conventions above, and those of model calls, describe an agent's work."""
+
 _Ranked = tuple[int, Convention]
 
 
@@ -307,6 +310,11 @@ def recognise(span: Span) -> Convention | None:
         if convention.takes(span):
             return None if _is_look_alike(attributes) else convention
     return None
+
+
+def tells_of_work(span: Span) -> bool:
+    """Whether `span` is of an agent, a model or a tool at all: not of the HTTP around them."""
+    return any(attribute.startswith(_WORK) for attribute in span.attributes)
 
 
 def _rank(ranked: _Ranked) -> int:

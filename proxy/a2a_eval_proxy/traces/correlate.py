@@ -2,18 +2,21 @@
 
 The proxy sends W3C trace context with every request, so an agent whose server is instrumented answers in the turn's
 own trace. Others are found by the attributes their spans carry (conversation, task), and what has neither is given
-to a turn only if exactly one was open then. Spans may come before the turn is known, in many batches, and long after.
+to a turn only if exactly one was open then and it tells of an agent's work at all: an instrumented server has traces
+of its own for every look at its card. Spans may come before the turn is known, in many batches, and long after.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..capture.turn import Turn
-from .hints import Hints, hints_of, root_ended
+from .conventions import tells_of_work
+from .hints import hints_of, root_ended
 from .model import LogEvent, Span
 
 _SKEW_S = 0.05
@@ -47,6 +50,13 @@ class _Known:
     turn: Turn
     closed_at: float | None = None
     traces: list[_Trace] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    """Trace, task and conversation by which traces find it."""
+
+    def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
+        """Whether it had begun and not ended at that time, or so much before or after."""
+        ended_at = self.turn.ended_at
+        return self.turn.started_at - skew_s <= moment_s and (ended_at is None or moment_s <= ended_at + skew_s)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +68,19 @@ class _Trace:
     size: int = 0
     turns: list[_Known] = field(default_factory=list)
     by: Correlation | None = None
+    task_ids: set[str] = field(default_factory=set)
+    conversation_ids: set[str] = field(default_factory=set)
+    tells_of_work: bool = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether nothing that comes can change its turns."""
+        return self.by in (Correlation.TRACE_ID, Correlation.ATTRIBUTES)
+
+    @property
+    def named_ids(self) -> set[str]:
+        """Tasks and conversations by which it may be found."""
+        return self.task_ids | self.conversation_ids
 
     @property
     def start_s(self) -> float:
@@ -69,14 +92,14 @@ class _Trace:
 class TraceBook:
     """Joins spans to turns. Times are seconds since the epoch.
 
-    `on_changed` is called with a turn whose evidence grew. Kept are at most `max_bytes` of spans (as they came over
-    the wire), closed turns for `keep_s`, and spans of unknown traces for `unknown_s`; what has to go counts in
-    `dropped_spans`.
+    `on_changed` is called with a turn whose evidence grew, and whether by anything about an agent's work. Kept are
+    at most `max_bytes` of spans (as they came over the wire), closed turns for `keep_s`, and spans of unknown traces
+    for `unknown_s`; what has to go is counted (`take_dropped`).
     """
 
     def __init__(
         self,
-        on_changed: Callable[[Turn], None],
+        on_changed: Callable[[Turn, bool], None],
         *,
         max_bytes: int = 64 * 1024 * 1024,
         keep_s: float = 600.0,
@@ -92,8 +115,16 @@ class TraceBook:
         self._by_trace: dict[str, list[_Known]] = {}
         self._by_task: dict[str, list[_Known]] = {}
         self._by_conversation: dict[str, list[_Known]] = {}
+        self._open: dict[str, _Known] = {}
+        self._ended: list[tuple[float, str]] = []
+        """Start and id of every turn that has ended, by start."""
+        self._longest_s = 0.0
         self._traces: OrderedDict[str, _Trace] = OrderedDict()
         self._unknown: OrderedDict[str, _Trace] = OrderedDict()
+        self._naming: dict[str, dict[str, _Trace]] = {}
+        """Traces whose turns are not certain, by the ids they name, by trace id."""
+        self._waiting: dict[str, _Trace] = {}
+        """Those that name a turn that had ended when they began, while another was open that may yet be named."""
         self._bytes = 0
         self._dropped = 0
         self.heard = False
@@ -102,10 +133,10 @@ class TraceBook:
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
     def opened(self, turn: Turn) -> None:
-        """A turn began; its trace id is known from the start."""
+        """A turn began; its trace id is known from the start, task and conversation where the client names them."""
         known = _Known(turn)
-        self._turns[turn.turn_id] = known
-        self._by_trace.setdefault(turn.trace_id, []).append(known)
+        self._turns[turn.turn_id] = self._open[turn.turn_id] = known
+        self._index(known)
         trace = self._traces.get(turn.trace_id)
         if trace is not None:
             self._attach(trace, self._by_trace[turn.trace_id], Correlation.TRACE_ID)
@@ -118,11 +149,13 @@ class TraceBook:
         if known is None:
             return
         known.closed_at = now
-        if turn.task_id:
-            self._by_task.setdefault(turn.task_id, []).append(known)
-        if turn.conversation_id:
-            self._by_conversation.setdefault(turn.conversation_id, []).append(known)
-        for trace in [*self._unknown.values(), *known.traces]:
+        self._open.pop(turn.turn_id, None)
+        insort(self._ended, (turn.started_at, turn.turn_id))
+        self._longest_s = max(self._longest_s, (turn.ended_at or now) - turn.started_at)
+        self._index(known)
+        named = [trace for identifier in known.ids for trace in self._naming.get(identifier, {}).values()]
+        waiting, self._waiting = self._waiting, {}
+        for trace in {**waiting, **{trace.trace_id: trace for trace in named}}.values():
             self._locate(trace)
 
     def evidence(self, turn_id: str) -> Evidence:
@@ -152,26 +185,30 @@ class TraceBook:
 
     def add(self, spans: Iterable[Span], logs: Iterable[LogEvent], size_bytes: int, now: float) -> None:
         """Take a batch, of any traces, in any order, perhaps repeated. `size_bytes` is what it took on the wire."""
-        touched: dict[str, _Trace] = {}
-        count = 0
+        new_spans: dict[str, list[Span]] = {}
+        new_logs: dict[str, list[LogEvent]] = {}
         for span in spans:
-            trace = touched.get(span.trace_id) or touched.setdefault(span.trace_id, self._trace(span.trace_id, now))
-            trace.spans.setdefault(span.span_id, span)
-            count += 1
+            new_spans.setdefault(span.trace_id, []).append(span)
         for log in logs:
-            trace = touched.get(log.trace_id) or touched.setdefault(log.trace_id, self._trace(log.trace_id, now))
-            trace.logs.setdefault(log)
-            count += 1
-        for trace in touched.values():
+            new_logs.setdefault(log.trace_id, []).append(log)
+        count = sum(map(len, new_spans.values())) + sum(map(len, new_logs.values()))
+        for trace_id in new_spans | new_logs:
+            trace = self._trace(trace_id, now)
+            tells = self._take(trace, new_spans.get(trace_id, ()), new_logs.get(trace_id, ()))
             share = size_bytes * (len(trace.spans) + len(trace.logs)) // max(count, 1)
             share = min(share, size_bytes)
             trace.size += share
             self._bytes += share
             self._locate(trace)
             for known in trace.turns:
-                self._on_changed(known.turn)
+                self._on_changed(known.turn, tells)
         while self._bytes > self._max_bytes and self._drop_oldest():
             pass
+
+    @property
+    def held_traces(self) -> int:
+        """Traces in memory, known and unknown."""
+        return len(self._traces)
 
     def take_dropped(self) -> int:
         """Spans that had to go since the last call."""
@@ -194,6 +231,17 @@ class TraceBook:
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
+    def _index(self, known: _Known) -> None:
+        turn = known.turn
+        for index, key in (
+            (self._by_trace, turn.trace_id),
+            (self._by_task, turn.task_id),
+            (self._by_conversation, turn.conversation_id),
+        ):
+            if key and known not in (same := index.setdefault(key, [])):
+                same.append(known)
+                known.ids.add(key)
+
     def _trace(self, trace_id: str, now: float) -> _Trace:
         trace = self._traces.get(trace_id)
         if trace is None:
@@ -202,31 +250,74 @@ class TraceBook:
 
     def _locate(self, trace: _Trace) -> None:
         """Find the turns of a trace, unless they are known for certain already."""
-        if trace.by in (Correlation.TRACE_ID, Correlation.ATTRIBUTES):
+        if trace.certain:
             return
         if named := self._by_trace.get(trace.trace_id):
             self._attach(trace, named, Correlation.TRACE_ID)
-        elif hinted := self._hinted(hints_of(trace.spans.values()), trace.start_s):
-            self._attach(trace, hinted, Correlation.ATTRIBUTES)
-        elif trace.by is None and (alone := self._alone_at(trace.start_s)):
+        elif hinted := self._hinted(trace):
+            self._attach(trace, [hinted], Correlation.ATTRIBUTES)
+        elif trace.by is None and trace.tells_of_work and (alone := self._alone_at(trace.start_s)):
             self._attach(trace, [alone], Correlation.TIME)
 
-    def _hinted(self, hints: Hints, start_s: float) -> list[_Known]:
-        for index, ids in ((self._by_task, hints.task_ids), (self._by_conversation, hints.conversation_ids)):
+    def _take(self, trace: _Trace, spans: Sequence[Span], logs: Sequence[LogEvent]) -> bool:
+        """Add to the trace what is new of it, and what that says of where it belongs. True if it tells of work."""
+        for span in spans:
+            trace.spans.setdefault(span.span_id, span)
+        trace.logs.update(dict.fromkeys(logs))
+        tells = bool(logs) or any(map(tells_of_work, spans))
+        trace.tells_of_work = trace.tells_of_work or tells
+        if not trace.certain:
+            hints = hints_of(spans)
+            trace.task_ids.update(hints.task_ids)
+            trace.conversation_ids.update(hints.conversation_ids)
+            for identifier in (*hints.task_ids, *hints.conversation_ids):
+                self._naming.setdefault(identifier, {})[trace.trace_id] = trace
+        return tells
+
+    def _unname(self, trace: _Trace) -> None:
+        for identifier in trace.named_ids:
+            others = self._naming.get(identifier, {})
+            others.pop(trace.trace_id, None)
+            if not others:
+                self._naming.pop(identifier, None)
+
+    def _hinted(self, trace: _Trace) -> _Known | None:
+        """The turn whose task or conversation the trace names; None where there is none, or another may yet be."""
+        for index, ids in ((self._by_task, trace.task_ids), (self._by_conversation, trace.conversation_ids)):
             found = [known for identifier in ids for known in index.get(identifier, ())]
-            if found:
-                return found if len(found) == 1 else [_latest_before(found, start_s)]
-        return []
+            if not found:
+                continue
+            start_s = trace.start_s
+            on = [known for known in found if known.was_on(start_s, _SKEW_S)]
+            if on:
+                return _latest_before(on, start_s)
+            if any(known.was_on(start_s, _SKEW_S) and not known.turn.conversation_id for known in self._open.values()):
+                self._waiting[trace.trace_id] = trace
+                return None
+            return _latest_before(found, start_s)
+        return None
 
     def _alone_at(self, moment_s: float) -> _Known | None:
         """The only turn that was open at that time; None where there was none, or more than one."""
-        open_then = [
-            known
-            for known in self._turns.values()
-            if known.turn.started_at - _SKEW_S <= moment_s
-            and (known.turn.ended_at is None or moment_s <= known.turn.ended_at + _SKEW_S)
-        ]
-        return open_then[0] if len(open_then) == 1 else None
+        nearly: list[_Known] = []
+        exactly: list[_Known] = []
+        for known in self._begun_by(moment_s):
+            if known.was_on(moment_s):
+                exactly.append(known)
+            elif known.was_on(moment_s, _SKEW_S):
+                nearly.append(known)
+            if len(exactly) > 1:
+                return None
+        found = exactly or nearly  # of two turns that follow each other closely, the one within which it began
+        return found[0] if len(found) == 1 else None
+
+    def _begun_by(self, moment_s: float) -> Iterator[_Known]:
+        """Turns that may have been open at that time: not those that ended too long before."""
+        yield from self._open.values()
+        place = bisect_left(self._ended, (moment_s + _SKEW_S, "~"))
+        while place and self._ended[place - 1][0] >= moment_s - self._longest_s - _SKEW_S:
+            place -= 1
+            yield self._turns[self._ended[place][1]]
 
     def _attach(self, trace: _Trace, turns: list[_Known], by: Correlation) -> None:
         for known in trace.turns:
@@ -234,6 +325,9 @@ class TraceBook:
                 known.traces.remove(trace)
         trace.turns = list(turns)
         trace.by = by
+        if trace.certain:
+            self._unname(trace)
+            self._waiting.pop(trace.trace_id, None)
         self._unknown.pop(trace.trace_id, None)
         self.heard = True
         for known in turns:
@@ -262,6 +356,8 @@ class TraceBook:
     def _remove(self, trace: _Trace) -> None:
         self._traces.pop(trace.trace_id, None)
         self._unknown.pop(trace.trace_id, None)
+        self._unname(trace)
+        self._waiting.pop(trace.trace_id, None)
         self._bytes -= trace.size
         for known in trace.turns:
             known.traces.remove(trace)
@@ -269,16 +365,15 @@ class TraceBook:
     def _forget(self, known: _Known) -> None:
         turn = known.turn
         self._turns.pop(turn.turn_id, None)
-        for index, key in (
-            (self._by_trace, turn.trace_id),
-            (self._by_task, turn.task_id),
-            (self._by_conversation, turn.conversation_id),
-        ):
-            others = [other for other in index.get(key, ()) if other is not known]
-            if others:
-                index[key] = others
-            else:
-                index.pop(key, None)
+        if self._open.pop(turn.turn_id, None) is None:
+            del self._ended[bisect_left(self._ended, (turn.started_at, turn.turn_id))]
+        for index in (self._by_trace, self._by_task, self._by_conversation):
+            for key in known.ids:
+                others = [other for other in index.get(key, ()) if other is not known]
+                if others:
+                    index[key] = others
+                else:
+                    index.pop(key, None)
         for trace in list(known.traces):
             trace.turns.remove(known)
             known.traces.remove(trace)

@@ -75,19 +75,26 @@ def hints_of(spans: Iterable[Span]) -> Hints:
 
 
 def root_ended(spans: Iterable[Span], parents: Collection[str] = ()) -> bool:
-    """Whether the agent's outermost span of every trace is among `spans`: what they tell of the turn is told.
+    """Whether the agent's outermost span of every trace is among `spans`, and all between it and the others.
 
-    False without spans. Spans are exported when they end, children before parents, so a span whose parent is not
-    at hand may simply be early. `parents` are the span ids the agent was given as its parent (by `traceparent`);
-    with them, the outermost span is one that has such a parent or none. Without, it is one that has none, one
-    whose parent is remote and not at hand, or, where the exporter does not tell remote from local, a server's
-    span whose parent is not at hand.
+    Then what they tell of the turn is told. False without spans. Spans are exported when they end, children before
+    parents, so a span whose local parent is not at hand is early: that goes on, perhaps for longer than the outermost
+    span (a request handler that hands the work to a task and returns).
+
+    `parents` are the span ids the agent was given as its parent (by `traceparent`); with them, the outermost span is
+    one that has such a parent or none. Without, it is one that has none, one whose parent is remote and not at hand,
+    or, where the exporter does not tell remote from local, a server's span whose parent is not at hand.
     """
     at_hand: dict[str, set[str]] = defaultdict(set)
     members = list(spans)
     for span in members:
         at_hand[span.trace_id].add(span.span_id)
-    ended = {span.trace_id for span in members if _is_outermost(span, parents, at_hand[span.trace_id])}
+    ended: set[str] = set()
+    for span in members:
+        if _is_outermost(span, parents, at_hand[span.trace_id]):
+            ended.add(span.trace_id)
+        elif span.parent_span_id not in at_hand[span.trace_id] and not span.parent_is_remote:
+            return False
     return bool(at_hand) and ended == at_hand.keys()
 
 

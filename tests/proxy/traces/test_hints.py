@@ -69,6 +69,8 @@ def test_what_is_no_id_is_none(value: Any) -> None:
         pytest.param([a_span(1, parent=REMOTE)], False, id="not told whether remote"),
         pytest.param([a_span(1), a_span(2, parent=3, remote=False, trace=OTHER_TRACE)], False, id="one trace of two"),
         pytest.param([a_span(1), a_span(2, trace=OTHER_TRACE)], True, id="two traces"),
+        pytest.param([a_span(1), a_span(3, parent=2, remote=False)], False, id="a root that its children outlast"),
+        pytest.param([a_span(1), a_span(3, parent=2, remote=True)], True, id="a service below, its caller elsewhere"),
     ],
 )
 def test_the_outermost_span_is_recognised(spans: list[Span], ended: bool) -> None:
