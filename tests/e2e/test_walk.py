@@ -1,0 +1,111 @@
+"""The walk through the README, command by command, with the output it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+from tool_call_evaluators import load_suite
+
+README = Path(__file__).parents[2] / "README.md"
+HEADING = "## From zero to a failing gate and back\n"
+AGENT_PORT = "9999"
+AGENT_READY = "Sample agent ready"
+DONE = "--- done ---"
+
+
+class Shell:
+    """A bash that is given one command after the other, as at a prompt; `cwd` is where it starts."""
+
+    def __init__(self, cwd: Path) -> None:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
+        self._bash = subprocess.Popen(
+            ["bash"],
+            cwd=cwd,
+            env=clean | {"PATH": path, "COLUMNS": "80", "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends what runs in the background, too."""
+        assert self._bash.stdin is not None
+        if self._bash.poll() is None:
+            self._bash.stdin.write("kill $(jobs -p) 2>/dev/null; exit\n")
+        self._bash.stdin.close()
+        self._bash.wait(30)
+        assert self._bash.stdout is not None
+        self._bash.stdout.close()
+
+    def run(self, command: str) -> list[str]:
+        """The lines that a command printed; those of one in the background until it says that it is ready."""
+        assert self._bash.stdin is not None
+        assert self._bash.stdout is not None
+        in_background = command.endswith("&")
+        marked = f"{command}\n_code=$?; echo '{DONE}'; (exit $_code)\n"  # the next command may ask for $?
+        self._bash.stdin.write(f"{command}\n" if in_background else marked)
+        lines: list[str] = []
+        for line in self._bash.stdout:
+            if line.rstrip() == DONE:
+                return lines
+            lines.append(line.rstrip())
+            if in_background and line.startswith(AGENT_READY):
+                return lines
+        raise AssertionError(f"the shell ended at {command!r}: {lines}")
+
+
+@pytest.fixture
+def port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def steps(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of the console blocks, each with the lines that are shown below it."""
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        first, *rest = re.split(r"^\$ ", block, flags=re.MULTILINE)
+        assert first == "", "a block begins with a command"
+        for step in rest:
+            command, *shown = step.splitlines()
+            yield command, [line.rstrip() for line in shown]
+
+
+def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
+    """Every line shown was printed, in this order; `...` stands for lines, and at the end of a line for its rest."""
+    rest = iter(printed)
+    for line in shown:
+        if line not in ("...", ""):
+            found = any(out.startswith(line[:-3]) if line.endswith("...") else out == line for out in rest)
+            assert found, f"{command}\nshows {line!r} and printed:\n" + "\n".join(printed)
+
+
+@pytest.mark.slow
+def test_the_walk(tmp_path: Path, port: str) -> None:
+    text = README.read_text("utf-8").partition(HEADING)[2].partition("\n## ")[0].replace(AGENT_PORT, port)
+    (suite,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "suite.yaml").write_text(suite, "utf-8")
+    commands = []
+    with Shell(tmp_path) as shell:
+        for command, shown in steps(text):
+            commands.append(command)
+            if command != "pip install .":  # done: it is what is tested
+                assert_shown(shown, shell.run(command), command)
+    assert commands[0] == "pip install ."
+    assert {command.split()[1] for command in commands if command.startswith("a2a-eval-proxy")} >= {"run", "compare"}
+    assert (tmp_path / "report" / "report.html").exists()
+    assert load_suite(tmp_path / "recorded.yaml").cases
