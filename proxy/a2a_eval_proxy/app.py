@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -45,6 +45,10 @@ class RunningProxy:
         self.metrics = Metrics()
         self.bus = EventBus()
         self.cases = CaseBook(suite)
+        self.on_turn_opened: Callable[[Turn], None] | None = None
+        """Called with every turn at its start, on the event loop; it may name the turn's case.
+
+        Must neither wait nor raise."""
         self._suite = suite
         self._stopping = False
         self._tracing: Tracing | None = None
@@ -169,6 +173,8 @@ class RunningProxy:
         return await _listening(stack, app, settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0)
 
     def _opened(self, turn: Turn) -> None:
+        if self.on_turn_opened is not None:
+            self.on_turn_opened(turn)
         if self._tracing is not None:
             self._tracing.opened(turn)
 

@@ -1,0 +1,213 @@
+"""pytest plugin: a proxy before the agent as a fixture, gates and a report at the end of the session.
+
+Nothing but pytest is imported until a test asks for a proxy, or the command line for a suite or a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tool_call_evaluators.suite import Suite
+
+    from .testing.proxies import EvalProxy, ProxyPool
+    from .testing.session import SessionResult
+
+MARKER = "a2a_case"
+_RUN, _TURNS = "a2a_eval_proxy_run", "a2a_eval_proxy_turns"
+"""Keys of what a worker of pytest-xdist gets and gives."""
+
+_run = pytest.StashKey[str]()
+_suite = pytest.StashKey["Suite | None"]()
+_case = pytest.StashKey[str | None]()
+_exported = pytest.StashKey[list[str]]()
+_lost_workers = pytest.StashKey[list[str]]()
+_result = pytest.StashKey["SessionResult | str"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("a2a-eval-proxy", "evaluation of A2A agents (a2a-eval-proxy)")
+    group.addoption("--a2a-agent", metavar="URL", help="the agent that the fixture a2a_proxy stands before")
+    group.addoption(
+        "--a2a-suite", metavar="FILE", help="score the turns with this suite; its gates decide the exit status, too"
+    )
+    group.addoption("--a2a-report", metavar="DIR", help="write a report of all turns there at the end of the session")
+    parser.addini("a2a_agent", "the agent's URL, where --a2a-agent is not given", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}(id): what this test says to the agent belongs to this case")
+    stash = config.stash
+    stash[_run] = getattr(config, "workerinput", {}).get(_RUN) or f"pytest-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    stash[_exported], stash[_lost_workers] = [], []
+    stash[_case] = stash[_suite] = None
+    if (file := _path(config, "a2a_suite")) is not None:
+        from tool_call_evaluators.suite import SuiteError, load_suite
+
+        try:
+            stash[_suite] = load_suite(file)
+        except SuiteError as error:
+            raise pytest.UsageError(f"--a2a-suite: {error}") from None
+    if (folder := _path(config, "a2a_report")) is not None and folder.exists() and not folder.is_dir():
+        raise pytest.UsageError(f"--a2a-report: {folder} is a file; give a directory, or a name that is free")
+
+
+def _path(config: pytest.Config, option: str) -> Path | None:
+    """Tests may change the working directory; options are relative to where pytest was called."""
+    given = config.getoption(option)
+    return config.invocation_params.dir / given if given else None
+
+
+# ── fixtures ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="session")
+def a2a_agent_url(pytestconfig: pytest.Config) -> str:
+    """The agent's URL: `--a2a-agent`, else `a2a_agent` in pytest's configuration. Override it to start an agent."""
+    url: str = pytestconfig.getoption("a2a_agent") or pytestconfig.getini("a2a_agent")
+    if not url:
+        pytest.fail(
+            "which agent? Give --a2a-agent URL, set a2a_agent in pytest's configuration, or define a fixture "
+            "a2a_agent_url that returns its URL",
+            pytrace=False,
+        )
+    return url
+
+
+@pytest.fixture(scope="session")
+def a2a_proxy_settings() -> dict[str, Any]:
+    """Settings of the proxy, as in the configuration file of `serve`; override it to give some."""
+    return {}
+
+
+@pytest.fixture
+def a2a_proxy(
+    a2a_agent_url: str, a2a_proxy_settings: dict[str, Any], _a2a_proxies: ProxyPool
+) -> Iterator[EvalProxy]:
+    """A proxy before the agent. It goes on from test to test; its turns are those of this test."""
+    view = _acquire(_a2a_proxies, a2a_agent_url, a2a_proxy_settings)
+    yield view
+    _a2a_proxies.release(view)
+
+
+@pytest.fixture(scope="session")
+def a2a_proxy_factory(_a2a_proxies: ProxyPool) -> Callable[..., EvalProxy]:
+    """`a2a_proxy_factory(agent_url, **settings)`: proxies before any agent, for fixtures of any scope.
+
+    They run until the end of the session. Their turns are those that began after the call.
+    """
+
+    def proxy_before(agent_url: str, **settings: Any) -> EvalProxy:
+        return _acquire(_a2a_proxies, agent_url, settings)
+
+    return proxy_before
+
+
+@pytest.fixture(scope="session")
+def _a2a_proxies(pytestconfig: pytest.Config) -> Iterator[ProxyPool]:
+    from .testing.proxies import ProxyPool
+
+    stash = pytestconfig.stash
+    pool = ProxyPool(run=stash[_run], suite=_path(pytestconfig, "a2a_suite"), case_id=lambda: stash[_case])
+    try:
+        yield pool
+    finally:
+        pool.close()
+        stash[_exported] += pool.exported
+
+
+def _acquire(pool: ProxyPool, agent_url: str, settings: dict[str, Any]) -> EvalProxy:
+    from .config import ConfigError
+    from .server import ListenError
+
+    try:
+        return pool.acquire(agent_url, settings)
+    except (ConfigError, ListenError) as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+# ── tests and their cases ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    marker = item.get_closest_marker(MARKER)
+    named = marker is not None and len(marker.args) == 1 and isinstance(marker.args[0], str)
+    item.config.stash[_case] = marker.args[0] if marker is not None and named else None
+    try:
+        return (yield)
+    finally:
+        item.config.stash[_case] = None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker(MARKER)
+    if marker is None:
+        return
+    case_id = item.config.stash[_case]
+    if case_id is None or marker.kwargs:
+        pytest.fail(f"{MARKER} takes the id of a case, as in @pytest.mark.{MARKER}('status')", pytrace=False)
+    suite = item.config.stash[_suite]
+    if suite is not None and suite.case(case_id) is None:
+        from tool_call_evaluators.options import did_you_mean
+
+        close = did_you_mean(case_id, [case.id for case in suite.cases])
+        pytest.fail(f"the suite {suite.name} has no case {case_id!r}{close}", pytrace=False)
+
+
+# ── the end of the session ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """With pytest-xdist: a worker begins, and its turns belong to the run of all."""
+    node.workerinput[_RUN] = node.config.stash[_run]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """With pytest-xdist: a worker has ended and hands over its turns."""
+    stash = node.config.stash
+    output = getattr(node, "workeroutput", None)
+    if output is None:
+        stash[_lost_workers].append(node.gateway.id)
+    else:
+        stash[_exported] += output.get(_TURNS, [])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    if (output := getattr(config, "workeroutput", None)) is not None:
+        output[_TURNS] = config.stash[_exported]
+        return
+    suite, folder = config.stash[_suite], _path(config, "a2a_report")
+    if (suite is None and folder is None) or config.option.collectonly:
+        return
+    from .testing.session import finish_session
+
+    try:
+        result = finish_session(config.stash[_run], config.stash[_exported], suite, folder)
+        failed = result.failed
+        config.stash[_result] = result
+    except OSError as error:
+        failed = True
+        config.stash[_result] = f"the report could not be written: {error}"
+    if failed and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    result = config.stash.get(_result, None)
+    if result is None:
+        return
+    failed = isinstance(result, str) or result.failed
+    terminalreporter.section("a2a-eval-proxy", red=failed, green=not failed)
+    for worker in config.stash[_lost_workers]:
+        terminalreporter.write_line(f"worker {worker} crashed; what its tests said to the agent is lost")
+    for line in [result] if isinstance(result, str) else result.lines():
+        terminalreporter.write_line(line)

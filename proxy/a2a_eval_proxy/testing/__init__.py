@@ -1,0 +1,6 @@
+"""For tests of agents: proxies inside the test process, and assertions on what they captured. Needs no pytest."""
+
+from .assertions import assert_tool_calls
+from .proxies import EvalProxy, ProxyPool
+
+__all__ = ["EvalProxy", "ProxyPool", "assert_tool_calls"]

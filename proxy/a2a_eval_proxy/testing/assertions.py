@@ -1,0 +1,109 @@
+"""`assert_tool_calls`: were the calls made the expected ones, and if not, what differs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from a2a_tool_capture.models import ToolCall
+from tool_call_evaluators.calldiff import MAX_DIFFED, CallChange, diff_calls
+from tool_call_evaluators.matching import ArgumentMatcher, Matcher, MatcherLike, as_matcher, call_matches
+from tool_call_evaluators.model import EvalCase
+from tool_call_evaluators.report.wording import call_text, counted, one_line, printable
+from tool_call_evaluators.trajectory import ToolTrajectory, TrajectoryMode
+
+TurnJson = Mapping[str, Any]
+"""A turn as in /api/turns."""
+
+_MAX_FINDINGS = 10
+_ANY_ARGUMENTS = ArgumentMatcher("ignore")
+
+
+def assert_tool_calls(
+    turns: TurnJson | Iterable[TurnJson],
+    expected: Iterable[ToolCall | Mapping[str, Any]],
+    *,
+    mode: TrajectoryMode = "in_order",
+    arguments: MatcherLike = "exact",
+) -> None:
+    """Assert that a turn made the expected tool calls; of several turns, all their calls one after the other.
+
+    `expected` holds calls as in a suite, `{"name": ..., "arguments": {...}}`: without `arguments` none are
+    expected, placeholders such as `{"$any": True}` are understood. `mode` and `arguments` (there `matcher`) are those
+    of the evaluator `tool_trajectory`, whose score must be 1. With the default, all expected calls were made in this
+    order, and no others. `expected=[]` asserts that no tool was called.
+
+    Raises AssertionError, with the two sides put beside each other, where they are not; ValueError for no turns at
+    all, an expectation that is none, or an unknown option: such a test cannot say anything.
+    """
+    __tracebackhide__ = True
+    chosen = [turns] if isinstance(turns, Mapping) else list(turns)
+    if not chosen:
+        raise ValueError("assert_tool_calls: there is no turn; did the traffic go through the proxy's URL?")
+    evaluator = ToolTrajectory(mode=mode, matcher=arguments)
+    made = [call for turn in chosen for call in turn["tool_calls"]]
+    case = EvalCase(tool_calls=made, expected_tool_calls=expected)
+    measured = evaluator.measure(case)
+    if measured.score == 1.0:
+        return
+    lines = [f"the tool calls are not the expected ones ({mode})", ""]
+    lines += diff_lines(case.expected_tool_calls or (), case.tool_calls, mode, as_matcher(arguments))
+    lines += _hints(chosen)
+    raise AssertionError(printable("\n".join(lines)))
+
+
+def diff_lines(
+    expected: Sequence[ToolCall], made: Sequence[ToolCall], mode: TrajectoryMode, matcher: Matcher
+) -> list[str]:
+    """Every call of both sides on a line, as `mode` sees them.
+
+    `-` expected and not made, `+` made and not expected, `~` made with other arguments (and which), `>` made, but not
+    in its place; a blank where nothing is wrong. Only the first `MAX_DIFFED` calls of a side are told.
+    """
+    lines = []
+    for change in diff_calls(expected, made, matcher):
+        if change.kind == "changed" and mode == "within":  # an expected call may serve several times
+            change = CallChange("added", None, change.right)
+        lines += _change_lines(change, expected, made, mode, matcher)
+    left_out = max(len(expected), len(made)) - MAX_DIFFED
+    if left_out > 0:
+        lines.append(f"  … and {counted(left_out, 'more call')}")
+    return lines
+
+
+def _change_lines(
+    change: CallChange, expected: Sequence[ToolCall], made: Sequence[ToolCall], mode: TrajectoryMode, matcher: Matcher
+) -> list[str]:
+    if change.right is None:
+        wrong = mode not in ("subset", "precision", "within")
+        call = _text(expected[change.left or 0])
+        return [f"- {call}   (not made)" if wrong else f"  {call}   (not made, which is accepted)"]
+    call = _text(made[change.right])
+    if change.kind == "added":
+        if mode == "within" and any(call_matches(wanted, made[change.right], matcher) for wanted in expected):
+            return [f"  {call}"]
+        wrong = mode not in ("superset", "recall")
+        return [f"+ {call}   (not expected)" if wrong else f"  {call}   (not expected, which is accepted)"]
+    if change.kind == "changed":
+        return [f"~ {call}", *(f"    {difference}" for difference in change.differences)]
+    if change.kind == "moved" and mode in ("strict", "in_order"):
+        return [f"> {call}   (call {change.right + 1}, expected as call {(change.left or 0) + 1})"]
+    return [f"  {call}"]
+
+
+def _text(call: ToolCall) -> str:
+    return call_text({"name": call.name, "arguments": call.arguments})
+
+
+def _hints(turns: Sequence[TurnJson]) -> list[str]:
+    """What the turns themselves say about missing calls: findings, and an agent that does not show its calls."""
+    lines = [
+        f"  {finding['code']}: {one_line(finding['message'], 300)}" for turn in turns for finding in turn["findings"]
+    ]
+    if lines:
+        more = [f"  … and {len(lines) - _MAX_FINDINGS} more"] if len(lines) > _MAX_FINDINGS else []
+        lines = ["", "findings:", *lines[:_MAX_FINDINGS], *more]
+    silent = [turn for turn in turns if not turn["tool_calls"] and not turn["capture"]["declared"]]
+    if silent and len(silent) == len(turns):
+        lines += ["", "no tool call was captured, and the agent's card does not declare the tool-call-capture extension"]
+    return lines

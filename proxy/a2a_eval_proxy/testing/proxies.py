@@ -1,0 +1,214 @@
+"""Proxies inside a test process: all in one thread with an event loop of its own, so that any kind of test can wait."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..app import RunningProxy, run_proxy
+from ..capture.turn import Turn
+from ..config import ConfigError, Settings, load_settings, parse_url
+from ..export import write_turns
+
+T = TypeVar("T")
+TurnJson = dict[str, Any]
+"""A turn as in /api/turns."""
+
+WAIT_S = 30.0
+"""How long `turns` and `flush` wait by default: long enough for a judge, short enough for a test."""
+
+MAX_IDLE = 4
+"""So many proxies that no test uses are kept running for the next one."""
+
+_CHOSEN = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "shutdown_timeout": 5}
+_OWN = ("upstream", "store", "suite", "run")
+
+
+class EvalProxy:
+    """A proxy before an agent, as one test sees it: of the turns only those that began after it was had."""
+
+    def __init__(self, proxy: RunningProxy, loop: _LoopThread) -> None:
+        self._proxy = proxy
+        self._loop = loop
+        self._turn_ids: list[str] = []
+
+    @property
+    def url(self) -> str:
+        """What a client is given in place of the agent's URL."""
+        return self._proxy.url
+
+    @property
+    def agent_url(self) -> str:
+        return self._proxy.settings.upstream
+
+    @property
+    def otlp_url(self) -> str | None:
+        """Where the agent may send its traces; None unless the setting `otlp` asks for a receiver."""
+        return self._proxy.otlp_url
+
+    def turns(self, timeout_s: float = WAIT_S) -> list[TurnJson]:
+        """The turns that the agent has answered, scored, in the order in which they began, as in /api/turns.
+
+        Raises TimeoutError where scoring takes longer than `timeout_s`.
+        """
+        self.flush(timeout_s)
+        return self._loop.run(self._stored())
+
+    def flush(self, timeout_s: float = WAIT_S) -> None:
+        """Wait until every turn that the agent has answered is scored. Raises TimeoutError after `timeout_s`."""
+        left = self._loop.run(self._proxy.flush(timeout_s))
+        if left["pending"]:
+            raise TimeoutError(f"{left['pending']} turn(s) were not scored within {timeout_s:g} s")
+
+    def opened(self, turn: Turn) -> None:
+        """A turn began. Called on the proxy's event loop."""
+        self._turn_ids.append(turn.turn_id)
+
+    async def _stored(self) -> list[TurnJson]:
+        store = self._proxy.store
+        return [turn for turn_id in self._turn_ids if (turn := await store.turn(turn_id)) is not None]
+
+
+class ProxyPool:
+    """The proxies of a test session: one for each agent and its settings, started when first asked for.
+
+    Turns are kept in a temporary folder; `close` removes it. With `suite`, a file, turns are scored as that says.
+    `case_id` is asked at the start of each turn which case it belongs to, where the client did not say so.
+    """
+
+    def __init__(
+        self, *, run: str, suite: Path | None = None, case_id: Callable[[], str | None] = lambda: None
+    ) -> None:
+        self._run = run
+        self._suite = suite
+        self._case_id = case_id
+        self._folder = tempfile.TemporaryDirectory(prefix="a2a-eval-proxy-tests-")
+        self._loop = _LoopThread()
+        self._servers: OrderedDict[Settings, _Server] = OrderedDict()
+        self._started = 0
+        self.exported: list[str] = []
+        """All turns of the proxies that were stopped, each as JSON text."""
+
+    def acquire(self, agent_url: str, settings: Mapping[str, Any] | None = None) -> EvalProxy:
+        """A view on the proxy before the agent; `settings` are those of `serve`, by their names in a config file.
+
+        Raises ConfigError for what they cannot be; StoreError, SuiteError and ListenError as `run_proxy` does.
+        """
+        key = _settings(agent_url, settings or {})
+        return self._loop.run(self._acquire(key))
+
+    def release(self, view: EvalProxy) -> None:
+        """A view is used no more. Its proxy may be stopped when there are too many."""
+        self._loop.run(self._release(view))
+
+    def close(self) -> None:
+        """Stop every proxy, export the turns, remove the folder. What is open then is closed as incomplete."""
+        try:
+            self._loop.run(self._stop_all())
+        finally:
+            self._loop.close()
+            self._folder.cleanup()
+
+    async def _acquire(self, key: Settings) -> EvalProxy:
+        server = self._servers.get(key)
+        if server is None:
+            self._started += 1
+            store = str(Path(self._folder.name, f"agent-{self._started}.db"))
+            suite = None if self._suite is None else str(self._suite)
+            server = _Server(dataclasses.replace(key, store=store, suite=suite, run=self._run), self._case_id)
+            await server.start()
+            self._servers[key] = server
+        self._servers.move_to_end(key)
+        view = EvalProxy(server.proxy, self._loop)
+        server.views.append(view)
+        return view
+
+    async def _release(self, view: EvalProxy) -> None:
+        for server in self._servers.values():
+            if view in server.views:
+                server.views.remove(view)
+        idle = [key for key, server in self._servers.items() if not server.views]
+        for key in idle[: max(0, len(idle) - MAX_IDLE)]:
+            self.exported += await self._servers.pop(key).stop()
+
+    async def _stop_all(self) -> None:
+        while self._servers:
+            _, server = self._servers.popitem(last=False)
+            self.exported += await server.stop()
+
+
+class _Server:
+    """A running proxy and those who look at it."""
+
+    proxy: RunningProxy
+
+    def __init__(self, settings: Settings, case_id: Callable[[], str | None]) -> None:
+        self._settings = settings
+        self._case_id = case_id
+        self._stack = AsyncExitStack()
+        self.views: list[EvalProxy] = []
+
+    async def start(self) -> None:
+        self.proxy = await self._stack.enter_async_context(run_proxy(self._settings))
+        self.proxy.on_turn_opened = self._opened
+
+    async def stop(self) -> list[str]:
+        """The turns as JSON texts."""
+        await self._stack.aclose()
+        lines = StringIO()
+        await write_turns(self._settings.store, None, lines)
+        return lines.getvalue().split("\n")[:-1]
+
+    def _opened(self, turn: Turn) -> None:
+        if turn.case_id is None:
+            turn.case_id = self._case_id()
+        for view in self.views:
+            view.opened(turn)
+
+
+def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
+    """What `run_proxy` needs, but for what the pool itself chooses. Raises ConfigError."""
+    known = [spec.name for spec in dataclasses.fields(Settings) if spec.name not in _OWN]
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"a proxy of a test has no setting {name!r}; accepted are {', '.join(known)}")
+    try:
+        upstream = parse_url(agent_url)
+    except ValueError as error:
+        raise ConfigError(f"the agent's URL: {error}, got {agent_url!r}") from None
+    return load_settings({**_CHOSEN, **given, "upstream": upstream, "run": "tests"}, {})
+
+
+class _LoopThread:
+    """An event loop that runs in a thread until it is closed."""
+
+    def __init__(self) -> None:
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="a2a-eval-proxy", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` there and wait for it. Raises what it raises, RuntimeError where the loop is closed."""
+        if not self._thread.is_alive():
+            work.close()
+            raise RuntimeError("the proxy was stopped at the end of the test session")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._ready.set()
+        await self._stop.wait()
