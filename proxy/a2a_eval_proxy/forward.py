@@ -127,11 +127,10 @@ class _Request:
         owner._metrics.requests += 1
         now = time.monotonic()
         negotiation = owner._negotiation
-        if negotiation.stale(now):
-            if negotiation.known:
-                negotiation.refresh(now)
-            else:
-                await negotiation.wait_first(now)
+        if negotiation.undecided(now):
+            await negotiation.wait_first(now)
+        elif negotiation.stale(now):
+            negotiation.refresh(now)
         tap = self._tap()
         message = await self._receive()
         if message["type"] == "http.disconnect":

@@ -51,10 +51,13 @@ class Negotiation:
             self._refreshing = asyncio.get_running_loop().create_task(self._load())
         return self._refreshing
 
+    def undecided(self, now: float) -> bool:
+        """Whether nothing is known yet, and a card may be about to come."""
+        return not self.known and (self.stale(now) or (self._refreshing is not None and not self._refreshing.done()))
+
     async def wait_first(self, now: float) -> None:
         """Before the very first request: learn whether the card declares the extension."""
-        task = self.refresh(now) if self.stale(now) or self._refreshing is None else self._refreshing
-        await asyncio.wait({task}, timeout=self._first_wait_s)
+        await asyncio.wait({self.refresh(now)}, timeout=self._first_wait_s)
 
     def wants_extension(self) -> bool:
         return self._mode == "always" or (self._mode == "declared" and self.declared)

@@ -22,12 +22,12 @@ MARKER = "a2a_case"
 _RUN, _TURNS = "a2a_eval_proxy_run", "a2a_eval_proxy_turns"
 """Keys of what a worker of pytest-xdist gets and gives."""
 
-_run = pytest.StashKey[str]()
-_suite = pytest.StashKey["Suite | None"]()
-_case = pytest.StashKey[str | None]()
-_exported = pytest.StashKey[list[str]]()
-_lost_workers = pytest.StashKey[list[str]]()
-_result = pytest.StashKey["SessionResult | str"]()
+_run: pytest.StashKey[str] = pytest.StashKey()
+_suite: pytest.StashKey[Suite | None] = pytest.StashKey()
+_case: pytest.StashKey[str | None] = pytest.StashKey()
+_exported: pytest.StashKey[list[str]] = pytest.StashKey()
+_lost_workers: pytest.StashKey[list[str]] = pytest.StashKey()
+_result: pytest.StashKey[SessionResult | str] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,9 +86,7 @@ def a2a_proxy_settings() -> dict[str, Any]:
 
 
 @pytest.fixture
-def a2a_proxy(
-    a2a_agent_url: str, a2a_proxy_settings: dict[str, Any], _a2a_proxies: ProxyPool
-) -> Iterator[EvalProxy]:
+def a2a_proxy(a2a_agent_url: str, a2a_proxy_settings: dict[str, Any], _a2a_proxies: ProxyPool) -> Iterator[EvalProxy]:
     """A proxy before the agent. It goes on from test to test; its turns are those of this test."""
     view = _acquire(_a2a_proxies, a2a_agent_url, a2a_proxy_settings)
     yield view
@@ -118,7 +116,7 @@ def _a2a_proxies(pytestconfig: pytest.Config) -> Iterator[ProxyPool]:
         yield pool
     finally:
         pool.close()
-        stash[_exported] += pool.exported
+        stash[_exported].extend(pool.exported)
 
 
 def _acquire(pool: ProxyPool, agent_url: str, settings: dict[str, Any]) -> EvalProxy:
@@ -177,7 +175,7 @@ def pytest_testnodedown(node: Any) -> None:
     if output is None:
         stash[_lost_workers].append(node.gateway.id)
     else:
-        stash[_exported] += output.get(_TURNS, [])
+        stash[_exported].extend(output.get(_TURNS, []))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -69,6 +69,29 @@ async def test_the_first_request_waits_but_not_for_ever() -> None:
     await negotiation.close()
 
 
+async def test_a_request_right_after_the_start_waits_for_the_card_that_is_on_its_way() -> None:
+    agent = Agent(DECLARING)
+    agent.answers.clear()
+    negotiation = Negotiation("declared", agent.fetch)
+    negotiation.refresh(0.0)
+    assert negotiation.undecided(0.1)
+    waiting = asyncio.ensure_future(negotiation.wait_first(0.1))
+    await asyncio.sleep(0)
+    agent.answers.set()
+    await waiting
+    assert negotiation.wants_extension()
+    assert not negotiation.undecided(0.2)
+    assert agent.asked == 1
+
+
+async def test_requests_do_not_wait_for_an_agent_that_just_had_no_card() -> None:
+    negotiation = Negotiation("declared", Agent(ValueError("no card")).fetch)
+    assert negotiation.undecided(0.0)
+    await negotiation.wait_first(0.0)
+    assert not negotiation.undecided(0.9)
+    assert negotiation.undecided(1.0)
+
+
 async def test_many_first_requests_fetch_the_card_once() -> None:
     agent = Agent(DECLARING)
     negotiation = Negotiation("declared", agent.fetch)

@@ -105,5 +105,8 @@ def _hints(turns: Sequence[TurnJson]) -> list[str]:
         lines = ["", "findings:", *lines[:_MAX_FINDINGS], *more]
     silent = [turn for turn in turns if not turn["tool_calls"] and not turn["capture"]["declared"]]
     if silent and len(silent) == len(turns):
-        lines += ["", "no tool call was captured, and the agent's card does not declare the tool-call-capture extension"]
+        lines += [
+            "",
+            "no tool call was captured, and the agent's card does not declare the tool-call-capture extension",
+        ]
     return lines

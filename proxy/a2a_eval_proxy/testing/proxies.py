@@ -40,6 +40,9 @@ class EvalProxy:
         self._loop = loop
         self._turn_ids: list[str] = []
 
+    def __repr__(self) -> str:
+        return f"<EvalProxy {self.url} before {self.agent_url}>"
+
     @property
     def url(self) -> str:
         """What a client is given in place of the agent's URL."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +51,7 @@ class SessionResult:
         return [printable(line) for line in lines]
 
 
-def finish_session(run: str, exported: Iterable[str], suite: Suite | None, folder: Path | None) -> SessionResult:
+def finish_session(run: str, exported: list[str], suite: Suite | None, folder: Path | None) -> SessionResult:
     """Judge the turns of a session, given as JSON texts, and write the report into `folder` if there is one.
 
     A case of the suite without a turn fails the gates, unless the suite tolerates it. Raises OSError where the
