@@ -7,7 +7,7 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 from tool_call_evaluators.calldiff import MAX_DIFFED, CallChange, diff_calls
-from tool_call_evaluators.matching import ArgumentMatcher, Matcher, MatcherLike, as_matcher, call_matches
+from tool_call_evaluators.matching import Matcher, MatcherLike, as_matcher, call_matches
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.report.wording import call_text, counted, one_line, printable
 from tool_call_evaluators.trajectory import ToolTrajectory, TrajectoryMode
@@ -16,7 +16,6 @@ TurnJson = Mapping[str, Any]
 """A turn as in /api/turns."""
 
 _MAX_FINDINGS = 10
-_ANY_ARGUMENTS = ArgumentMatcher("ignore")
 
 
 def assert_tool_calls(
@@ -64,31 +63,27 @@ def diff_lines(
     for change in diff_calls(expected, made, matcher):
         if change.kind == "changed" and mode == "within":  # an expected call may serve several times
             change = CallChange("added", None, change.right)
-        lines += _change_lines(change, expected, made, mode, matcher)
+        if change.right is None:
+            wrong = mode not in ("subset", "within") and not (mode == "precision" and made)
+            lines.append(_line("-", expected[change.left or 0], "not made", wrong))
+            continue
+        call = made[change.right]
+        if change.kind == "added":
+            serves = mode == "within" and any(call_matches(wanted, call, matcher) for wanted in expected)
+            wrong = mode != "superset" and not (mode == "recall" and expected)
+            lines.append(f"  {_text(call)}" if serves else _line("+", call, "not expected", wrong))
+        elif change.kind == "changed":
+            lines += [f"~ {_text(call)}", *(f"    {difference}" for difference in change.differences)]
+        elif change.kind == "moved" and mode in ("strict", "in_order"):
+            lines.append(_line(">", call, f"call {change.right + 1}, expected as call {(change.left or 0) + 1}"))
+        else:
+            lines.append(f"  {_text(call)}")
     left_out = max(len(expected), len(made)) - MAX_DIFFED
-    if left_out > 0:
-        lines.append(f"  … and {counted(left_out, 'more call')}")
-    return lines
+    return [*lines, f"  … and {counted(left_out, 'more call')}"] if left_out > 0 else lines
 
 
-def _change_lines(
-    change: CallChange, expected: Sequence[ToolCall], made: Sequence[ToolCall], mode: TrajectoryMode, matcher: Matcher
-) -> list[str]:
-    if change.right is None:
-        wrong = mode not in ("subset", "precision", "within")
-        call = _text(expected[change.left or 0])
-        return [f"- {call}   (not made)" if wrong else f"  {call}   (not made, which is accepted)"]
-    call = _text(made[change.right])
-    if change.kind == "added":
-        if mode == "within" and any(call_matches(wanted, made[change.right], matcher) for wanted in expected):
-            return [f"  {call}"]
-        wrong = mode not in ("superset", "recall")
-        return [f"+ {call}   (not expected)" if wrong else f"  {call}   (not expected, which is accepted)"]
-    if change.kind == "changed":
-        return [f"~ {call}", *(f"    {difference}" for difference in change.differences)]
-    if change.kind == "moved" and mode in ("strict", "in_order"):
-        return [f"> {call}   (call {change.right + 1}, expected as call {(change.left or 0) + 1})"]
-    return [f"  {call}"]
+def _line(mark: str, call: ToolCall, note: str, wrong: bool = True) -> str:
+    return f"{mark} {_text(call)}   ({note})" if wrong else f"  {_text(call)}   ({note}, which is accepted)"
 
 
 def _text(call: ToolCall) -> str:
