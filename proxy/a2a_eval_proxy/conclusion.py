@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,11 @@ from tool_call_evaluators.gates import Verdict
 from tool_call_evaluators.judge.question import Usage
 from tool_call_evaluators.judged import judge_usage
 from tool_call_evaluators.model import EvalResult
-from tool_call_evaluators.outcomes import Conversation, failures, follow, judge
+from tool_call_evaluators.outcomes import Conversation, ConversationResults, failures, follow, judge
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.suite import Suite
 
-from .scoring import Results, Scorer, TurnJson, in_its_case
+from .scoring import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from .store import Store, TurnQuery, every_turn
 from .stored import conversation_results
 
@@ -39,8 +39,18 @@ async def conclude(
     """
     stored = every_turn(store, TurnQuery(run=run))
     turns = [scorer.in_force(in_its_case(turn, moved or {})) async for turn in stored]
-    conversations = follow(turns, suite, await _conversation_results(store, scorer, run))
-    verdict = judge(suite, conversations)
+    return concluded(suite, turns, await _conversation_results(store, scorer, run), run)
+
+
+def concluded(
+    suite: Suite | None, turns: Sequence[TurnJson], results: ConversationResults, run: str | None
+) -> Conclusion:
+    """Hold these turns, and what was said of their conversations, against the suite; see `conclude`.
+
+    Without a suite, against what is scored without one.
+    """
+    conversations = follow(turns, suite, results)
+    verdict = judge(suite or WITHOUT_SUITE, conversations)
     usage = judge_usage(_results(conversations))
     report = Report(
         run if run is not None else _name(turns),

@@ -5,6 +5,7 @@ Nothing but pytest is imported until a test asks for a proxy, or the command lin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from tool_call_evaluators.suite import Suite
 
-    from .testing.proxies import EvalProxy, ProxyPool
+    from .testing.proxies import EvalProxy, Export, ProxyPool
     from .testing.session import SessionResult
 
 MARKER = "a2a_case"
@@ -25,7 +26,7 @@ _RUN, _TURNS = "a2a_eval_proxy_run", "a2a_eval_proxy_turns"
 _run: pytest.StashKey[str] = pytest.StashKey()
 _suite: pytest.StashKey[Suite | None] = pytest.StashKey()
 _case: pytest.StashKey[str | None] = pytest.StashKey()
-_exported: pytest.StashKey[list[str]] = pytest.StashKey()
+_exported: pytest.StashKey[list[Export]] = pytest.StashKey()
 _lost_workers: pytest.StashKey[list[str]] = pytest.StashKey()
 _result: pytest.StashKey[SessionResult | str] = pytest.StashKey()
 
@@ -111,7 +112,10 @@ def _a2a_proxies(pytestconfig: pytest.Config) -> Iterator[ProxyPool]:
     from .testing.proxies import ProxyPool
 
     stash = pytestconfig.stash
-    pool = ProxyPool(run=stash[_run], suite=_path(pytestconfig, "a2a_suite"), case_id=lambda: stash[_case])
+    suite, folder = _path(pytestconfig, "a2a_suite"), _path(pytestconfig, "a2a_report")
+    pool = ProxyPool(
+        run=stash[_run], suite=suite, case_id=lambda: stash[_case], export=suite is not None or folder is not None
+    )
     try:
         yield pool
     finally:
@@ -175,13 +179,13 @@ def pytest_testnodedown(node: Any) -> None:
     if output is None:
         stash[_lost_workers].append(node.gateway.id)
     else:
-        stash[_exported].extend(output.get(_TURNS, []))
+        stash[_exported].extend(json.loads(output.get(_TURNS, "[]")))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if (output := getattr(config, "workeroutput", None)) is not None:
-        output[_TURNS] = config.stash[_exported]
+        output[_TURNS] = json.dumps(config.stash[_exported])  # some data is JSON's, but not execnet's
         return
     suite, folder = config.stash[_suite], _path(config, "a2a_report")
     if (suite is None and folder is None) or config.option.collectonly:

@@ -41,9 +41,10 @@ CALLS = [{"name": "search", "arguments": {"q": "weather Berlin"}}, {"name": "con
 """
 SUITE = """
 suite: weather
-evaluators: [tool_trajectory]
+evaluators: [tool_trajectory, {tool_call_count: {scope: conversation}}]
 cases:
   - id: ask
+    expect: {tool_calls_count: {search: ["=", 1]}}
     turns:
       - user: chunks please
         expect: {tool_calls: [{name: search, arguments: {q: weather Berlin}}, {name: convert, arguments: {c: 21}}]}
@@ -268,7 +269,7 @@ async def test_more(a2a_proxy):
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["gates failed, 3 reasons:", "  refuse: no turn came", "  ask: tool_trajectory failed: *"]
+        ["gates failed, 4 reasons:", "  refuse: no turn came", "  ask: tool_trajectory failed: *"]
     )
 
 

@@ -9,18 +9,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..app import RunningProxy, run_proxy
 from ..capture.turn import Turn
 from ..config import ConfigError, Settings, load_settings, parse_url
-from ..export import write_turns
+from ..stored import conversation_results, reading, turns_of
 
 T = TypeVar("T")
 TurnJson = dict[str, Any]
 """A turn as in /api/turns."""
+
+Export = dict[str, Any]
+"""What a proxy had captured, as JSON data: `turns`, and by conversation id `conversation_results`."""
 
 WAIT_S = 30.0
 """How long `turns` and `flush` wait by default: long enough for a judge, short enough for a test."""
@@ -84,11 +86,17 @@ class ProxyPool:
     """The proxies of a test session: one for each agent and its settings, started when first asked for.
 
     Turns are kept in a temporary folder; `close` removes it. With `suite`, a file, turns are scored as that says.
-    `case_id` is asked at the start of each turn which case it belongs to, where the client did not say so.
+    `case_id` is asked at the start of each turn which case it belongs to, where the client did not say so. With
+    `export`, all turns are in `exported` when their proxy is stopped.
     """
 
     def __init__(
-        self, *, run: str, suite: Path | None = None, case_id: Callable[[], str | None] = lambda: None
+        self,
+        *,
+        run: str,
+        suite: Path | None = None,
+        case_id: Callable[[], str | None] = lambda: None,
+        export: bool = False,
     ) -> None:
         self._run = run
         self._suite = suite
@@ -97,8 +105,9 @@ class ProxyPool:
         self._loop = _LoopThread()
         self._servers: OrderedDict[Settings, _Server] = OrderedDict()
         self._started = 0
-        self.exported: list[str] = []
-        """All turns of the proxies that were stopped, each as JSON text."""
+        self.exported: list[Export] = []
+        """What the proxies that were stopped had captured."""
+        self._export = export
 
     def acquire(self, agent_url: str, settings: Mapping[str, Any] | None = None) -> EvalProxy:
         """A view on the proxy before the agent; `settings` are those of `serve`, by their names in a config file.
@@ -113,7 +122,7 @@ class ProxyPool:
         self._loop.run(self._release(view))
 
     def close(self) -> None:
-        """Stop every proxy, export the turns, remove the folder. What is open then is closed as incomplete."""
+        """Stop every proxy, then remove the folder. What is open then is closed as incomplete."""
         try:
             self._loop.run(self._stop_all())
         finally:
@@ -140,12 +149,17 @@ class ProxyPool:
                 server.views.remove(view)
         idle = [key for key, server in self._servers.items() if not server.views]
         for key in idle[: max(0, len(idle) - MAX_IDLE)]:
-            self.exported += await self._servers.pop(key).stop()
+            await self._stop(self._servers.pop(key))
 
     async def _stop_all(self) -> None:
         while self._servers:
             _, server = self._servers.popitem(last=False)
-            self.exported += await server.stop()
+            await self._stop(server)
+
+    async def _stop(self, server: _Server) -> None:
+        await server.stop()
+        if self._export:
+            self.exported.append(await server.export())
 
 
 class _Server:
@@ -163,12 +177,13 @@ class _Server:
         self.proxy = await self._stack.enter_async_context(run_proxy(self._settings))
         self.proxy.on_turn_opened = self._opened
 
-    async def stop(self) -> list[str]:
-        """The turns as JSON texts."""
+    async def stop(self) -> None:
         await self._stack.aclose()
-        lines = StringIO()
-        await write_turns(self._settings.store, None, lines)
-        return lines.getvalue().split("\n")[:-1]
+
+    async def export(self) -> Export:
+        async with reading(self._settings.store) as store:
+            turns = [turn async for turn in turns_of(store, None)]
+            return {"turns": turns, "conversation_results": await conversation_results(store, None)}
 
     def _opened(self, turn: Turn) -> None:
         if turn.case_id is None:
