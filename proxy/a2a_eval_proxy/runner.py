@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from a2a_tool_capture import Finding, Severity
@@ -50,7 +50,7 @@ class AgentOptions:
     """How the agent is talked to, see CaptureClient; `concurrency` is how many conversations there are at once."""
 
     url: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(default_factory=dict)
     binding: str | None = None
     streaming: bool | None = None
     timeout_s: float = TIMEOUT_S

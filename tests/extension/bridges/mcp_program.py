@@ -27,7 +27,7 @@ async def main() -> None:
 
     async with Client(server) as client:
         session = ToolCallSession(client, recorder)
-        assert [tool.name for tool in (await session.list_tools()).tools][0] == "look_up"
+        assert (await session.list_tools()).tools[0].name == "look_up"
 
         async def run(said: str) -> None:
             """All calls at once, as agents make them."""
