@@ -277,9 +277,14 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     help="Longest time of one answer.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text", show_default=True)
-@click.option("--output", metavar="FILE", help="Write the report there instead of to standard output.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the report there instead of to standard output.",
+)
 def check(
-    url: str, messages: tuple[str, ...], headers: tuple[str, ...], timeout: float, form: str, output: str | None
+    url: str, messages: tuple[str, ...], headers: tuple[str, ...], timeout: float, form: str, output: Path | None
 ) -> None:
     """Does the agent at URL implement the tool-call-capture extension rightly?
 

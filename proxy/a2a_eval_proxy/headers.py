@@ -108,12 +108,15 @@ def read_request(raw: RawHeaders) -> ClientRequestHeaders:
 def negotiated(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:
     """`headers.forward` with the extension activated: the client's own URIs kept, ours added once.
 
-    0.3 servers read `X-A2A-Extensions` only, so that traffic carries both names. Content codings that capture
+    0.3 servers read `X-A2A-Extensions` only, so that traffic carries both names. A client that asks for other
+    versions of the extension only has chosen: it is told those, and no calls of ours. Content codings that capture
     could not decode are taken out of `Accept-Encoding`.
     """
     wanted = [(_EXTENSIONS, headers.extensions)]
     if headers.legacy or headers.legacy_extensions:
         wanted.append((_LEGACY_EXTENSIONS, headers.legacy_extensions))
+    if headers.requested and URI not in requested_uris(headers.extensions + headers.legacy_extensions):
+        wanted = []
     out = headers.forward
     for name, values in wanted:
         uris = requested_uris(values)

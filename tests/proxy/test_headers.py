@@ -104,6 +104,12 @@ def test_whether_the_client_asked_for_the_extension(name: str, value: str, reque
     assert read((name, OTHER), (name, value)).requested is requested
 
 
+@pytest.mark.parametrize("name", ["a2a-extensions", "x-a2a-extensions"])
+def test_a_client_of_another_version_is_left_alone(name: str) -> None:
+    lines = [("a2a-version", "0.3"), (name, f"{OTHER}, {URI.replace('v1', 'v2')}")]
+    assert asked(*lines) == lines
+
+
 # ── trace context ───────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 from a2a_tool_capture import URI, Severity
@@ -53,35 +53,41 @@ def _declared(record: Record) -> Outcome:
     return found([_problem(seen, message, "capabilities.extensions", extensions)])
 
 
-def _declared_once(record: Record) -> Outcome:
-    declarations = _declarations(record.card.card)
-    if len(declarations) < 2:
-        return Outcome()
-    return found(
-        _problem(record.card, "the extension is declared again", where, entry) for where, entry in declarations[1:]
-    )
+def _of_each(breach: Callable[[CardSeen, str, dict[str, Any]], Problem | None]) -> Callable[[Record], Outcome]:
+    """A rule about every declaration, which says nothing where there is none."""
+
+    def test(record: Record) -> Outcome:
+        declarations = _declarations(record.card.card)
+        if not declarations:
+            return Outcome(skipped="the extension is not declared")
+        judged = (breach(record.card, where, entry) for where, entry in declarations)
+        return found(problem for problem in judged if problem is not None)
+
+    return test
 
 
-def _about_each(record: Record, breach: str, key: str, allowed: tuple[Any, ...]) -> Iterator[Problem]:
-    for where, entry in _declarations(record.card.card):
-        if entry.get(key) not in allowed:
-            yield _problem(record.card, breach, f"{where}.{key}", entry[key])
+def _repeated(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
+    first, _ = _declarations(seen.card)[0]
+    return None if where == first else _problem(seen, "the extension is declared again", where, entry)
 
 
-def _optional(record: Record) -> Outcome:
-    return found(_about_each(record, "the extension is required of clients", "required", (False, None)))
+def _required(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
+    if entry.get("required") in (False, None):
+        return None
+    return _problem(seen, "the extension is required of clients", f"{where}.required", entry["required"])
 
 
-def _without_params(record: Record) -> Outcome:
-    return found(_about_each(record, "the declaration has parameters; version 1 has none", "params", ({}, None)))
+def _parameters(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
+    if entry.get("params") in ({}, None):
+        return None
+    return _problem(seen, "the declaration has parameters; version 1 has none", f"{where}.params", entry["params"])
 
 
-def _described(record: Record) -> Outcome:
-    return found(
-        _problem(record.card, "the declaration has no description", where, entry)
-        for where, entry in _declarations(record.card.card)
-        if not isinstance(entry.get("description"), str) or not entry["description"].strip()
-    )
+def _undescribed(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
+    description = entry.get("description")
+    if isinstance(description, str) and description.strip():
+        return None
+    return _problem(seen, "the declaration has no description", where, entry)
 
 
 def _interfaces_usable(record: Record) -> Outcome:
@@ -109,14 +115,14 @@ CARD_RULES: tuple[Rule[Record], ...] = (
     Rule(
         "card-optional",
         "it is not required of clients",
-        _optional,
+        _of_each(_required),
         "A required extension locks out every client that does not know it.",
         "Set `required` of the declaration to false.",
     ),
     Rule(
         "card-declared-once",
         "it is declared once",
-        _declared_once,
+        _of_each(_repeated),
         "Readers that take the first declaration and readers that take the last one must read the same.",
         "Remove the other declarations; declare_tool_calls(card) does not repeat itself.",
         Severity.WARNING,
@@ -124,7 +130,7 @@ CARD_RULES: tuple[Rule[Record], ...] = (
     Rule(
         "card-without-params",
         "it has no parameters",
-        _without_params,
+        _of_each(_parameters),
         "Version 1 defines none, so no client will look at them.",
         "Remove `params` from the declaration.",
         Severity.WARNING,
@@ -132,7 +138,7 @@ CARD_RULES: tuple[Rule[Record], ...] = (
     Rule(
         "card-described",
         "it has a description",
-        _described,
+        _of_each(_undescribed),
         "People read cards, too: the description says what an evaluation will see.",
         "Set `description` of the declaration, or use agent_extension(), which has one.",
         Severity.WARNING,

@@ -24,7 +24,7 @@ _WIDTH = 120
 
 
 async def check_and_show(
-    url: str, messages: Sequence[str], headers: Mapping[str, str], timeout_s: float, form: str, output: str | None
+    url: str, messages: Sequence[str], headers: Mapping[str, str], timeout_s: float, form: str, output: Path | None
 ) -> bool:
     """Check the agent at `url` and write the report as `text`, `json` or `junit`; returns whether it conforms.
 
@@ -40,7 +40,7 @@ async def check_and_show(
     else:
         text = io.StringIO()
         _write(report, url, form, Console(highlight=False, file=text, width=_WIDTH))
-        await asyncio.to_thread(Path(output).write_text, text.getvalue(), "utf-8")
+        await asyncio.to_thread(output.write_text, text.getvalue(), "utf-8")
     return report.verdict is Verdict.CONFORMING
 
 

@@ -392,14 +392,14 @@ def _snapshot_complete(subject: Subject) -> Outcome:
     return found(problems) if judged else Outcome(unseen="no stream with tool calls had a task to compare with")
 
 
-_WRAP = "CapturingExecutor of a2a_tool_capture does this for agents on a2a-sdk."
+_WRAP = "CapturingRequestHandler of a2a_tool_capture does this for agents on a2a-sdk."
 _GATE = (
     "Look for the URI among the extensions the request activates (context.requested_extensions in a2a-sdk), in every "
     f"request anew, and leave the key and the URI out where it is not there. {_WRAP}"
 )
 _GATE_READS = (
-    "Activation holds for one request, not for a task: strip stored artifacts where a read does not ask. "
-    "The request handler of a2a_tool_capture does this for agents on a2a-sdk."
+    "Activation holds for one request, not for a task: take the calls off stored tasks where a read does not ask. "
+    + _WRAP
 )
 _EMIT = f"Where the request activates {URI}, put the calls on an artifact of the answer. {_WRAP}"
 _STORE = "Store artifacts with their metadata and extensions, and show both to requests that activate the extension."
