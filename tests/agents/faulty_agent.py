@@ -37,7 +37,8 @@ class Fault:
     `believes` gets operation and asked URIs and returns the URIs that the agent acts on. `refuses` says of the asked
     URIs whether the request is answered with an error. `artifact` changes an artifact of an answer that was asked
     for version 1, `answer` a whole task or event; `echoes` returns what a response header lists; `card` changes the
-    card. `message` is what the check has to say to see it.
+    card. With `at_once`, sends are answered before the agent is done, which is its right. `message` is what the
+    check has to say to see the fault.
     """
 
     breaks: set[str] = field(default_factory=set)
@@ -49,6 +50,7 @@ class Fault:
     echoes: Callable[[Asked], Asked] = lambda asked: []
     card: Callable[[Json], None] | None = None
     emission: Callable[[int], Emission] = cumulative
+    at_once: bool = False
     message: str = "Got a kettle?"
 
 
@@ -70,14 +72,25 @@ class _Tamperer:
             if not message.get("more_body"):
                 break
         operation = _operation(scope["path"], body)
+        if operation == "send" and self._fault.at_once:
+            body = _hurried(body)
         asked = _asked(scope["headers"])
         OPERATION.set(operation)
         if operation and self._fault.refuses(asked):
             await _refuse(send)
             return
         believed = ",".join(self._fault.believes(operation, asked)).encode()
-        kept = [(name, value) for name, value in scope["headers"] if not name.endswith(b"a2a-extensions")]
-        headers = [*kept, (b"a2a-extensions", believed), (b"x-a2a-extensions", believed)]
+        kept = [
+            (name, value)
+            for name, value in scope["headers"]
+            if not name.endswith(b"a2a-extensions") and name != b"content-length"
+        ]
+        headers = [
+            *kept,
+            (b"content-length", b"%d" % len(body)),
+            (b"a2a-extensions", believed),
+            (b"x-a2a-extensions", believed),
+        ]
         given = False
 
         async def replay() -> Any:
@@ -154,6 +167,15 @@ def _operation(path: str, body: bytes) -> str:
 def _asked(headers: list[tuple[bytes, bytes]]) -> Asked:
     lists = [value.decode() for name, value in headers if name.endswith(b"a2a-extensions")]
     return [uri.strip() for value in lists for uri in value.split(",")]
+
+
+def _hurried(body: bytes) -> bytes:
+    """A send that does not wait, in the words of its version."""
+    content = json.loads(body)
+    params = content.get("params", content)
+    legacy = "blocking" in params.get("configuration", {})
+    params["configuration"] = {"blocking": False} if legacy else {"returnImmediately": True}
+    return json.dumps(content).encode()
 
 
 async def _refuse(send: Any) -> None:
@@ -270,7 +292,7 @@ FAULTS: dict[str, Fault] = {
     # who asks is told
     "out of order": Fault({"answers"}, refuses=lambda asked: True),
     "refuses to be asked": Fault({"asking-harmless"}, refuses=lambda asked: asked == [URI]),
-    "silent in sends": Fault({"send-asked", "unknown-version-beside"}, believes=_deaf("send")),
+    "silent in sends": Fault({"send-asked"}, believes=_deaf("send")),
     "silent in streams": Fault({"stream-asked"}, believes=_deaf("stream")),
     "silent in gets": Fault({"get-asked", "snapshot-complete"}, believes=_deaf("get")),
     "silent in lists": Fault({"list-asked"}, believes=_deaf("list")),

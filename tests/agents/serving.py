@@ -81,4 +81,5 @@ def agent_arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--public-url", help="URL the card names instead of the agent's own")
     parser.add_argument("--undeclared", action="store_true", help="leave the extension out of the card")
     parser.add_argument("--ungated", action="store_true", help="report tool calls to clients that did not ask")
+    parser.add_argument("--gated-reads", action="store_true", help="hide stored calls from reads that do not ask")
     return parser.parse_args()

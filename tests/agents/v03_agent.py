@@ -6,13 +6,15 @@ Deviations of the real 0.3 server: it honours only `X-A2A-Extensions`, and a RES
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.apps import A2AStarletteApplication
 from a2a.server.apps.rest.rest_adapter import RESTAdapter
-from a2a.server.events import EventQueue, InMemoryQueueManager
+from a2a.server.context import ServerCallContext
+from a2a.server.events import Event, EventQueue, InMemoryQueueManager
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
 from a2a.types import (
@@ -31,6 +33,8 @@ from a2a.types import (
     Role,
     Task,
     TaskArtifactUpdateEvent,
+    TaskIdParams,
+    TaskQueryParams,
     TaskState,
     TaskStatus,
     TextPart,
@@ -66,6 +70,8 @@ class AgentOptions:
     declared: bool = True
     gated: bool = True
     public_url: str | None = None
+    gated_reads: bool = False
+    """Whether stored calls, too, are shown only to requests that ask for them: the SDK itself shows them to all."""
 
 
 class ScenarioExecutor(AgentExecutor):
@@ -193,6 +199,33 @@ class _SubscriptionAwareQueues(InMemoryQueueManager):
         return queue
 
 
+class _Handler(DefaultRequestHandler):
+    """Shows stored calls to requests that ask for them only, if the options say so."""
+
+    def __init__(self, options: AgentOptions, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._options = options
+
+    async def on_get_task(self, params: TaskQueryParams, context: ServerCallContext | None = None) -> Task | None:
+        return self._shown(await super().on_get_task(params, context), context)
+
+    async def on_resubscribe_to_task(
+        self, params: TaskIdParams, context: ServerCallContext | None = None
+    ) -> AsyncGenerator[Event, None]:
+        async for event in super().on_resubscribe_to_task(params, context):
+            yield self._shown(event, context)
+
+    def _shown(self, event: Any, context: ServerCallContext | None) -> Any:
+        if not self._options.gated_reads or (context and URI in context.requested_extensions):
+            return event
+        shown = event.model_copy(deep=True)
+        artifacts = getattr(shown, "artifacts", None) or [getattr(shown, "artifact", None)]
+        for artifact in filter(None, artifacts):
+            artifact.extensions = [uri for uri in artifact.extensions or [] if uri != URI] or None
+            (artifact.metadata or {}).pop(METADATA_KEY, None)
+        return shown
+
+
 def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent 0.3") -> AgentCard:
     base = options.public_url or url
     extension = AgentExtension(uri=URI, description="Tool call capture for evaluation", required=False)
@@ -220,7 +253,8 @@ def build_app(url: str, options: AgentOptions, control: Control) -> Any:
     """The ASGI application of an agent reached at `url`."""
     card = agent_card(url, options)
     extended = agent_card(url, options, name="Scenario agent 0.3 (extended)")
-    handler = DefaultRequestHandler(
+    handler = _Handler(
+        options,
         agent_executor=ScenarioExecutor(options, control),
         task_store=InMemoryTaskStore(),
         queue_manager=_SubscriptionAwareQueues(control),
@@ -235,5 +269,5 @@ def build_app(url: str, options: AgentOptions, control: Control) -> Any:
 
 if __name__ == "__main__":
     arguments = agent_arguments("A2A 0.3 agent that plays test scenarios")
-    chosen = AgentOptions(not arguments.undeclared, not arguments.ungated, arguments.public_url)
+    chosen = AgentOptions(not arguments.undeclared, not arguments.ungated, arguments.public_url, arguments.gated_reads)
     serve_forever(lambda url: build_app(url, chosen, Control()), arguments.listen)

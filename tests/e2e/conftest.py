@@ -33,8 +33,9 @@ def agent(_until_session_ends: ExitStack) -> GetAgent:
     running: dict[str, str] = {}
 
     def start(name: str) -> str:
-        if name == "v0.3":
+        if name.startswith("v0.3"):
             command = [python_environment("a2a-0.3"), "-m", "agents.v03_agent"]
+            command += ["--gated-reads"] if name == "v0.3-gated-reads" else []
             child = _until_session_ends.enter_context(ChildProcess(command))
             return child.wait_for(r"listening on (http://\S+)")[1]
         if name.startswith("adk"):

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from e2e.proxy import Proxy
 
 GetAgent = Callable[[str], str]
-"""URL of the test agent of that name: `v1`, `v1-ungated`, `v1-undeclared`, `v0.3`, `adk-messages`, `adk-artifacts`."""
+"""URL of the test agent of that name: `v1`, `v1-ungated`, `v1-undeclared`, `v0.3`, `v0.3-gated-reads`, `adk-messages`,
+`adk-artifacts`."""
 
 
 class Client(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES
@@ -22,7 +22,7 @@ MAX_EXAMPLES = 3
 """Examples of the card that are tried as messages, until one makes the agent call a tool."""
 EXTRA_ATTEMPTS = 2
 """How often a message that once made the agent call tools is repeated where it did not: models vary."""
-POLL_S, MAX_POLLS = 0.5, 240
+POLL_S, MAX_POLLS = 0.25, 480
 
 Progress = Callable[[str], None]
 
@@ -135,21 +135,21 @@ class _Probe:
         else:
             opening = await self._line.exchange(self._interface, Operation.SEND, manner.asked, request)
             later = []
-        turn = Turn(message, opening, tuple(later))
-        task_id = first_task_id(opening)
-        if not task_id or manner.asked in (Asked.UNKNOWN, Asked.BESIDE):
-            return turn
-        later += await self._read(opening, task_id, manner.asked)
-        return replace(turn, later=tuple(later))
+        if task_id := first_task_id(opening):
+            later += await self._read(opening, task_id, manner.asked)
+        return Turn(message, opening, tuple(later))
 
     async def _read(self, opening: Exchange, task_id: str, asked: Asked) -> list[Exchange]:
+        """The task once it is done, by every operation that shows it; with those for version 1 go some for nothing."""
         done = opening
         for _ in range(MAX_POLLS):
             if done.problem or settled(done):
                 break
             await asyncio.sleep(POLL_S)
             done = await self._ask(Operation.GET, asking.get(self._interface, task_id, asked), asked)
-        ways = (asked, Asked.NOTHING) if asked is not Asked.NOTHING else (asked,)
+        if asked in (Asked.UNKNOWN, Asked.BESIDE):
+            return [await self._ask(Operation.GET, asking.get(self._interface, task_id, asked), asked)]
+        ways = (asked, Asked.NOTHING) if asked is Asked.V1 else (asked,)
         context_id = next(filter(None, map(context_id_of, opening.normal_events)), "")
         waiting = self._streams and not any(state_of(event) in TERMINAL_STATES for event in done.normal_events)
         read = []

@@ -103,14 +103,18 @@ def _told_in(operation: Operation, asked: Asked) -> Callable[[Subject], Outcome]
         if operation is Operation.STREAM and not subject.conversation.streams:
             return Outcome(skipped="the card says that the agent does not stream")
         causing = messages_with_calls(subject)
-        by_message: dict[str, list[Turn]] = {}
-        for turn in _turns(subject, operation, asked):
-            if not turn.opening.problem and turn.message in causing:
-                by_message.setdefault(turn.message, []).append(turn)
         if not causing:
             only = [turn for turn in subject.conversation.turns if only_message(turn.opening)]
             hint = ". It answers with Messages; calls travel on artifacts" if only else ""
             return Outcome(unseen=_NO_CALLS + hint)
+        if asked is Asked.BESIDE:
+            causing = {turn.message for turn in _turns(subject, operation, Asked.V1) if _told(turn)}
+            if not causing:
+                return Outcome(unseen="who asked for version 1 alone was told no tool calls either")
+        by_message: dict[str, list[Turn]] = {}
+        for turn in _turns(subject, operation, asked):
+            if not turn.opening.problem and turn.message in causing:
+                by_message.setdefault(turn.message, []).append(turn)
         if not by_message:
             return Outcome(unseen="no such request was answered")
         problems = []
@@ -118,7 +122,7 @@ def _told_in(operation: Operation, asked: Asked) -> Callable[[Subject], Outcome]
             if any(_told(turn) for turn in turns):
                 continue
             text = f"no tool calls, although {message!r} makes the agent call tools, and version 1 was asked for"
-            problems.append(problem(turns[0].opening, text))
+            problems.append(problem(turns[0].opening, text, "its artifacts", _all_artifacts(turns[0].opening)))
         return found(problems)
 
     return test
@@ -214,6 +218,10 @@ def _seen_whole(exchange: Exchange) -> set[str]:
         for artifact, appended in _artifacts_in(event)
         if not appended
     }
+
+
+def _all_artifacts(exchange: Exchange) -> list[dict[str, Any]]:
+    return [artifact for event in exchange.normal_events for artifact, _ in _artifacts_in(event)]
 
 
 def _artifacts_in(event: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -401,7 +409,10 @@ _GATE_READS = (
     "Activation holds for one request, not for a task: take the calls off stored tasks where a read does not ask. "
     + _WRAP
 )
-_EMIT = f"Where the request activates {URI}, put the calls on an artifact of the answer. {_WRAP}"
+_EMIT = (
+    f"Where the request activates {URI}, put the calls on an artifact of the answer. If only streams show them, the "
+    f"server lost them in merging chunks: put the URI and all calls so far on every chunk, from the first on. {_WRAP}"
+)
 _STORE = "Store artifacts with their metadata and extensions, and show both to requests that activate the extension."
 
 _READS = {

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tool_call_evaluators.report.wording import cut, one_line, printable
+from tool_call_evaluators.report.wording import counted, cut, one_line, printable
 
 from .judging import Report
 from .model import Record, Request
@@ -16,7 +16,7 @@ MAX_EXCERPT = 500
 MAX_REQUEST = 400
 
 SENTENCES = {
-    Verdict.CONFORMING: "conforming: no rule was broken",
+    Verdict.CONFORMING: "conforming",
     Verdict.NOT_CONFORMING: "not conforming",
     Verdict.INCONCLUSIVE: (
         "inconclusive: no tool call was ever seen; send a message that makes your agent call a tool: --message"
@@ -27,10 +27,10 @@ SENTENCES = {
 def verdict_sentence(report: Report) -> str:
     """The verdict with its reason."""
     broken = {result.rule.id for result in report.results if result.status is Status.FAILED}
-    sentence = SENTENCES[report.verdict]
-    if not broken:
-        return sentence
-    return f"{sentence}: {len(broken)} {'rule is' if len(broken) == 1 else 'rules are'} broken"
+    warned = {result.rule.id for result in report.results if result.status is Status.WARNING}
+    told = [f"{counted(len(broken), 'rule')} broken"] if broken else []
+    told += [counted(len(warned), "warning")] if warned else []
+    return SENTENCES[report.verdict] + (f" ({', '.join(told)})" if told else "")
 
 
 def card_name(report: Report) -> str:

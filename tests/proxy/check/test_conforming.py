@@ -55,6 +55,17 @@ async def test_an_agent_that_told_no_calls_has_not_passed(message: str, hint: st
     assert any(hint in reason for reason in reasons)
 
 
+async def test_an_agent_may_answer_before_it_is_done() -> None:
+    """What the task shows later counts."""
+    with ServerThread(lambda url: faulty_app(url, Fault(at_once=True))) as agent:
+        report = await check(agent.url, "Got a kettle?")
+
+    sends = [turn.opening for item in report.record.conversations for turn in item.turns]
+    assert any("TASK_STATE_SUBMITTED" in str(send.events) or "'submitted'" in str(send.events) for send in sends)
+    assert rules_with(report, Status.FAILED) == set()
+    assert report.verdict is Verdict.CONFORMING
+
+
 async def test_a_model_that_does_not_always_call_its_tools_is_asked_again() -> None:
     """Half of its answers have no tool calls: those to every second request that asks for them."""
     asked_before: list[str] = []

@@ -1,0 +1,220 @@
+"""`check` as its users run it: agents of both SDK generations, the proxy between, every form of report, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from a2a_eval_proxy.check.verdict import Status, Verdict
+from agents.capture_agent import build_app
+from agents.faulty_agent import Fault, faulty, faulty_app
+from agents.serving import ServerThread
+from checking import check, rules_with
+from e2e.contracts import GetAgent, GetProxy
+from e2e.proxy import COMMAND
+
+
+def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
+    return subprocess.run(
+        [COMMAND, "check", *arguments], env=clean | environment, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.fixture(scope="module")
+def right() -> Iterator[str]:
+    with ServerThread(build_app) as agent:
+        yield agent.url
+
+
+@pytest.fixture(scope="module")
+def wrong() -> Iterator[str]:
+    with ServerThread(faulty("tells in gets")) as agent:
+        yield agent.url
+
+
+# ── agents ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("scenario", ["artifact", "chunks", "chunks-repeat", "split", "snapshot"])
+async def test_an_agent_of_the_0_3_sdk(scenario: str, agent: GetAgent) -> None:
+    """Its results are structured, which is what the warning says."""
+    report = await check(agent("v0.3-gated-reads"), f"{scenario} please")
+
+    assert {str(item.interface) for item in report.record.conversations} == {"JSONRPC 0.3", "HTTP+JSON 0.3"}
+    assert rules_with(report, Status.FAILED) == set()
+    assert rules_with(report, Status.WARNING) == {"entry-texts"}
+    assert report.verdict is Verdict.CONFORMING
+
+
+@pytest.mark.parametrize(("name", "faults"), [("v0.3", {"get-silent"}), ("v1", {"get-silent", "list-silent"})])
+async def test_servers_that_show_stored_calls_to_everyone(name: str, faults: set[str], agent: GetAgent) -> None:
+    report = await check(agent(name), "chunks please")
+    assert rules_with(report, Status.FAILED) - {"subscribe-silent"} == faults
+
+
+@pytest.mark.parametrize(
+    ("name", "faults"), [("v0.3-gated-reads", {"send-asked", "snapshot-complete"}), ("v1", {"artifact-lists-uri"})]
+)
+async def test_chunks_that_servers_merge_with_loss(name: str, faults: set[str], agent: GetAgent) -> None:
+    """Only the last chunk has calls and URI: a 0.3 server keeps neither, a 1.x server the calls alone."""
+    report = await check(agent(name), "chunks-late please")
+    assert rules_with(report, Status.FAILED) - {"get-silent", "list-silent", "subscribe-silent"} == faults
+
+
+async def test_grpc_is_said_to_be_left_alone(agent: GetAgent) -> None:
+    report = await check(agent("v1"), "artifact please")
+    assert {(left.interface, left.reason) for left in report.record.not_checked} == {
+        ("GRPC 1.0 127.0.0.1:1", "gRPC is not checked"),
+        ("GRPC 0.3.0 127.0.0.1:1", "gRPC is not checked"),
+    }
+
+
+# ── through the proxy ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("message", ["Got a kettle?", "ask me"])
+async def test_what_passes_directly_passes_through_the_proxy(message: str, proxy_of: GetProxy) -> None:
+    with ServerThread(lambda url: faulty_app(url, Fault())) as agent:
+        report = await check(proxy_of(agent.url).url, message)
+
+    assert rules_with(report, Status.FAILED) | rules_with(report, Status.WARNING) == set()
+    assert rules_with(report, Status.UNSEEN) <= (
+        set() if message == "ask me" else {"subscribe-asked", "subscribe-silent"}
+    )
+    assert len(report.record.conversations) == 4
+    assert report.verdict is Verdict.CONFORMING
+
+
+async def test_the_proxy_keeps_what_a_leaking_agent_would_tell(proxy_of: GetProxy, wrong: str) -> None:
+    report = await check(proxy_of(wrong).url, "Got a kettle?")
+    assert report.verdict is Verdict.CONFORMING
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_right_agent(right: str) -> None:
+    done = run(right)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "message  Got a kettle?" in done.stdout
+    assert done.stdout.endswith("\nconforming\n")
+
+
+def test_a_fault_with_its_evidence_and_its_fix(wrong: str) -> None:
+    done = run(wrong, "--message", "Any cups?", COLUMNS="200")
+    assert done.returncode == 1
+    told = done.stdout[done.stdout.index("FAILED get-silent") :]
+    assert "on JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3, HTTP+JSON 0.3" in told
+    assert '"method": "GetTask"' in told
+    assert '"name": "search"' in told
+    assert "fix  Activation holds for one request" in told
+    assert told.endswith("\nnot conforming (1 rule broken)\n")
+
+
+def test_no_calls_are_no_pass(right: str) -> None:
+    done = run(right, "--message", "idle talk")
+    assert done.returncode == 1
+    assert done.stdout.endswith(
+        "inconclusive: no tool call was ever seen; send a message that makes your agent call a tool: --message\n"
+    )
+
+
+def test_json(wrong: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = run(wrong, "--message", "Any cups?", "--format", "json", "--output", file)
+    report = json.loads(file.read_text())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (report["verdict"], report["messages"]) == ("not conforming", ["Any cups?"])
+    failed = [result for result in report["results"] if result["status"] == "failed"]
+    assert {result["rule"] for result in failed} == {"get-silent"}
+    problem: dict[str, Any] = failed[0]["problems"][0]
+    assert json.loads(problem["request"]["body"])["method"] == "GetTask"
+    assert problem["excerpt"][0]["name"] == "search"
+
+
+def test_junit(wrong: str) -> None:
+    done = run(wrong, "--message", "Any cups?", "--format", "junit")
+    suite = ET.fromstring(done.stdout).find("testsuite")
+    assert suite is not None
+    failed = [case for case in suite.findall("testcase") if case.find("failure") is not None]
+    assert {(case.get("classname"), case.get("name")) for case in failed} == {
+        (f"check.{interface}", "get-silent")
+        for interface in ("JSONRPC 1_0", "HTTP+JSON 1_0", "JSONRPC 0_3", "HTTP+JSON 0_3")
+    }
+    assert suite.get("failures") == "4"
+
+
+def test_junit_of_a_check_that_saw_nothing_fails(right: str) -> None:
+    done = run(right, "--message", "idle talk", "--format", "junit")
+    root = ET.fromstring(done.stdout)
+    assert [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None] == [
+        "tool-calls-seen"
+    ]
+
+
+def test_headers_go_with_every_request_and_are_never_shown() -> None:
+    def guarded(url: str) -> Any:
+        app = faulty_app(url, Fault({"get-silent"}, believes=lambda operation, asked: [*asked, "x"]))
+
+        async def wrapped(scope: Any, receive: Any, send: Any) -> None:
+            if (b"authorization", b"Bearer s3cret") in scope["headers"]:
+                await app(scope, receive, send)
+                return
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        return wrapped
+
+    with ServerThread(guarded) as agent:
+        refused = run(agent.url)
+        done = run(agent.url, "--header", "Authorization: Bearer ${TOKEN}", "--format", "json", TOKEN="s3cret")
+
+    assert refused.returncode == 3
+    assert refused.stderr == (
+        f"a2a-eval-proxy: {agent.url}/.well-known/agent-card.json answered HTTP 401: no agent card to be had\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "s3cret" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["not-a-url"], "URL: expected a URL such as http://127.0.0.1:9999, without query, got 'not-a-url'"),
+        (["http://127.0.0.1:1", "--timeout", "0"], "'--timeout'"),
+        (["http://127.0.0.1:1", "--format", "xml"], "'--format'"),
+        (["http://127.0.0.1:1", "--header", "nonsense"], "--header: expected NAME:VALUE"),
+        (["http://127.0.0.1:1", "--header", "X: ${NOT_SET_ANYWHERE}"], "NOT_SET_ANYWHERE, which is not set"),
+        (["http://127.0.0.1:1", "--header", "a2a-extensions: x"], "'a2a-extensions' is set by the check itself"),
+        ([], "Missing argument 'URL'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments: list[str], named: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        done = run(url)
+    assert done.returncode == 3
+    assert f"{url}/.well-known/agent-card.json: cannot be reached" in done.stderr
+
+
+def test_a_report_that_cannot_be_written(right: str, tmp_path: Path) -> None:
+    done = run(right, "--output", tmp_path / "nowhere" / "report.txt")
+    assert done.returncode == 2
+    assert "nowhere" in done.stderr
