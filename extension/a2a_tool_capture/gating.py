@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from a2a.server.events import Event
-from a2a.types import Artifact, ListTasksResponse, Message, Task, TaskArtifactUpdateEvent
+from a2a.types import Artifact, Message, Task, TaskArtifactUpdateEvent
 
+from . import sdk
 from .spec import BASE_URI
+
+if TYPE_CHECKING:
+    from a2a.types import ListTasksResponse  # not in a2a-sdk 0.3
 
 OWN_ARTIFACT_PREFIX = "tool-calls-"
 """How the ids of artifacts begin that exist for their tool calls only."""
@@ -37,15 +41,13 @@ def without_tool_calls(event: Event) -> Event | None:
                 return event
             if _is_own(event.artifact):
                 return None
-            update = TaskArtifactUpdateEvent()
-            update.CopyFrom(event)
+            update = sdk.copied(event)
             _strip(update.artifact)
             return update
         case Task():
-            if not any(_carries(artifact) for artifact in event.artifacts):
+            if not any(map(_carries, sdk.artifacts_of(event))):
                 return event
-            task = Task()
-            task.CopyFrom(event)
+            task = sdk.copied(event)
             _strip_task(task)
             return task
     return event
@@ -55,15 +57,14 @@ def tasks_without_tool_calls(page: ListTasksResponse) -> ListTasksResponse:
     """A ListTasks answer whose tasks carry no tool calls; the same object if they carry none."""
     if not any(_carries(artifact) for task in page.tasks for artifact in task.artifacts):
         return page
-    stripped = ListTasksResponse()
-    stripped.CopyFrom(page)
+    stripped = sdk.copied(page)
     for task in stripped.tasks:
         _strip_task(task)
     return stripped
 
 
 def _carries(artifact: Artifact) -> bool:
-    return any(map(_is_ours, artifact.extensions)) or any(map(_is_ours, artifact.metadata))
+    return any(map(_is_ours, sdk.extensions_of(artifact))) or any(map(_is_ours, sdk.metadata_keys(artifact)))
 
 
 def _is_ours(name: str) -> bool:
@@ -71,25 +72,17 @@ def _is_ours(name: str) -> bool:
 
 
 def _is_own(artifact: Artifact) -> bool:
-    return artifact.artifact_id.startswith(OWN_ARTIFACT_PREFIX) and not any(part.text for part in artifact.parts)
+    return artifact.artifact_id.startswith(OWN_ARTIFACT_PREFIX) and not sdk.holds_text(artifact)
 
 
 def _strip_task(task: Task) -> None:
-    for place in reversed(range(len(task.artifacts))):
-        artifact = task.artifacts[place]
-        if not _carries(artifact):
-            continue
-        if _is_own(artifact):
-            del task.artifacts[place]
-        else:
-            _strip(artifact)
+    kept = [artifact for artifact in sdk.artifacts_of(task) if not (_is_own(artifact) and _carries(artifact))]
+    for artifact in kept:
+        _strip(artifact)
+    sdk.set_artifacts(task, kept)
 
 
 def _strip(artifact: Artifact) -> None:
-    kept = [uri for uri in artifact.extensions if not _is_ours(uri)]
-    del artifact.extensions[:]
-    artifact.extensions.extend(kept)
-    for key in [key for key in artifact.metadata if _is_ours(key)]:
-        del artifact.metadata[key]
-    if not artifact.metadata:
-        artifact.ClearField("metadata")
+    if _carries(artifact):
+        sdk.set_extensions(artifact, [uri for uri in sdk.extensions_of(artifact) if not _is_ours(uri)])
+        sdk.drop_metadata(artifact, [key for key in sdk.metadata_keys(artifact) if _is_ours(key)])

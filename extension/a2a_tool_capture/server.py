@@ -13,14 +13,12 @@ from a2a.types import (
     AgentCard,
     Artifact,
     Message,
-    Part,
     Task,
     TaskArtifactUpdateEvent,
-    TaskState,
     TaskStatusUpdateEvent,
 )
-from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 
+from . import sdk
 from .gating import OWN_ARTIFACT_PREFIX
 from .models import ToolCall
 from .recorder import Recording, ToolCallRecorder, wire_entry
@@ -29,13 +27,15 @@ from .wire import SETTLED_STATES, TERMINAL_STATES
 
 _log = logging.getLogger(__name__)
 
-_SETTLED = frozenset(TaskState.Value(name) for name in SETTLED_STATES)
-_TERMINAL = frozenset(TaskState.Value(name) for name in TERMINAL_STATES)
-
 
 def declare_tool_calls(card: AgentCard) -> None:
     """Declare the extension on `card`, unless it is declared there already."""
-    if all(extension.uri != URI for extension in card.capabilities.extensions):
+    declared = list(card.capabilities.extensions or ())
+    if any(extension.uri == URI for extension in declared):
+        return
+    if sdk.LEGACY:
+        card.capabilities.extensions = [*declared, agent_extension()]
+    else:
         card.capabilities.extensions.append(agent_extension())
 
 
@@ -45,7 +45,8 @@ class CapturingExecutor(AgentExecutor):
     Only in requests that activate the extension (the header of A2A 1.0 and that of 0.3, as the SDK reads them);
     all others go to `agent` as they are. In the former, every artifact lists the extension's URI and carries the
     calls made before it, each call on one artifact, each chunk with all calls of its artifact so far: servers
-    merge chunks by overwriting metadata and keep the `extensions` of the first. Calls that no artifact of the
+    merge chunks by overwriting metadata and keep the `extensions` of the first (those of a2a-sdk 0.3 keep the
+    metadata of the first, too: there, later chunks carry none). Calls that no artifact of the
     agent's followed go out on an artifact of their own, with an empty text, before the status that ends the
     request. An agent that answers with a Message has no artifact: its calls are not sent, and a warning says so.
     """
@@ -61,6 +62,8 @@ class CapturingExecutor(AgentExecutor):
             if recording is None:
                 await self._agent.execute(context, event_queue)
                 return
+            if sdk.LEGACY:  # 1.0 has no such answer
+                context.add_activated_extension(URI)  # type: ignore[attr-defined]
             queue = _CapturingQueue(event_queue, _Delivery(recording, context))
             task_id = context.task_id or ""
             self._running[task_id] = queue
@@ -120,7 +123,7 @@ class _Delivery:
         self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
         self._own_sent: list[ToolCall] = []
         if context.current_task is not None:
-            for artifact in context.current_task.artifacts:
+            for artifact in sdk.artifacts_of(context.current_task):
                 self._remember(artifact)
 
     def outgoing(self, event: Event) -> list[Event]:
@@ -130,10 +133,11 @@ class _Delivery:
                 return [self._with_calls(event)]
             case TaskStatusUpdateEvent():
                 self._task_exists = True
-                if event.status.state not in _SETTLED:
+                state = sdk.state_name(event.status)
+                if state not in SETTLED_STATES:
                     return [event]
                 last = self.remaining()
-                self._over = event.status.state in _TERMINAL
+                self._over = state in TERMINAL_STATES
                 return [*last, event]
             case Task() if not self._task_exists:
                 return [self._first_snapshot(event)]
@@ -152,44 +156,41 @@ class _Delivery:
         """The artifact that carries what no other does; [] where there is nothing to tell, or nobody to tell it to."""
         if self._over or not self._task_exists:
             return []
-        again = bool(self._own_sent)
         artifact = self._own(self._recording.tool_calls)
         if artifact is None:
             return []
-        return [
-            TaskArtifactUpdateEvent(task_id=self._task_id, context_id=self._context_id, artifact=artifact, append=again)
-        ]
+        return [TaskArtifactUpdateEvent(task_id=self._task_id, context_id=self._context_id, artifact=artifact)]
 
     def _with_calls(self, event: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
         self._task_exists = True
         artifact_id = event.artifact.artifact_id
         if not event.append:
             self._unlisted.discard(artifact_id)
-        if artifact_id in self._unlisted:
+        if artifact_id in self._unlisted or (event.append and not sdk.CHUNKS_CARRY_METADATA):
             return event
         self._place(artifact_id, [call for call in self._recording.tool_calls if call.ended_at is not None])
-        changed = TaskArtifactUpdateEvent()
-        changed.CopyFrom(event)
+        changed = sdk.copied(event)
         self._write(changed.artifact)
         return changed
 
     def _first_snapshot(self, task: Task) -> Task:
         """A task as the agent first shows it, perhaps complete; the server ignores all later ones."""
         self._task_exists = True
-        changed = Task()
-        changed.CopyFrom(task)
+        changed = sdk.copied(task)
+        artifacts = sdk.artifacts_of(changed)
         calls = self._recording.tool_calls
-        settled = task.status.state in _SETTLED
-        if changed.artifacts:
-            last = changed.artifacts[-1].artifact_id
+        state = sdk.state_name(task.status)
+        settled = state in SETTLED_STATES
+        if artifacts:
+            last = artifacts[-1].artifact_id
             self._place(last, [call for call in calls if settled or call.ended_at is not None])
-        for artifact in changed.artifacts:
+        for artifact in artifacts:
             self._write(artifact)
         if settled:
-            artifact = self._own(calls)
-            if artifact is not None:
-                changed.artifacts.append(artifact)
-            self._over = task.status.state in _TERMINAL
+            own = self._own(calls)
+            if own is not None:
+                sdk.set_artifacts(changed, [*artifacts, own])
+            self._over = state in TERMINAL_STATES
         return changed
 
     def _own(self, calls: list[ToolCall]) -> Artifact | None:
@@ -199,7 +200,7 @@ class _Delivery:
         if now == self._own_sent:
             return None
         self._own_sent = now
-        artifact = Artifact(artifact_id=self._own_artifact, name="Tool calls", parts=[Part(text="")])
+        artifact = Artifact(artifact_id=self._own_artifact, name="Tool calls", parts=[sdk.text_part("")])
         self._write(artifact)
         return artifact
 
@@ -212,13 +213,14 @@ class _Delivery:
 
     def _write(self, artifact: Artifact) -> None:
         entries = [wire_entry(call) for call in self._calls_on(artifact.artifact_id)]
-        artifact.metadata.update({METADATA_KEY: self._earlier.get(artifact.artifact_id, []) + entries})
-        if URI not in artifact.extensions:
-            artifact.extensions.append(URI)
+        sdk.set_metadata(artifact, METADATA_KEY, self._earlier.get(artifact.artifact_id, []) + entries)
+        uris = sdk.extensions_of(artifact)
+        if URI not in uris:
+            sdk.set_extensions(artifact, [*uris, URI])
 
     def _remember(self, artifact: Artifact) -> None:
-        if URI not in artifact.extensions:
+        if URI not in sdk.extensions_of(artifact):
             self._unlisted.add(artifact.artifact_id)
-        elif METADATA_KEY in artifact.metadata:
-            entries = MessageToDict(artifact.metadata)[METADATA_KEY]
+        elif METADATA_KEY in sdk.metadata_keys(artifact):
+            entries = sdk.metadata_of(artifact)[METADATA_KEY]
             self._earlier[artifact.artifact_id] = entries if isinstance(entries, list) else []

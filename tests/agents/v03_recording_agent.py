@@ -1,0 +1,101 @@
+"""An a2a-sdk 0.3 agent whose calls the recorder tells: `python -m agents.v03_recording_agent` in tests/."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.apps import A2AStarletteApplication
+from a2a.server.context import ServerCallContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    Artifact,
+    Part,
+    Task,
+    TaskQueryParams,
+    TaskState,
+    TaskStatus,
+    TextPart,
+)
+from a2a.utils import new_task
+from a2a_tool_capture import URI, CapturingExecutor, ToolCallRecorder, declare_tool_calls, without_tool_calls
+from agents.serving import agent_arguments, serve_forever
+
+recorder = ToolCallRecorder()
+
+
+@recorder.tool
+def search(q: str) -> str:
+    return q.upper()
+
+
+class Agent(AgentExecutor):
+    """Does what the first word of the text says; knows nothing of the extension."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        text = context.get_user_input()
+        task_id, context_id = context.task_id or "", context.context_id or ""
+        updater = TaskUpdater(event_queue, task_id, context_id)
+        if text == "snapshot":
+            search("kettle")
+            answer = Artifact(artifact_id="answer", parts=[_text("all at once")])
+            status = TaskStatus(state=TaskState.completed)
+            await event_queue.enqueue_event(Task(id=task_id, context_id=context_id, status=status, artifacts=[answer]))
+            return
+        if context.current_task is None:
+            assert context.message is not None
+            await event_queue.enqueue_event(new_task(context.message))
+            await updater.start_work()
+        search("kettle")
+        if text != "silent":
+            await updater.add_artifact([_text("one ")], artifact_id="answer")
+        if text == "ask":
+            await updater.requires_input(final=True)
+            return
+        if text == "chunks":
+            search("cup")
+            await updater.add_artifact([_text("two")], artifact_id="answer", append=True)
+            search("plate")
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        raise NotImplementedError
+
+
+class GatedHandler(DefaultRequestHandler):
+    """Shows the calls of stored tasks to requests that ask."""
+
+    async def on_get_task(self, params: TaskQueryParams, context: ServerCallContext | None = None) -> Task | None:
+        task = await super().on_get_task(params, context)
+        asked = context is not None and URI in context.requested_extensions
+        return task if task is None or asked else without_tool_calls(task)
+
+
+def _text(words: str) -> Part:
+    return Part(root=TextPart(text=words))
+
+
+def build_app(url: str) -> Any:
+    """The ASGI application of an agent reached at `url`."""
+    card = AgentCard(
+        name="Recording agent 0.3",
+        description="Records its calls",
+        version="1",
+        url=url,
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[],
+    )
+    declare_tool_calls(card)
+    declare_tool_calls(card)
+    handler = GatedHandler(CapturingExecutor(Agent(), recorder), InMemoryTaskStore())
+    return A2AStarletteApplication(card, handler).build()
+
+
+if __name__ == "__main__":
+    serve_forever(build_app, agent_arguments("A2A 0.3 agent that records its calls").listen)
