@@ -19,6 +19,9 @@ from .scoring import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from .store import Store, TurnQuery, every_turn
 from .stored import conversation_results
 
+_SHORT = 500
+"""Characters of an answer that are told as the reason of a failed task."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
@@ -30,15 +33,23 @@ class Conclusion:
 
 
 async def conclude(
-    store: Store, scorer: Scorer, suite: Suite, run: str | None, moved: Mapping[str, str] | None = None
+    store: Store,
+    scorer: Scorer,
+    suite: Suite,
+    run: str | None,
+    *,
+    moved: Mapping[str, str] | None = None,
+    texts: bool = True,
 ) -> Conclusion:
     """Hold what is stored of `run` (None: of all runs) against the suite. Everything must be scored by now.
 
     `moved` names the cases of turns (by id) that the store does not know. Only results of the suite's evaluators
-    count. The turns are in memory together, as the report needs them.
+    count. All turns are in memory together; without `texts` only what a verdict needs of them.
     """
-    stored = every_turn(store, TurnQuery(run=run))
-    turns = [scorer.in_force(in_its_case(turn, moved or {})) async for turn in stored]
+    turns = []
+    async for stored in every_turn(store, TurnQuery(run=run)):
+        turn = scorer.in_force(in_its_case(stored, moved or {}))
+        turns.append(turn if texts else _without_texts(turn))
     return concluded(suite, turns, await _conversation_results(store, scorer, run), run)
 
 
@@ -70,6 +81,19 @@ async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -
 
     found = await conversation_results(store, run)
     return {key: [result for result in results if in_force(result)] for key, results in found.items()}
+
+
+def _without_texts(turn: TurnJson) -> TurnJson:
+    """A turn without what makes it large: tool results, the long answer, what evaluators say in detail."""
+    return {
+        **turn,
+        "response_text": turn["response_text"][:_SHORT],
+        "tool_calls": [{**call, "result": None} for call in turn["tool_calls"]],
+        "evaluations": [
+            {**result, "details": {key: value for key, value in result["details"].items() if key == "judge"}}
+            for result in turn["evaluations"]
+        ],
+    }
 
 
 def _name(turns: Iterable[TurnJson]) -> str:

@@ -155,7 +155,7 @@ class Pipeline:
             self._set_out([self._job(turn, self._position(turn))])
             total += 1
         for key in await self._store.unscored_conversations(_REMEMBERED):
-            if run in (None, key.run) and key not in self._on_their_way and self._is_looked_at(key):
+            if run in (None, key.run) and key not in self._on_their_way and self._is_looked_at(key.case_id):
                 self._is_over(key)
         return total
 
@@ -315,16 +315,15 @@ class Pipeline:
 
     def _job(self, turn: Turn, earlier: int, *, ended: bool = False) -> _Job:
         """`ended` says that nothing more will come of its conversation."""
-        key = ConversationKey(turn.run, turn.conversation_id, turn.case_id)
-        if not self._is_looked_at(key) or not (ended or self._cases.case(turn.case_id or "")):
+        if not self._is_looked_at(turn.case_id) or not turn.conversation_id:
             return _Job(turn, earlier)
-        return _Job(turn, earlier, conversation=key)
+        if not ended and self._cases.case(turn.case_id or "") is None:
+            return _Job(turn, earlier)
+        return _Job(turn, earlier, conversation=ConversationKey(turn.run, turn.conversation_id, turn.case_id))
 
-    def _is_looked_at(self, key: ConversationKey) -> bool:
-        """Whether evaluators look at this conversation as a whole."""
-        return bool(
-            key.conversation_id and self._scorer is not None and self._scorer.evaluators(key.case_id).conversation
-        )
+    def _is_looked_at(self, case_id: str | None) -> bool:
+        """Whether evaluators look at conversations of this case as a whole."""
+        return self._scorer is not None and bool(self._scorer.evaluators(case_id).conversation)
 
     def _sets_out(self, job: _Job) -> None:
         if job.conversation is not None:

@@ -21,13 +21,16 @@ async def evaluate_store(
     suite: Suite,
     location: str,
     run: str | None,
+    *,
+    texts: bool = True,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
 ) -> Conclusion:
     """Score the turns of `run` (None: all) in the store at `location`, keep the results there, and conclude.
 
     Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
-    with how many more are done. Raises StoreError where there is no store, or no such run in it.
+    with how many more are done; for `texts`, see `conclude`. Raises StoreError where there is no store, or no such run
+    in it.
     """
     async with reading(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
@@ -48,4 +51,4 @@ async def evaluate_store(
             advanced(len(page))
         finally:
             await pipeline.close()
-        return await conclude(store, scorer, suite, run, pipeline.moved)
+        return await conclude(store, scorer, suite, run, moved=pipeline.moved, texts=texts)

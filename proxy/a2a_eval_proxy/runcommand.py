@@ -47,6 +47,7 @@ async def run_and_show(
             store,
             name,
             resume=resume,
+            texts=folder is not None,
             planned=lambda turns: bar.begin("running", turns),
             advanced=lambda case: bar.advance(1, case.id),
         )
@@ -60,7 +61,12 @@ async def evaluate_and_show(
     suite = _suite(suite_file, form)
     with _progress() as bar:
         conclusion = await evaluate_store(
-            suite, store, run, planned=lambda turns: bar.begin("scoring", turns), advanced=bar.advance
+            suite,
+            store,
+            run,
+            texts=folder is not None,
+            planned=lambda turns: bar.begin("scoring", turns),
+            advanced=bar.advance,
         )
     return _show(conclusion, suite, store, folder, console)
 

@@ -82,6 +82,7 @@ async def run_suite(
     run: str,
     *,
     resume: bool = False,
+    texts: bool = True,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[Case], None] = lambda case: None,
 ) -> Conclusion:
@@ -89,7 +90,7 @@ async def run_suite(
 
     With `resume`, conversations that an earlier process has had in full are not had again; one that was cut off is
     forgotten and had anew. `planned` is called with the number of turns to come, `advanced` after each. What is kept
-    in memory meanwhile does not grow with the run.
+    in memory meanwhile does not grow with the run; for `texts`, see `conclude`.
 
     Raises AgentUnreachable or CaptureError where the agent's card cannot be had, NothingRanError where no turn was
     answered, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
@@ -113,7 +114,7 @@ async def run_suite(
             await pipeline.drained()
         finally:
             await pipeline.close()
-        return await conclude(store, scorer, suite, run)
+        return await conclude(store, scorer, suite, run, texts=texts)
     finally:
         await asyncio.to_thread(store.close)
 

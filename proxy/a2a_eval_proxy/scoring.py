@@ -112,13 +112,22 @@ class Scorer:
 
     def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
         """What the evaluators get to see of a turn. Raises ValueError for calls that are none."""
-        case = (self._cases.case(turn.case_id) if turn.case_id else None) or self._without_case
+        past = [_past(item) for item in history]
+        case = self._cases.case(turn.case_id) if turn.case_id else None
+        if case is None:
+            return EvalCase(
+                tool_calls=turn.tool_calls,
+                tools=self._suite.tools,
+                user_text=turn.user_text,
+                response_text=turn.response_text,
+                history=past,
+            )
         return case.eval_case(
             case.turn_index(turn.user_text, earlier),
             tool_calls=turn.tool_calls,
             response_text=turn.response_text,
             user_text=turn.user_text,
-            history=[_past(item) for item in history],
+            history=past,
         )
 
     def _build(self, case: Case | None) -> Evaluators:

@@ -45,7 +45,9 @@ class Proxied:
     run: str = "nightly"
     """What the turns of this test go by."""
 
-    async def talks(self, text: str = "hi", *, context: str = "c", state: str = "COMPLETED", **headers: str) -> None:
+    async def talks(
+        self, text: str = "hi", *, context: str = "c", state: str = "COMPLETED", metadata: Any = None, **headers: str
+    ) -> None:
         """One turn goes through: the agent calls `search` and answers."""
         artifact = {
             "artifactId": "a",
@@ -54,13 +56,15 @@ class Proxied:
             "extensions": [URI],
         }
         task = {"id": f"task of {text}", "contextId": context, "status": {"state": f"TASK_STATE_{state}"}}
-        await self.answers({"task": {**task, "artifacts": [artifact]}}, text, **headers)
+        await self.answers({"task": {**task, "artifacts": [artifact]}}, text, metadata, **headers)
 
-    async def answers(self, result: Any, text: str = "hi", **headers: str) -> None:
+    async def answers(self, result: Any, text: str = "hi", metadata: Any = None, **headers: str) -> None:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
         self.agent.prepare(Answer([head + body]))
-        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+        message: dict[str, Any] = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+        if metadata is not None:
+            message["metadata"] = metadata
         request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         everything = {"a2a-version": "1.0", "a2a-eval-run": self.run, **named}
@@ -255,6 +259,47 @@ async def test_what_agents_say_never_breaks_an_answer(it: Proxied) -> None:
     assert turn["tool_calls"][0]["arguments"] == {"nan": None, "big": 10**30, "text": "\ufffd"}
     assert (await it.get(f"/api/runs/{it.run}"))["turns"] == 2
     assert len((await it.get("/api/conversations/%EF%BF%BD"))["turns"]) == 1
+
+
+# ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
+
+CONVERSATIONS = """
+suite: live
+evaluators:
+  - {tool_trajectory: {mode: in_order}}
+  - {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}
+cases:
+  - id: talk
+    expect: {tool_calls: [{name: search, arguments: null}, {name: search, arguments: null}]}
+    turns:
+      - {user: Hello, expect: {tool_calls: [{name: search, arguments: {q: Hello}}]}}
+      - {user: "Yes", expect: {tool_calls: [{name: search, arguments: {q: Yes}}]}}
+  - id: other
+    turns: [{user: Good day}, {user: "Yes"}]
+"""
+
+
+async def test_what_was_said_of_a_conversation_as_a_whole(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(CONVERSATIONS)
+    async with proxied(tmp_path, suite=str(suite)) as it:
+        await it.talks("Hello", context="c-1")
+        await it.flushed()
+        assert (await it.get("/api/conversations/c-1"))["evaluations"] == []
+        await it.talks("Yes", context="c-1")
+        await it.flushed()
+        content = await it.get("/api/conversations/c-1")
+        assert [turn["case_id"] for turn in content["turns"]] == ["talk", "talk"]
+        assert [[item["score"] for item in turn["evaluations"]] for turn in content["turns"]] == [[1.0], [1.0]]
+        (said,) = content["evaluations"]
+        assert (said["run"], said["case_id"], said["evaluator"], said["score"]) == ("nightly", "talk", "whole", 1.0)
+        assert (await it.get("/api/runs/nightly"))["passed"] == 3
+
+
+async def test_a_case_named_in_the_message(it: Proxied) -> None:
+    await it.talks("whatever", metadata={"a2a-eval-proxy/case": "named"})
+    await it.flushed()
+    assert await it.texts(case="named") == ["whatever"]
 
 
 # ── cases ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -219,6 +219,15 @@ async def test_evaluating_with_the_same_suite_says_the_same(agent: AgentOptions,
     assert [item.label for item in again.report.conversations] == [item.label for item in first.report.conversations]
 
 
+async def test_a_verdict_needs_no_long_texts(agent: AgentOptions, location: str) -> None:
+    strict = suite(SUITE.replace("name: issue_refund", "name: other"))
+    whole = await run_suite(strict, agent, location, "nightly")
+    lean = await evaluate_store(strict, location, "nightly", texts=False)
+    assert lean.verdict == whole.verdict
+    assert all(call["result"] for turn in whole.report.turns for call in turn["tool_calls"])
+    assert not any(call["result"] for turn in lean.report.turns for call in turn["tool_calls"])
+
+
 async def test_evaluating_with_another_suite_judges_by_that_suite_alone(agent: AgentOptions, location: str) -> None:
     failing = suite(SUITE.replace("name: issue_refund", "name: other"))
     assert not (await run_suite(failing, agent, location, "nightly")).verdict.passed
