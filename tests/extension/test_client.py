@@ -16,11 +16,8 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import AgentCard
-from a2a_eval_proxy.demo.agent import agent_card, routes
-from a2a_eval_proxy.demo.executor import ShopAgent
+from a2a_eval_proxy.demo.agent import agent_card, request_handler, routes
 from a2a_eval_proxy.demo.tools import Shop
 from a2a_eval_proxy.server import HttpServer
 from a2a_tool_capture import URI, CaptureClient, CapturedTurn
@@ -155,8 +152,9 @@ async def shop_agent(tmp_path: Path, change: Callable[[AgentCard], None] = lambd
 
     def make_app(url: str) -> App:
         card = agent_card(url)
+        handler = request_handler(shop, card)
         change(card)
-        return Starlette(routes=routes(DefaultRequestHandler(ShopAgent(shop), InMemoryTaskStore(), card), card))
+        return Starlette(routes=routes(handler, card))
 
     async with on_line(make_app) as line:
         yield line

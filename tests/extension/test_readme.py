@@ -10,8 +10,10 @@ import httpx
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.tasks import BasePushNotificationSender, InMemoryPushNotificationConfigStore, InMemoryTaskStore
 from a2a.types import AgentCard
+from a2a_eval_proxy.check.verdict import Verdict
 from a2a_tool_capture import URI, CaptureClient, ToolCallRecorder
 from agents.serving import ServerThread
+from checking import check
 from opentelemetry.sdk.trace import TracerProvider
 
 README = (Path(__file__).parents[2] / "extension" / "README.md").read_text("utf-8")
@@ -42,6 +44,8 @@ async def test_five_changed_lines_make_a_stock_agent_report_its_calls() -> None:
             async with CaptureClient(server.url, timeout_s=20) as client:
                 assert client.declared is bool(calls)
                 turn = await client.send("Where is my order?")
+            if mark == "+":
+                assert (await check(server.url)).verdict is Verdict.CONFORMING
         assert turn.text == "It is shipped."
         assert [(call.name, call.arguments) for call in turn.tool_calls] == calls
 

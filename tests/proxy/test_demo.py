@@ -19,10 +19,12 @@ import pytest
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
 from a2a.types import AgentCard, CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, TaskState
+from a2a_eval_proxy.check.verdict import Status, Verdict
 from a2a_eval_proxy.demo.agent import run_agent
 from a2a_eval_proxy.demo.planner import Ask, Call, Memory, Say, make_plan, small_talk
 from a2a_eval_proxy.demo.tools import Shop, ToolError
 from a2a_tool_capture import METADATA_KEY, URI, CaptureClient
+from checking import check, rules_with
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -204,6 +206,14 @@ async def test_a_question_can_be_cancelled(agent: str) -> None:
         assert event.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
         task = await client.cancel_task(CancelTaskRequest(id=event.task.id))
     assert task.status.state == TaskState.TASK_STATE_CANCELED
+
+
+@pytest.mark.parametrize("message", ["Where is order ORD-1001?", "Where is my order?", "Where is order ORD-9999?"])
+async def test_the_agent_conforms_to_the_extension(agent: str, message: str) -> None:
+    """An answer, a question, a refused call."""
+    report = await check(agent, message)
+    assert rules_with(report, Status.FAILED) | rules_with(report, Status.WARNING) == set()
+    assert report.verdict is (Verdict.INCONCLUSIVE if message == "Where is my order?" else Verdict.CONFORMING)
 
 
 # ── the suite ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall
-from a2a_tool_capture.spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, requested_uris
+from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
 from a2a_tool_capture.wire import SETTLED_STATES, normalize_event, normalize_state
 
 from ..capture.bindings import Binding, Operation, decode_json
@@ -108,7 +108,7 @@ def sightings(exchange: Exchange) -> Iterator[Sighting]:
             yield from (
                 Sighting(Kind.HEADER, f"response header {name}", uri, value)
                 for uri in requested_uris([value])
-                if uri.startswith(BASE_URI)
+                if is_capture_uri(uri)
             )
     for event in exchange.events:
         yield from _in_value(event.raw, event.where)
@@ -122,14 +122,14 @@ def _in_value(root: Any, where: str) -> Iterator[Sighting]:
         children: list[tuple[Any, str, str, Any]] = []
         if isinstance(value, dict):
             for key, item in value.items():
-                shown = f"[{key!r}]" if key.startswith(BASE_URI) else f".{key}" if path[-1:] not in ("", " ") else key
-                if key.startswith(BASE_URI):
+                shown = f"[{key!r}]" if is_capture_uri(key) else f".{key}" if path[-1:] not in ("", " ") else key
+                if is_capture_uri(key):
                     yield Sighting(_kind(key, role), path + shown, key, item, owner)
                     continue
                 children.append((item, path + shown, _role(key, role), value if role == "artifact" else None))
         elif isinstance(value, list):
             if role == "extensions":
-                listed = [uri for uri in value if isinstance(uri, str) and uri.startswith(BASE_URI)]
+                listed = [uri for uri in value if is_capture_uri(uri)]
                 yield from (Sighting(Kind.LISTED, path, uri, value, owner) for uri in listed)
             inner = "artifact" if role == "artifacts" else ""
             children += [(item, f"{path}[{i}]", inner, None) for i, item in enumerate(value)]

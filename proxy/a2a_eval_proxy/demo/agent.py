@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from pathlib import Path
 
-from a2a.server.request_handlers import DefaultRequestHandler, RequestHandler
+from a2a.server.request_handlers import RequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from a2a_tool_capture import agent_extension
+from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
@@ -41,7 +41,7 @@ def agent_card(url: str) -> AgentCard:
             for version in ("1.0", "0.3")
             for binding, interface_url in (("JSONRPC", f"{url}/"), ("HTTP+JSON", url + REST_PREFIX))
         ],
-        capabilities=AgentCapabilities(streaming=True, extensions=[agent_extension()]),
+        capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[
@@ -54,6 +54,13 @@ def agent_card(url: str) -> AgentCard:
             )
         ],
     )
+
+
+def request_handler(shop: Shop, card: AgentCard, *, weak: bool = True) -> CapturingRequestHandler:
+    """The agent as the SDK serves it; declares the extension on `card`. `weak`: see `planner`."""
+    recorder = ToolCallRecorder()
+    agent = ShopAgent(shop, recorder, weak=weak)
+    return CapturingRequestHandler(agent, InMemoryTaskStore(), card, recorder=recorder)
 
 
 def routes(handler: RequestHandler, card: AgentCard) -> list[BaseRoute]:
@@ -78,7 +85,7 @@ async def run_agent(
         app = Starlette()
         server = HttpServer(app, f"{host}:{port}", shutdown_timeout_s=1)
         card = agent_card((public_url or server.url).rstrip("/"))
-        handler = DefaultRequestHandler(ShopAgent(shop, weak=weak), InMemoryTaskStore(), card)
+        handler = request_handler(shop, card, weak=weak)
         app.routes.extend(routes(handler, card))
         async with aclosing(handler):
             await server.start()

@@ -1,18 +1,16 @@
-"""The sample agent's turn: carries out a plan, and reports its tool calls to the clients that asked for them."""
+"""The sample agent's turn: carries out a plan. Its tools are recorded; reporting them is the request handler's work."""
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections import OrderedDict
-from typing import Any
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
-from a2a_tool_capture import METADATA_KEY, URI
+from a2a_tool_capture import ToolCallRecorder
 
 from .planner import Ask, Call, Memory, Plan, Say, make_plan, small_talk
 from .tools import Shop, ToolError
@@ -24,8 +22,8 @@ MAX_REMEMBERED = 1000
 class ShopAgent(AgentExecutor):
     """One shop, many conversations; A2A 1.0 and 0.3 reach it through the same SDK interface."""
 
-    def __init__(self, shop: Shop, *, weak: bool = True) -> None:
-        self._shop = shop
+    def __init__(self, shop: Shop, recorder: ToolCallRecorder, *, weak: bool = True) -> None:
+        self._tools = {name: recorder.tool(tool) for name, tool in shop.tools.items()}
         self._weak = weak
         self._memories: OrderedDict[str, Memory] = OrderedDict()
         self._waiting: OrderedDict[str, Plan] = OrderedDict()
@@ -44,7 +42,7 @@ class ShopAgent(AgentExecutor):
             await event_queue.enqueue_event(new_task_from_user_message(message))
         updater = TaskUpdater(event_queue, task_id, context_id)
         await updater.start_work()
-        reply = _Reply(updater, captured=URI in context.requested_extensions)
+        reply = _Reply(updater)
         if waiting is None:
             memory = self._memories.setdefault(context_id, Memory())
             plan, received = make_plan(text, memory, weak=self._weak), None
@@ -78,34 +76,22 @@ class ShopAgent(AgentExecutor):
                     case Call(tool, arguments):
                         try:
                             # On the event loop: a query on a local file of this size takes microseconds.
-                            result = self._shop.tools[tool](**arguments)
+                            result = self._tools[tool](**arguments)
                         except ToolError as refusal:
-                            reply.record(tool, arguments, error=str(refusal))
                             step = plan.throw(refusal)
                         else:
-                            reply.record(tool, arguments, result=json.dumps(result))
                             step = plan.send(result)
         except StopIteration:
             return None
 
 
 class _Reply:
-    """The artifact of one turn: text in chunks, each with all the tool calls made so far.
+    """The artifact of one turn: text in chunks."""
 
-    Cumulative on every chunk, because servers keep only the last value of a metadata key when they merge
-    chunks, and ignore `extensions` on later ones.
-    """
-
-    def __init__(self, updater: TaskUpdater, *, captured: bool) -> None:
+    def __init__(self, updater: TaskUpdater) -> None:
         self._updater = updater
-        self._captured = captured
         self._artifact_id = str(uuid.uuid4())
         self._started = False
-        self._calls: list[dict[str, Any]] = []
-
-    def record(self, name: str, arguments: dict[str, Any], **outcome: str) -> None:
-        """Note a call; `outcome` is its `result` or its `error`."""
-        self._calls.append({"id": f"call-{uuid.uuid4().hex}", "name": name, "arguments": arguments, **outcome})
 
     async def say(self, text: str) -> None:
         """Send `text`, a chunk for each of its sentences."""
@@ -115,7 +101,5 @@ class _Reply:
                 artifact_id=self._artifact_id,
                 name="answer",
                 append=self._started,
-                metadata={METADATA_KEY: self._calls} if self._captured else None,
-                extensions=[URI] if self._captured else None,
             )
             self._started = True
