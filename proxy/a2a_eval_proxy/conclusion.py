@@ -12,7 +12,7 @@ from tool_call_evaluators.judge.question import Usage
 from tool_call_evaluators.judged import judge_usage
 from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.outcomes import Conversation, ConversationResults, failures, follow, judge
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import Report, shortened_turn
 from tool_call_evaluators.suite import Suite
 
 from .scoring import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
@@ -44,12 +44,13 @@ async def conclude(
     """Hold what is stored of `run` (None: of all runs) against the suite. Everything must be scored by now.
 
     `moved` names the cases of turns (by id) that the store does not know. Only results of the suite's evaluators
-    count. All turns are in memory together; without `texts` only what a verdict needs of them.
+    count. All turns are in memory together, their long texts cut as a report cuts them; without `texts` only what a
+    verdict needs of them.
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
         turn = scorer.in_force(in_its_case(stored, moved or {}))
-        turns.append(turn if texts else _without_texts(turn))
+        turns.append(shortened_turn(turn) if texts else _without_texts(turn))
     return concluded(suite, turns, await _conversation_results(store, scorer, run), run)
 
 

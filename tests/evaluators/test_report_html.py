@@ -12,7 +12,7 @@ from importlib.resources import files
 import pytest
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.outcomes import follow, judge
-from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.page import page_data
 from turn_samples import call, finding, many_turns, result, turn
 
@@ -215,6 +215,21 @@ def test_the_data_stays_within_its_bound_down_to_the_headings(most):
     assert len(text.encode()) <= most + headings + 100
     if any(item["status"] == "failed" and item.get("omitted") for item in conversations):
         assert all(item.get("omitted") for item in conversations if item["status"] != "failed")
+
+
+def test_turns_are_cut_to_what_a_report_shows():
+    long = "x" * 1_000_000
+    failed = result("tool_error", 0.0, reason=long)
+    said = turn("a", long, [call("f", result=long, error=long, x=long)], [failed], response_text=long)
+    said["findings"] = [finding("odd", message=long)]
+    short = shortened_turn(said)
+    assert len(json.dumps(short)) < len(json.dumps(said)) - 4_900_000
+    assert short["user_text"] == long
+    assert short["tool_calls"][0]["arguments"] == {"x": long}
+    assert short["response_text"].endswith("… (980,040 more characters)")
+    assert page_data(report([short])).count("more characters") == page_data(report([said])).count("more characters")
+    usual = turn("b", calls=[call("f")], evaluations=[result("tool_error", 1.0)])
+    assert shortened_turn(usual) == usual
 
 
 def test_ten_thousand_turns_are_less_than_30_mb():

@@ -10,6 +10,7 @@ from .jsonform import json_report
 from .junit import junit_xml
 from .markdown import markdown_summary
 from .model import Report
+from .shorten import shortened_turn
 
 __all__ = [
     "Report",
@@ -20,4 +21,5 @@ __all__ = [
     "json_report",
     "junit_xml",
     "markdown_summary",
+    "shortened_turn",
 ]

@@ -16,11 +16,12 @@ from ..model import EvalResult, Status
 from ..outcomes import Conversation, ConversationTurn
 from ..suite import Expectation
 from .model import Report, seconds_between
-from .wording import finite, printable
+from .shorten import LONGEST_TEXT, Shortener
+from .wording import printable
 
 MAX_BYTES = 24_000_000
 """So much the data may be altogether."""
-TEXT_LIMITS = (20_000, 4_000, 1_000, 250)
+TEXT_LIMITS = (LONGEST_TEXT, 4_000, 1_000, 250)
 """So long a single text may be; the first limit under which everything fits is taken."""
 TOLD_BY_RESULTS = ("failed", "errored", "missing_turn", "failed_turn")
 """Reasons that the page tells where the turn is."""
@@ -36,7 +37,7 @@ def page_data(report: Report, most: int = MAX_BYTES) -> str:
     """
     parts: list[bytes] | None = None
     for limit in TEXT_LIMITS:
-        parts = _parts(report, _Shortener(limit), most if limit != TEXT_LIMITS[-1] else None)
+        parts = _parts(report, Shortener(limit), most if limit != TEXT_LIMITS[-1] else None)
         if parts is not None:
             break
     parts = parts or []
@@ -50,7 +51,7 @@ def page_data(report: Report, most: int = MAX_BYTES) -> str:
     return '{"conversations":[' + b",\n".join(parts).decode() + "]}"
 
 
-def _parts(report: Report, short: _Shortener, most: int | None) -> list[bytes] | None:
+def _parts(report: Report, short: Shortener, most: int | None) -> list[bytes] | None:
     """Every conversation as JSON; None as soon as they are more than `most` bytes."""
     parts, total = [], 0
     for conversation in report.conversations:
@@ -63,23 +64,6 @@ def _parts(report: Report, short: _Shortener, most: int | None) -> list[bytes] |
 
 def _failed(report: Report, index: int) -> bool:
     return report.status(report.conversations[index]) == "failed"
-
-
-class _Shortener:
-    """Cuts texts, at any depth, and says how much is missing."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-
-    def text(self, text: str) -> str:
-        if len(text) > self._limit:
-            return f"{text[: self._limit]}… ({len(text) - self._limit:,} more characters)"
-        return text
-
-    def value(self, value: Any) -> Any:
-        """JSON data with its texts cut; as one text where it is too large as a whole."""
-        whole = json.dumps(value, ensure_ascii=False, default=str)
-        return self.text(whole) if len(whole) > self._limit else finite(value)
 
 
 def _encoded(value: Any) -> bytes:
@@ -98,7 +82,7 @@ def _heading(report: Report, conversation: Conversation) -> dict[str, Any]:
     )
 
 
-def _conversation(report: Report, conversation: Conversation, short: _Shortener) -> dict[str, Any]:
+def _conversation(report: Report, conversation: Conversation, short: Shortener) -> dict[str, Any]:
     start = next((turn.turn["started_at"] for turn in conversation.turns if turn.turn is not None), None)
     case = conversation.case
     return (
@@ -122,7 +106,7 @@ def _conversation(report: Report, conversation: Conversation, short: _Shortener)
 
 
 def _turn(
-    report: Report, conversation: Conversation, planned: ConversationTurn, start: str | None, short: _Shortener
+    report: Report, conversation: Conversation, planned: ConversationTurn, start: str | None, short: Shortener
 ) -> dict[str, Any]:
     turn = planned.turn
     if turn is None:
@@ -157,14 +141,14 @@ def _turn(
     )
 
 
-def _compared(changes: list[CallChange] | None, expect: Expectation | None, short: _Shortener) -> dict[str, Any]:
+def _compared(changes: list[CallChange] | None, expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     """Expected calls and what came of them. Said also where both sides are empty: that is as expected."""
     if changes is None:
         return {}
     return {"expected_calls": _expected_calls(expect, short), "changes": [_change(change) for change in changes]}
 
 
-def _call(call: Mapping[str, Any], start: str | None, short: _Shortener) -> dict[str, Any]:
+def _call(call: Mapping[str, Any], start: str | None, short: Shortener) -> dict[str, Any]:
     times = [seconds_between(start, call.get(key)) for key in ("started_at", "ended_at")]
     return _without_empty(
         {
@@ -179,11 +163,11 @@ def _call(call: Mapping[str, Any], start: str | None, short: _Shortener) -> dict
     )
 
 
-def _arguments(arguments: Mapping[str, Any] | None, short: _Shortener) -> dict[str, Any]:
+def _arguments(arguments: Mapping[str, Any] | None, short: Shortener) -> dict[str, Any]:
     return {key: short.value(value) for key, value in sorted((arguments or {}).items())}
 
 
-def _expected_calls(expect: Expectation | None, short: _Shortener) -> list[dict[str, Any]] | None:
+def _expected_calls(expect: Expectation | None, short: Shortener) -> list[dict[str, Any]] | None:
     if expect is None or expect.tool_calls is None:
         return None
     return [
@@ -215,13 +199,13 @@ def _first_step(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
-def _expected(expect: Expectation, short: _Shortener) -> dict[str, Any]:
+def _expected(expect: Expectation, short: Shortener) -> dict[str, Any]:
     """What else is expected, beside the calls; by the names that suites use."""
     values = {item.name: getattr(expect, item.name) for item in fields(expect) if item.name != "tool_calls"}
     return {name: short.value(value) for name, value in values.items() if value is not None}
 
 
-def _result(result: EvalResult, short: _Shortener) -> dict[str, Any]:
+def _result(result: EvalResult, short: Shortener) -> dict[str, Any]:
     bad = result.status in (Status.FAILED, Status.ERRORED)
     return _without_empty(
         {
@@ -237,7 +221,7 @@ def _result(result: EvalResult, short: _Shortener) -> dict[str, Any]:
     )
 
 
-def _finding(finding: Mapping[str, Any], short: _Shortener) -> list[str]:
+def _finding(finding: Mapping[str, Any], short: Shortener) -> list[str]:
     return [finding["severity"], finding["code"], short.text(finding["message"])]
 
 

@@ -1,0 +1,50 @@
+"""Texts cut to a length, with what is missing said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..outcomes import TurnJson
+from .wording import finite
+
+LONGEST_TEXT = 20_000
+"""No form of a report shows more characters of a text; the export has them."""
+_ROOM = 40
+"""For what is said of the missing characters."""
+
+
+class Shortener:
+    """Cuts texts, at any depth, to `limit` characters and says how many are missing."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def text(self, text: str) -> str:
+        if len(text) > self._limit:
+            return f"{text[: self._limit]}… ({len(text) - self._limit:,} more characters)"
+        return text
+
+    def value(self, value: Any) -> Any:
+        """JSON data with its texts cut; as one text where it is too large as a whole."""
+        whole = json.dumps(value, ensure_ascii=False, default=str)
+        return self.text(whole) if len(whole) > self._limit else finite(value)
+
+
+def shortened_turn(turn: TurnJson) -> TurnJson:
+    """A turn with its long texts cut, so that many fit into memory: what the agent said, what its tools brought,
+    findings and reasons. What turns are told apart or compared by (the user's text, arguments, scores) stays."""
+    short = Shortener(LONGEST_TEXT - _ROOM)
+
+    def cut(text: str | None) -> str | None:
+        return None if text is None else short.text(text)
+
+    return {
+        **turn,
+        "response_text": cut(turn["response_text"]),
+        "tool_calls": [
+            {**call, "result": cut(call["result"]), "error": cut(call["error"])} for call in turn["tool_calls"]
+        ],
+        "findings": [{**finding, "message": cut(finding["message"])} for finding in turn["findings"]],
+        "evaluations": [{**result, "reason": cut(result["reason"])} for result in turn["evaluations"]],
+    }
