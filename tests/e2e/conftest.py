@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -71,7 +73,10 @@ def client(_until_session_ends: ExitStack) -> GetClient:
         if name == "arksim":
             return [python_environment("arksim"), "-m", "e2e.clients.arksim"], {}
         script = {"javascript-1": "javascript_v1.mjs", "javascript-0.3": "javascript_v03.mjs"}[name]
-        return ["node", CLIENTS / script], {"cwd": node_environment()}
+        beside_packages = _until_session_ends.enter_context(TemporaryDirectory(dir=node_environment()))
+        for file in CLIENTS.glob("*.mjs"):
+            shutil.copy(file, beside_packages)
+        return ["node", Path(beside_packages) / script], {}
 
     def get(name: str) -> Client:
         if name not in running:

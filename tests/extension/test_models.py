@@ -62,13 +62,15 @@ def test_reading_back_ignores_unknown_keys_and_names_what_is_wrong() -> None:
         ToolCall.from_dict({"name": "pay", "source": "elsewhere"})
 
 
-def test_sources_are_the_five_of_the_contract() -> None:
+def test_sources_are_those_of_the_contract_and_one_a_dialect() -> None:
     assert {source.value for source in ToolCallSource} == {
         "a2a_protocol",
         "otel_trace",
         "openai_agents",
         "a2e",
         "client",
+        "adk",
+        "kagent",
     }
 
 

@@ -93,6 +93,8 @@ class FakeApi:
         return self
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
         body, more = b"", True
         while more:
             message = await receive()

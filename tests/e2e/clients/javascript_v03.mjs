@@ -1,10 +1,7 @@
-// Driver: the JavaScript @a2a-js/sdk 0.3 client. Runs with its environment as working directory. See README.md.
-import { createRequire } from "node:module";
+// Driver: the JavaScript @a2a-js/sdk 0.3 client. Runs in a folder of its environment. See README.md.
 import { randomUUID } from "node:crypto";
+import { ClientFactory, ClientFactoryOptions, ServiceParameters, withA2AExtensions } from "a2a-js-03/client";
 import { URI, getUntil, openGate, serve } from "./lines.mjs";
-
-const require = createRequire(`${process.cwd()}/`);
-const { ClientFactory, ClientFactoryOptions, ServiceParameters, withA2AExtensions } = require("a2a-js-03/client");
 
 function request(job, text, { blocking = true, ...ids } = {}) {
   const extensions = job.ask === "message" ? [URI] : undefined;

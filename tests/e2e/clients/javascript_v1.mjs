@@ -1,11 +1,8 @@
-// Driver: the JavaScript @a2a-js/sdk 1.x client. Runs with its environment as working directory. See README.md.
-import { createRequire } from "node:module";
+// Driver: the JavaScript @a2a-js/sdk 1.x client. Runs in a folder of its environment. See README.md.
 import { randomUUID } from "node:crypto";
+import * as sdk from "a2a-js-1";
+import { ClientFactory, ClientFactoryOptions, ServiceParameters, withA2AExtensions } from "a2a-js-1/client";
 import { URI, getUntil, openGate, serve } from "./lines.mjs";
-
-const require = createRequire(`${process.cwd()}/`);
-const sdk = require("a2a-js-1");
-const { ClientFactory, ClientFactoryOptions, ServiceParameters, withA2AExtensions } = require("a2a-js-1/client");
 
 const WORKING = [sdk.TaskState.TASK_STATE_WORKING];
 const TERMINAL = [
