@@ -1,0 +1,48 @@
+"""A2E tools: tools behind typed messages, and every call of them recorded. Needs the standard library only.
+
+The agent calls through a `ToolAPI`; a `ToolPlugin` on the host lists, searches and executes. Between the two is a
+transport: `InProcessTransport`, or JSON lines over a stream (`host_process`, `serve_stdio`).
+"""
+
+from .client import ToolAPI
+from .errors import A2EError, HostGoneError, HostRefusedError, ProtocolError
+from .messages import (
+    ErrorMessage,
+    ToolCallRequest,
+    ToolCallResponse,
+    ToolEvent,
+    ToolListRequest,
+    ToolListResponse,
+    ToolResult,
+)
+from .models import EventKind, ToolDefinition, ToolErrorCode, ToolParameter
+from .plugin import ToolDeniedError, ToolPlugin
+from .serving import serve, serve_stdio
+from .transport import InProcessTransport, StreamTransport, Transport, host_process
+
+__all__ = [
+    "A2EError",
+    "ErrorMessage",
+    "EventKind",
+    "HostGoneError",
+    "HostRefusedError",
+    "InProcessTransport",
+    "ProtocolError",
+    "StreamTransport",
+    "ToolAPI",
+    "ToolCallRequest",
+    "ToolCallResponse",
+    "ToolDefinition",
+    "ToolDeniedError",
+    "ToolErrorCode",
+    "ToolEvent",
+    "ToolListRequest",
+    "ToolListResponse",
+    "ToolParameter",
+    "ToolPlugin",
+    "ToolResult",
+    "Transport",
+    "host_process",
+    "serve",
+    "serve_stdio",
+]

@@ -1,0 +1,158 @@
+"""The agent's side: list tools, call them, and have each call recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..models import ToolCallSource
+from ..recorder import Recording, ToolCallRecorder
+from .errors import HostGoneError, HostRefusedError, ProtocolError
+from .messages import (
+    DEFAULT_TIMEOUT_S,
+    ErrorMessage,
+    Response,
+    ToolCallRequest,
+    ToolCallResponse,
+    ToolEvent,
+    ToolListRequest,
+    ToolListResponse,
+    ToolResult,
+)
+from .models import ToolDefinition, ToolErrorCode
+from .plugin import MAX_EVENTS, OnEvent
+from .transport import Transport
+
+ANSWER_GRACE_S = 2.0
+"""How much longer than the host the client waits: the host's own word on a timeout is better."""
+
+_log = logging.getLogger(__name__)
+
+
+class ToolAPI:
+    """Tools of one host, behind `transport`.
+
+    With a `recorder`, every call goes to the recording of the current request (`ToolCallRecorder.current`), if
+    there is one: the request's id is the call's, its data the result, an error begins with its code.
+    `session_id` is what the host gave at its handshake, where it makes one.
+    """
+
+    def __init__(self, transport: Transport, *, recorder: ToolCallRecorder | None = None, session_id: str = "") -> None:
+        self._transport = transport
+        self._recorder = recorder
+        self._session_id = session_id
+        self._listed: tuple[ToolDefinition, ...] | None = None
+
+    async def list(
+        self, *, query: str = "", tags: Iterable[str] = (), include_deferred: bool = False
+    ) -> tuple[ToolDefinition, ...]:
+        """The tools there are, without deferred ones unless asked for; with a `query`, those found, deferred ones too.
+
+        `tags`: only tools that have all of them. The plain list is asked for once and remembered.
+
+        Raises HostRefusedError where the host answers with an error, ProtocolError where its answer cannot be read,
+        HostGoneError where none comes.
+        """
+        request = ToolListRequest(query=query, filter_tags=tuple(tags), include_deferred=include_deferred)
+        plain = not (query or request.filter_tags or include_deferred)
+        if plain and self._listed is not None:
+            return self._listed
+        try:
+            async with asyncio.timeout(DEFAULT_TIMEOUT_S):
+                response = await self._transport.exchange(request, lambda event: None)
+        except TimeoutError:
+            raise HostGoneError(f"the host did not list its tools within {DEFAULT_TIMEOUT_S:g} s") from None
+        if isinstance(response, ErrorMessage):
+            raise HostRefusedError(response.code, response.message)
+        if not isinstance(response, ToolListResponse):
+            raise HostRefusedError("invalid_message", f"the host answered {request.TYPE} with {response.TYPE}")
+        if plain:
+            self._listed = response.tools
+        return response.tools
+
+    async def call(
+        self,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        streaming: bool = False,
+        on_event: OnEvent | None = None,
+        timeout: float = DEFAULT_TIMEOUT_S,  # noqa: ASYNC109 - A2E's word, and the host's to keep
+        correlation_id: str = "",
+    ) -> ToolResult:
+        """Call a tool. A failure, a refusal and a timeout (in seconds) are results, not exceptions.
+
+        `on_event` hears of events as they happen where `streaming` is asked for; they are in the result in any case.
+        `correlation_id` ties calls to a turn of the agent. Raises HostGoneError where the host is gone, ValueError
+        where the arguments are no JSON, or too much of it.
+        """
+        request = ToolCallRequest(
+            tool_name=tool_name,
+            arguments=dict(arguments or {}),
+            session_id=self._session_id,
+            correlation_id=correlation_id,
+            streaming=streaming,
+            timeout=timeout,
+        )
+        recording = self._recorder.current if self._recorder is not None else None
+        if recording is None:
+            return await self._called(request, on_event)
+        recording.started(tool_name, request.arguments, id=request.id, source=ToolCallSource.A2E)
+        try:
+            result = await self._called(request, on_event)
+        except BaseException as error:
+            recording.failed(request.id, error)
+            raise
+        _record(recording, request.id, result)
+        return result
+
+    async def _called(self, request: ToolCallRequest, on_event: OnEvent | None) -> ToolResult:
+        events: list[ToolEvent] = []
+
+        def take(event: ToolEvent) -> None:
+            if len(events) < MAX_EVENTS:
+                events.append(event)
+                if on_event is not None:
+                    _tell(on_event, event)
+
+        try:
+            async with asyncio.timeout(request.timeout + ANSWER_GRACE_S):
+                response = await self._transport.exchange(request, take)
+        except TimeoutError:
+            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host gave no answer within {request.timeout:g} s")
+        except ProtocolError as error:
+            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host's answer cannot be read: {error}")
+        else:
+            result = _result(response)
+        return replace(result, tool_name=result.tool_name or request.tool_name, events=result.events or tuple(events))
+
+
+def _result(response: Response) -> ToolResult:
+    if isinstance(response, ToolCallResponse):
+        return response.data
+    if isinstance(response, ErrorMessage):
+        return _failure(response.code, response.message)
+    return _failure(ToolErrorCode.TOOL_ERROR, f"the host answered a call with {response.TYPE}")
+
+
+def _failure(code: str, error: str) -> ToolResult:
+    return ToolResult(success=False, error=error, error_code=code)
+
+
+def _tell(on_event: OnEvent, event: ToolEvent) -> None:
+    try:
+        on_event(event)
+    except Exception:  # noqa: BLE001 - the caller's own code, run where it cannot be raised to the caller
+        _log.exception("on_event failed")
+
+
+def _record(recording: Recording, call_id: str, result: ToolResult) -> None:
+    if result.success:
+        given = result.summary if result.data is None else result.data
+        recording.finished(call_id, "null" if given is None else given)
+    else:
+        code = result.error_code or ToolErrorCode.TOOL_ERROR
+        recording.failed(call_id, f"{code}: {result.error}" if result.error else str(code))

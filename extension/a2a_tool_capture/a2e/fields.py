@@ -1,0 +1,129 @@
+"""Dataclasses that read and write JSON objects field by field; what is wrong is named by its place."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Self
+
+from .errors import ProtocolError
+
+Read = Callable[[Any, str], Any]
+"""Turns a JSON value into a field's; told where it stood. Raises ProtocolError."""
+
+
+def read_by(read: Read, default: Any = dataclasses.MISSING) -> Any:
+    """A field read by `read`; without a default it has to be there. Null stands for the default."""
+    factory = {"default_factory": default} if callable(default) else {"default": default}
+    return dataclasses.field(metadata={"read": read}, **factory)
+
+
+class JsonObject:
+    """Base of dataclasses whose fields are made with `read_by`."""
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "") -> Self:
+        """Read a JSON object. Unknown keys are ignored. Raises ProtocolError."""
+        where = where or cls.__name__
+        given = an_object(data, where)
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            value = given.get(field.name)
+            if value is not None:
+                values[field.name] = field.metadata["read"](value, f"{where}.{field.name}")
+            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                raise ProtocolError(f"{where}.{field.name} is missing")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object; what is None is left out."""
+        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return {name: _json(value) for name, value in values if value is not None}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, JsonObject):
+        return value.to_dict()
+    if isinstance(value, Enum):
+        return value.value
+    return [_json(item) for item in value] if isinstance(value, tuple) else value
+
+
+# ── readers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def anything(value: Any, where: str) -> Any:
+    return value
+
+
+def a_text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise _expected("a text", value, where)
+    return value
+
+
+def a_name(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise _expected("a text that is not empty", value, where)
+    return value
+
+
+def a_switch(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _expected("true or false", value, where)
+    return value
+
+
+def a_number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(_float(value)):
+        raise _expected("a finite number", value, where)
+    return float(value)
+
+
+def a_whole_number(value: Any, where: str) -> int:
+    number = a_number(value, where)
+    if not number.is_integer():
+        raise _expected("a whole number", value, where)
+    return int(value)
+
+
+def an_object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _expected("an object", value, where)
+    return value
+
+
+def list_of(read: Read) -> Callable[[Any, str], tuple[Any, ...]]:
+    def read_list(value: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _expected("a list", value, where)
+        return tuple(read(item, f"{where}[{number}]") for number, item in enumerate(value))
+
+    return read_list
+
+
+a_list = list_of(anything)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _expected(what: str, value: Any, where: str) -> ProtocolError:
+    return ProtocolError(f"{where}: expected {what}, got {_kind(value)}")
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+    return f"{value!r:.60}"

@@ -1,0 +1,188 @@
+"""The messages of A2E's tools capability, as values and as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .errors import ProtocolError
+from .fields import (
+    JsonObject,
+    a_name,
+    a_number,
+    a_switch,
+    a_text,
+    a_whole_number,
+    an_object,
+    anything,
+    list_of,
+    read_by,
+)
+from .models import ToolDefinition, an_error_code
+
+VERSION = "1.0"
+DEFAULT_TIMEOUT_S = 30.0
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(JsonObject):
+    """What every message has: an `id` of its own, and `ts`, when it was made, in seconds since the epoch."""
+
+    TYPE: ClassVar[str]
+
+    id: str = read_by(a_name, _new_id)
+    ts: float = read_by(a_number, time.time)
+    version: str = read_by(a_text, VERSION)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"type": self.TYPE, **JsonObject.to_dict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolListRequest(Message):
+    """Agent to host: which tools are there? With a `query` it is a search, deferred tools included.
+
+    `filter_tags`: only tools that have all of them. `filter_kind` is carried for hosts that know kinds.
+    """
+
+    TYPE = "tool/list/req"
+
+    filter_kind: str = read_by(a_text, "")
+    filter_tags: tuple[str, ...] = read_by(list_of(a_text), ())
+    query: str = read_by(a_text, "")
+    include_deferred: bool = read_by(a_switch, False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolListResponse(Message):
+    """Host to agent: the tools that the request `req_id` asked for."""
+
+    TYPE = "tool/list/resp"
+
+    req_id: str = read_by(a_text)
+    tools: tuple[ToolDefinition, ...] = read_by(list_of(ToolDefinition.from_dict), ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRequest(Message):
+    """Agent to host: call a tool. `correlation_id` ties calls to a turn of the agent; `timeout` is in seconds."""
+
+    TYPE = "tool/call/req"
+
+    tool_name: str = read_by(a_name)
+    arguments: dict[str, Any] = read_by(an_object, dict)
+    session_id: str = read_by(a_text, "")
+    correlation_id: str = read_by(a_text, "")
+    streaming: bool = read_by(a_switch, False)
+    timeout: float = read_by(a_number, DEFAULT_TIMEOUT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEvent(Message):
+    """Host to agent, in the middle of the call `req_id`; `seq` counts the call's events from 1.
+
+    `kind` is an EventKind or the host's own word. The data of a progress is `{pct, message}`, of a status
+    `{message}`, of a log `{level, message}`, of an artifact `{name, mime, chunk, final}` with the chunk in base64.
+    """
+
+    TYPE = "tool/event"
+
+    kind: str = read_by(a_text)
+    data: dict[str, Any] = read_by(an_object, dict)
+    req_id: str = read_by(a_text, "")
+    seq: int = read_by(a_whole_number, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult(JsonObject):
+    """What a call gave: `data` (usually an object) where it succeeded, else `error` and `error_code`.
+
+    `duration_ms` is 0 where nobody measured. `error_code` is a ToolErrorCode or a code of the host's own.
+    """
+
+    success: bool = read_by(a_switch)
+    tool_name: str = read_by(a_text, "")
+    data: Any = read_by(anything, None)
+    summary: Any = read_by(anything, None)
+    truncated: bool = read_by(a_switch, False)
+    exit_code: int | None = read_by(a_whole_number, None)
+    error: str | None = read_by(a_text, None)
+    error_code: str | None = read_by(an_error_code, None)
+    duration_ms: int = read_by(a_whole_number, 0)
+    events: tuple[ToolEvent, ...] = read_by(list_of(ToolEvent.from_dict), ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallResponse(Message):
+    """Host to agent: what the call `req_id` gave."""
+
+    TYPE = "tool/call/resp"
+
+    req_id: str = read_by(a_text)
+    data: ToolResult = read_by(ToolResult.from_dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorMessage(Message):
+    """The message `req_id` ("" where it had no id that could be read) could not be served."""
+
+    TYPE = "error"
+
+    code: str = read_by(an_error_code)
+    message: str = read_by(a_text, "")
+    req_id: str = read_by(a_text, "")
+    retryable: bool = read_by(a_switch, False)
+
+
+Request = ToolListRequest | ToolCallRequest
+Response = ToolListResponse | ToolCallResponse | ErrorMessage
+
+_TYPES: dict[str, type[Message]] = {
+    kind.TYPE: kind
+    for kind in (ToolListRequest, ToolListResponse, ToolCallRequest, ToolCallResponse, ToolEvent, ErrorMessage)
+}
+
+
+def _no_number(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number in JSON")
+
+
+def encode(message: Message) -> bytes:
+    """One line of JSON, in ASCII, with its newline. Raises ValueError where the message holds what is no JSON."""
+    try:
+        return json.dumps(message.to_dict(), separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def decode(line: bytes) -> Message:
+    """The message in a line. Raises ProtocolError."""
+    try:
+        data = json.loads(line, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not JSON: {error}", "parse_error") from None
+    kind = data.get("type") if isinstance(data, dict) else None
+    try:
+        known = _TYPES.get(kind) if isinstance(kind, str) else None
+        if known is None:
+            raise ProtocolError(f"unknown type {kind!r:.80}; known are {', '.join(_TYPES)}", "invalid_message")
+        version = data.get("version") or data.get("a2e") or VERSION  # the prose of the protocol says `a2e`
+        if not isinstance(version, str) or version.partition(".")[0] != "1":
+            raise ProtocolError(f"version {version!r:.20} is not spoken here, only {VERSION}", "version_mismatch")
+        return known.from_dict(data | {"version": version})
+    except ProtocolError as error:
+        if isinstance(data, dict):
+            error.message_id = _id(data.get("id"))
+            error.req_id = _id(data.get("req_id")) if kind != ToolEvent.TYPE else ""  # which answers nothing
+        raise
+
+
+def _id(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,126 @@
+"""A plug-in served over a stream of JSON lines: any pair of asyncio streams, or this process's own stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from .errors import ProtocolError
+from .lines import MAX_LINE_BYTES, LineSplitter
+from .messages import ErrorMessage, Message, ToolEvent, decode, encode
+from .models import ToolErrorCode
+from .plugin import ToolPlugin
+
+MAX_PARALLEL = 64
+"""Calls executed at once for one agent; further requests wait unread."""
+
+CLOSING_GRACE_S = 1.0
+"""How long calls may still run once the agent has closed its side; then they are cancelled."""
+
+_READ_BYTES = 65_536
+
+_log = logging.getLogger(__name__)
+
+
+async def respond(
+    plugin: ToolPlugin, line: bytes, post: Callable[[bytes], None], max_line_bytes: int = MAX_LINE_BYTES
+) -> None:
+    """Answer the message in `line`; `post` is given each line to send, events in the thread that emits them."""
+    try:
+        message = decode(line)
+    except ProtocolError as error:
+        post(encode(ErrorMessage(req_id=error.message_id, code=error.code, message=str(error))))
+        return
+
+    def post_event(event: ToolEvent) -> None:
+        try:
+            post(encode(event))
+        except ValueError as error:
+            _log.warning("an event of %r was not sent, its data is no JSON: %s", _tool(message), error)
+
+    response = await plugin.handle(message, post_event)
+    try:
+        answer = encode(response)
+    except ValueError as error:
+        problem = f"the answer of plug-in {plugin.name!r} is no JSON: {error}"
+        answer = encode(ErrorMessage(req_id=message.id, code=ToolErrorCode.TOOL_ERROR, message=problem))
+    if len(answer) > max_line_bytes:
+        problem = f"the answer has {len(answer)} bytes, more than the {max_line_bytes} of a line"
+        answer = encode(ErrorMessage(req_id=message.id, code=ToolErrorCode.TOOL_ERROR, message=problem))
+    post(answer)
+
+
+async def serve(
+    plugin: ToolPlugin,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> None:
+    """Answer requests until the agent closes its side. Lines that cannot be read are answered with an error."""
+    loop = asyncio.get_running_loop()
+    slots = asyncio.Semaphore(MAX_PARALLEL)
+
+    async def answer(line: bytes) -> None:
+        try:
+            await respond(plugin, line, lambda out: _in_order(loop, writer, out), max_line_bytes)
+            await asyncio.sleep(0)  # until what was posted is written
+            await writer.drain()
+        except ConnectionError:
+            pass  # nobody is left to tell; reading ends too
+        finally:
+            slots.release()
+
+    splitter = LineSplitter(max_line_bytes)
+    running: set[asyncio.Task[None]] = set()
+    try:
+        while chunk := await _read(reader):
+            for line in splitter.feed(chunk):
+                if line is None:
+                    problem = f"a line is longer than {max_line_bytes} bytes"
+                    writer.write(encode(ErrorMessage(code="invalid_message", message=problem)))
+                elif line.strip():
+                    await slots.acquire()
+                    task = asyncio.create_task(answer(line))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+        if running:
+            await asyncio.wait(running, timeout=CLOSING_GRACE_S)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def serve_stdio(plugin: ToolPlugin) -> None:
+    """Serve the process that started this one, over stdin and stdout. What tools print goes to stderr."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop=loop), output)
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        await serve(plugin, reader, writer)
+    finally:
+        writer.close()
+
+
+def _in_order(loop: asyncio.AbstractEventLoop, writer: asyncio.StreamWriter, line: bytes) -> None:
+    """Write from any thread, each thread's lines in their order."""
+    loop.call_soon_threadsafe(writer.write, line)
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(_READ_BYTES)
+    except ConnectionError:
+        return b""
+
+
+def _tool(message: Message) -> str:
+    return str(getattr(message, "tool_name", ""))

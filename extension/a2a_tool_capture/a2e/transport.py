@@ -1,0 +1,195 @@
+"""How requests reach a host: in this process, or as JSON lines over a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Protocol, Self
+
+from .errors import HostGoneError, ProtocolError
+from .lines import MAX_LINE_BYTES, LineSplitter
+from .messages import ErrorMessage, Request, Response, ToolCallResponse, ToolEvent, ToolListResponse, decode, encode
+from .plugin import OnEvent, ToolPlugin
+from .serving import respond
+
+STOP_GRACE_S = 5.0
+"""How long a host process may take to end once its stdin is closed."""
+
+_MOST_LOGGED = 20
+_READ_BYTES = 65_536
+
+_log = logging.getLogger(__name__)
+
+
+class Transport(Protocol):
+    """One request in, its response out. Exchanges may run at the same time."""
+
+    async def exchange(self, request: Request, on_event: OnEvent) -> Response:
+        """Send `request` and wait for its response; `on_event` is called, in the event loop, with events before it.
+
+        Raises HostGoneError where no answer can come any more, ProtocolError for one that cannot be read, ValueError
+        where the request is too long or holds what is no JSON.
+        """
+        ...
+
+
+class _Waiting:
+    """Requests that wait for their answers, by id. Whatever else comes is ignored, with a warning in the log."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, tuple[asyncio.Future[Response], OnEvent]] = {}
+        self._ignored = 0
+
+    def add(self, request: Request, on_event: OnEvent) -> asyncio.Future[Response]:
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._answers[request.id] = (answer, on_event)
+        return answer
+
+    def remove(self, request: Request) -> None:
+        answer, _ = self._answers.pop(request.id)
+        if not answer.cancel() and not answer.cancelled():
+            answer.exception()  # asked for, lest asyncio complains where nobody waits any more
+
+    def take(self, line: bytes) -> None:
+        """A line has come from the host."""
+        try:
+            message = decode(line)
+        except ProtocolError as error:
+            answer, _ = self._answers.get(error.req_id, (None, None))
+            if answer is not None and not answer.done():
+                answer.set_exception(error)
+            else:
+                self.ignore(str(error))
+            return
+        if not isinstance(message, ToolListResponse | ToolCallResponse | ErrorMessage | ToolEvent):
+            self.ignore(f"{message.TYPE} is nothing a host sends")
+            return
+        answer, on_event = self._answers.get(message.req_id, (None, None))
+        if answer is None or on_event is None:
+            self.ignore(f"{message.TYPE} to the request {message.req_id!r:.50}, which is not waiting")
+        elif isinstance(message, ToolEvent):
+            on_event(message)
+        elif not answer.done():
+            answer.set_result(message)
+
+    def fail(self, why: str) -> None:
+        """Nothing will come any more."""
+        for answer, _ in self._answers.values():
+            if not answer.done():
+                answer.set_exception(HostGoneError(why))
+
+    def ignore(self, why: str) -> None:
+        self._ignored += 1
+        if self._ignored <= _MOST_LOGGED:
+            last = "; no more of these are logged" if self._ignored == _MOST_LOGGED else ""
+            _log.warning("something the A2E host sent was ignored: %.500s%s", why, last)
+
+
+class InProcessTransport:
+    """A plug-in of this process, spoken to in the same lines as one elsewhere. Giving up on a call cancels it."""
+
+    def __init__(self, plugin: ToolPlugin) -> None:
+        self._plugin = plugin
+        self._waiting = _Waiting()
+
+    async def exchange(self, request: Request, on_event: OnEvent) -> Response:
+        loop = asyncio.get_running_loop()
+        line = encode(request)
+        answer = self._waiting.add(request, on_event)
+        try:
+            await respond(self._plugin, line, lambda out: _soon(loop, self._waiting, out))
+            return await answer
+        finally:
+            self._waiting.remove(request)
+
+
+class StreamTransport:
+    """A host at the other end of a pair of asyncio streams. An async context manager: leaving it closes the stream."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, max_line_bytes: int = MAX_LINE_BYTES
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._splitter = LineSplitter(max_line_bytes)
+        self._max_line_bytes = max_line_bytes
+        self._waiting = _Waiting()
+        self._gone = ""
+        self._sending = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        self._lost("the transport was closed")
+
+    async def exchange(self, request: Request, on_event: OnEvent) -> Response:
+        line = encode(request)
+        if len(line) > self._max_line_bytes:
+            raise ValueError(f"the request has {len(line)} bytes, more than the {self._max_line_bytes} of a line")
+        if self._gone:
+            raise HostGoneError(self._gone)
+        answer = self._waiting.add(request, on_event)
+        try:
+            async with self._sending:
+                self._writer.write(line)
+                await self._writer.drain()
+            return await answer
+        except ConnectionError as error:
+            raise HostGoneError(f"the request could not be sent: {error}") from None
+        finally:
+            self._waiting.remove(request)
+
+    async def _read(self) -> None:
+        why = "the host closed the connection"
+        try:
+            while chunk := await self._reader.read(_READ_BYTES):
+                for line in self._splitter.feed(chunk):
+                    if line is None:
+                        self._waiting.ignore(f"a line longer than {self._max_line_bytes} bytes")
+                    elif line.strip():
+                        self._waiting.take(line)
+        except ConnectionError as error:
+            why = f"the connection to the host was lost: {error}"
+        self._lost(why)
+
+    def _lost(self, why: str) -> None:
+        self._gone = self._gone or why
+        self._waiting.fail(self._gone)
+
+
+@asynccontextmanager
+async def host_process(*command: str, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncIterator[StreamTransport]:
+    """Run a host (`serve_stdio`) as a child process for the time of the block; its stderr is this process's.
+
+    At the end its stdin is closed; one that has not ended `STOP_GRACE_S` later is killed. Raises OSError where it
+    cannot be started.
+    """
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    if process.stdin is None or process.stdout is None:  # never: both were asked for
+        raise RuntimeError("the host has no pipes")
+    try:
+        async with StreamTransport(process.stdout, process.stdin, max_line_bytes=max_line_bytes) as transport:
+            yield transport
+        await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+    except TimeoutError:
+        _log.warning("A2E host %s did not end within %g s of its stdin closing; it is killed", command, STOP_GRACE_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _soon(loop: asyncio.AbstractEventLoop, waiting: _Waiting, line: bytes) -> None:
+    """Deliver from any thread, each thread's lines in their order."""
+    loop.call_soon_threadsafe(waiting.take, line)
