@@ -10,6 +10,7 @@ from pathlib import Path
 
 import a2a_eval_proxy
 import a2a_tool_capture
+import a2a_tool_capture.a2e
 import grimp
 import pytest
 import tool_call_evaluators
@@ -108,9 +109,10 @@ def loaded_by(statement: str) -> set[str]:
     return set(result.stdout.split())
 
 
-def test_importing_the_extension_needs_the_standard_library_only() -> None:
+@pytest.mark.parametrize("module", [EXTENSION, f"{EXTENSION}.a2e"])
+def test_importing_the_extension_needs_the_standard_library_only(module: str) -> None:
     before = loaded_by("pass")
-    loaded = {name.partition(".")[0] for name in loaded_by("import a2a_tool_capture") - before}
+    loaded = {name.partition(".")[0] for name in loaded_by(f"import {module}") - before}
     foreign = {name for name in loaded if name not in sys.stdlib_module_names and name != EXTENSION}
     assert foreign == set()
 
@@ -131,7 +133,9 @@ def test_help_is_quick_to_show() -> None:
 # ── exports, docstrings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("package", [a2a_tool_capture, tool_call_evaluators], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [a2a_tool_capture, a2a_tool_capture.a2e, tool_call_evaluators], ids=lambda package: package.__name__
+)
 def test_exports_are_honest(package: object) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]
     assert len(set(names)) == len(names)
