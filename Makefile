@@ -32,8 +32,8 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
 	$(BIN)/python -m pytest $(ARGS)
 
-bench: $(STAMP) ## the proxy against a direct call, nginx and a naive proxy
-	$(BIN)/python -m tests.bench $(ARGS)
+bench: $(STAMP) ## traffic against nginx, traces against their decoding, evaluators against others
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)

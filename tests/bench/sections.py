@@ -26,10 +26,23 @@ class Plan:
     unary_s: float = 3.0
     events: int = 150  # per stream
     warm_up_requests: int = 2000
+    traces: int = 3000  # of some 14 spans each
+    flood_mb: int = 256
+    turns: int = 1000  # with traces of their own
+    scoring_s: float = 1.0  # of CPU time, for each rule and size
 
     @classmethod
     def quick(cls) -> Plan:
-        return cls(rounds=1, unary_s=0.3, events=25, warm_up_requests=200)
+        return cls(
+            rounds=1,
+            unary_s=0.3,
+            events=25,
+            warm_up_requests=200,
+            traces=150,
+            flood_mb=8,
+            turns=50,
+            scoring_s=0.05,
+        )
 
 
 @dataclass

@@ -7,15 +7,22 @@ from collections.abc import Mapping, Sequence
 from .results import ratio
 from .sections import Metric
 
-SUBJECT = "proxy"
-BASELINES = ("nginx", "naive")
 NOTHING = "–"
 
 
-def markdown_table(figures: Mapping[str, dict[str, float]], metrics: Sequence[Metric], targets: Sequence[str]) -> str:
-    """Metrics as rows under their groups, targets as columns, then the ratios of the proxy to the baselines."""
-    baselines = [name for name in BASELINES if SUBJECT in targets and name in targets]
-    columns = ["", *targets, *(f"{SUBJECT} / {name}" for name in baselines)]
+def markdown_table(
+    figures: Mapping[str, dict[str, float]],
+    metrics: Sequence[Metric],
+    targets: Sequence[str],
+    subject: str,
+    baselines: Sequence[str],
+) -> str:
+    """Metrics as rows under their groups, targets as columns, then the ratios of the subject to the baselines.
+
+    Subject and baselines that are not among the targets have no ratios.
+    """
+    baselines = [name for name in baselines if subject in targets and name in targets]
+    columns = ["", *targets, *(f"{subject} / {name}" for name in baselines)]
     lines = [_row(columns), _row(["---", *["---:"] * (len(columns) - 1)])]
     group = None
     for metric in metrics:
@@ -24,7 +31,7 @@ def markdown_table(figures: Mapping[str, dict[str, float]], metrics: Sequence[Me
             group = metric.group
             lines.append(_row([f"**{group}**", *[""] * (len(columns) - 1)]))
         cells = [number(figure.get(name)) for name in targets]
-        ratios = [number(ratio(figure, SUBJECT, name)) for name in baselines]
+        ratios = [number(ratio(figure, subject, name)) for name in baselines]
         lines.append(_row([metric.label, *cells, *ratios]))
     return "\n".join(lines)
 

@@ -112,8 +112,11 @@ def launch_nginx(upstream: str, folder: Path) -> Launch:
     return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
 
 
-def launch_proxy(upstream: str, folder: Path) -> Launch:
-    """a2a-eval-proxy as it is used: capture, negotiation, leak guard, and turns stored in SQLite."""
+def launch_proxy(upstream: str, folder: Path, *options: str) -> Launch:
+    """a2a-eval-proxy as it is used: capture, negotiation, leak guard, and turns stored in SQLite.
+
+    `options` are about traces; without any, none are received.
+    """
     program = Path(sys.executable).parent / "a2a-eval-proxy"
     if not program.exists():
         raise TargetUnavailableError(
@@ -123,7 +126,8 @@ def launch_proxy(upstream: str, folder: Path) -> Launch:
     admin_url = f"http://127.0.0.1:{admin_port}"
     command = [
         *(str(program), "serve", "--upstream", f"http://{upstream}", "--listen", f"127.0.0.1:{port}"),
-        *("--admin", f"127.0.0.1:{admin_port}", "--no-otlp", "--store", str(folder / "turns.db")),
+        *("--admin", f"127.0.0.1:{admin_port}", "--store", str(folder / "turns.db")),
+        *(options or ["--no-otlp"]),
     ]
     return Launch(command, port, f"{admin_url}/readyz", admin_url)
 
@@ -154,7 +158,13 @@ def running(name: str, agent_port: int, folder: Path, cpus: set[int]) -> Iterato
     if name == DIRECT:
         yield Running(DIRECT, agent_port)
         return
-    launch = PROXIES[name](f"127.0.0.1:{agent_port}", folder)
+    with launched(name, PROXIES[name](f"127.0.0.1:{agent_port}", folder), folder, cpus) as target:
+        yield target
+
+
+@contextmanager
+def launched(name: str, launch: Launch, folder: Path, cpus: set[int]) -> Iterator[Running]:
+    """Start a process on `cpus`, wait until it is ready, stop it afterwards. Raises TargetUnavailableError."""
     log = folder / "output.log"
     with log.open("wb") as output:
         started = time.perf_counter()

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from bench.results import Round, figures, ratio
 from bench.revision import fingerprint
-from bench.sections import SECTIONS, Metric
+from bench.scoring import SCORING
+from bench.sections import Metric
 from bench.table import markdown_table, number
+from bench.traces import TRACES
+from bench.traffic import traffic
 
 RATE = Metric("rate", "Unary", "requests/s")
 ADDED = Metric("p50", "Unary", "added latency, ms", minus_direct=True)
@@ -49,7 +52,8 @@ def test_numbers_keep_three_digits(value: float | None, text: str) -> None:
 
 
 def test_table_has_a_row_per_metric_and_the_ratios_of_the_proxy() -> None:
-    table = markdown_table(figures(ROUNDS, [RATE, ADDED]), [RATE, ADDED], ["direct", "nginx", "proxy"])
+    found = figures(ROUNDS, [RATE, ADDED])
+    table = markdown_table(found, [RATE, ADDED], ["direct", "nginx", "proxy"], "proxy", ["nginx", "naive"])
 
     assert table.splitlines() == [
         "|  | direct | nginx | proxy | proxy / nginx |",
@@ -60,8 +64,8 @@ def test_table_has_a_row_per_metric_and_the_ratios_of_the_proxy() -> None:
     ]
 
 
-def test_metric_keys_are_unique_across_sections() -> None:
-    keys = [metric.key for section in SECTIONS for metric in section.metrics]
+def test_metric_keys_are_unique_across_parts() -> None:
+    keys = [metric.key for part in (traffic([]), TRACES, SCORING) for metric in part.metrics]
 
     assert len(keys) == len(set(keys))
 

@@ -1,4 +1,4 @@
-"""Makes the environments of foreign clients on demand: `.envs/NAME-HASH`, keyed by what is pinned.
+"""Makes environments of foreign packages on demand: `.envs/NAME-HASH`, keyed by what is pinned.
 
 An environment appears complete or not at all (built beside, then renamed), and is reused until its pins change.
 """
@@ -21,16 +21,30 @@ ROOT = Path(__file__).parents[2] / ".envs"
 INSTALL_TIMEOUT_S = 100  # below the time a test may take, so that the reason is told
 
 
+class UnavailableError(Exception):
+    """An environment could not be made; the message says why."""
+
+
 def python_environment(name: str) -> Path:
     """The interpreter of an environment with exactly `environments/NAME.txt`. Skips the test if it cannot be made."""
-    requirements = PINS / f"{name}.txt"
+    return _or_skip(lambda: python_with(PINS / f"{name}.txt"))
+
+
+def python_with(requirements: Path) -> Path:
+    """The interpreter of an environment with exactly what the file pins. Raises UnavailableError."""
 
     def build(folder: Path) -> None:
         _run(sys.executable, "-m", "venv", str(folder))
         pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-cache-dir"]
         _run(*pip, "-r", str(requirements))
 
-    return _provide(name, [requirements], build) / "bin/python"
+    return _provide(requirements.stem, [requirements], build) / "bin/python"
+
+
+def provided_python(requirements: Path) -> Path | None:
+    """As `python_with`, where that environment is there already; else None."""
+    home = _home(requirements.stem, [requirements])
+    return home / "bin/python" if home.exists() else None
 
 
 def node_environment() -> Path:
@@ -42,12 +56,11 @@ def node_environment() -> Path:
             shutil.copy(pin, folder)
         _run("npm", "ci", "--silent", "--ignore-scripts", "--prefix", str(folder))
 
-    return _provide("js", pins, build)
+    return _or_skip(lambda: _provide("js", pins, build))
 
 
 def _provide(name: str, pins: list[Path], build: Callable[[Path], None]) -> Path:
-    key = hashlib.sha256(b"\0".join([sys.version.encode(), *(pin.read_bytes() for pin in pins)])).hexdigest()[:12]
-    home = ROOT / f"{name}-{key}"
+    home = _home(name, pins)
     if home.exists():
         return home
     ROOT.mkdir(exist_ok=True)
@@ -57,7 +70,9 @@ def _provide(name: str, pins: list[Path], build: Callable[[Path], None]) -> Path
         try:
             build(building)
         except (OSError, subprocess.SubprocessError) as error:
-            _unavailable(name, error)
+            detail = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+            reason = detail[-1] if detail else repr(error)
+            raise UnavailableError(f"environment {name!r} could not be made: {reason}") from error
         try:
             building.rename(home)
         except OSError:
@@ -70,10 +85,16 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
 
 
-def _unavailable(name: str, error: Exception) -> None:
+def _home(name: str, pins: list[Path]) -> Path:
+    key = hashlib.sha256(b"\0".join([sys.version.encode(), *(pin.read_bytes() for pin in pins)])).hexdigest()[:12]
+    return ROOT / f"{name}-{key}"
+
+
+def _or_skip(provide: Callable[[], Path]) -> Path:
     """Offline machines skip; CI must not lose these tests silently."""
-    detail = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-    reason = f"environment {name!r} could not be made: {detail[-1] if detail else error!r}"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    try:
+        return provide()
+    except UnavailableError as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))

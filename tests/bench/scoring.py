@@ -1,0 +1,144 @@
+"""Evaluators: turns scored per second, beside the evaluators of other packages that go by the same rule."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.provision import UnavailableError, python_with
+
+from . import cases
+from .part import Measured, Part, Setting
+from .preflight import BehaviourError
+from .procfs import pin_to
+from .sections import Metric, Values
+
+HERE = Path(__file__).parent
+SIZES = (5, 200)
+OURS = "ours"
+QUIET = {
+    "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
+    "DEEPEVAL_UPDATE_WARNING_OPT_IN": "0",
+    "OPENAI_API_KEY": "none",  # deepeval wants one even where it asks no model
+    "UIPATH_TELEMETRY_ENABLED": "false",
+    "OTEL_SDK_DISABLED": "true",
+}
+"""Keeps the peers off the network."""
+
+MODES = ("strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within")
+RULES = {
+    "equal": "the expected calls, in order (all or nothing)",
+    "contained": "the expected calls among others, in any order (all or nothing)",
+    "arguments": "expected calls made with their arguments (graded)",
+    "names": "longest common subsequence of the names (graded)",
+    "counts": "calls per tool (graded)",
+    "outputs": "outputs per tool (graded)",
+    "catalogue": "20 evaluators, all that need no judge",
+}
+GRADED_OTHERWISE = {("deepeval", "arguments")}
+"""Where a peer means the same by a rule, but gives a call with some right arguments a part of the point."""
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A script of scorers/, and what its environment holds (None: this one)."""
+
+    name: str
+    script: str
+    requirements: Path | None = None
+
+
+SCORERS = (
+    Scorer(OURS, "score_ours.py"),
+    Scorer("uipath", "score_uipath.py", HERE / "environments/uipath.txt"),
+    Scorer("deepeval", "score_deepeval.py", HERE / "environments/deepeval.txt"),
+    Scorer("google-adk", "score_adk.py", HERE / "environments/google-adk.txt"),
+)
+
+
+def _metrics() -> Iterator[Metric]:
+    for size in SIZES:
+        for rule, label in RULES.items():
+            yield Metric(f"scoring_{size}_{rule}", f"Turns of {size} calls, turns/s", label)
+    for mode in MODES:
+        yield Metric(f"matching_{mode}_ms", "200 x 200 calls reversed, half of them matching, ms", mode)
+
+
+def _measure(setting: Setting) -> Measured:
+    measured = Measured([])
+    pythons: dict[Scorer, Path] = {}
+    for scorer in SCORERS:
+        try:
+            setting.progress(f"making sure there is an environment for {scorer.name}")
+            pythons[scorer] = python_with(scorer.requirements) if scorer.requirements else Path(sys.executable)
+        except UnavailableError as error:
+            measured.warnings.append(f"{scorer.name} is left out: {error}")
+    measured.targets = [scorer.name for scorer in pythons]
+    for number in range(1, setting.plan.rounds + 1):
+        measured.rounds.append({name: {} for name in measured.targets})
+        for size in SIZES:
+            setting.progress(f"round {number} of {setting.plan.rounds}: turns of {size} calls")
+            found = {
+                scorer.name: score(scorer, python, cases.turns(size), setting.plan.scoring_s, setting.subject_cpus)
+                for scorer, python in pythons.items()
+            }
+            check_scores(found)
+            for name, rules in found.items():
+                measured.rounds[-1][name] |= {
+                    f"scoring_{size}_{rule}": rules[rule]["turns_per_s"] for rule in RULES if rule in rules
+                }
+        measured.rounds[-1][OURS] |= _matching(setting)
+    return measured
+
+
+SCORING = Part("evaluators", tuple(_metrics()), OURS, ("uipath", "deepeval", "google-adk"), _measure)
+
+
+def score(
+    scorer: Scorer, python: Path, turns: Sequence[Mapping[str, Any]], seconds: float, cpus: set[int]
+) -> dict[str, dict[str, Any]]:
+    """What the scorer says of the turns, in its own environment: for each rule `turns_per_s` and `scores`.
+
+    Raises BehaviourError with what it printed where it fails.
+    """
+    environment = os.environ | QUIET
+    if scorer.requirements is not None:
+        environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        [str(python), str(HERE / "scorers" / scorer.script)],
+        input=json.dumps({"turns": turns, "seconds": seconds}),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        preexec_fn=pin_to(cpus),
+        timeout=600,
+    )
+    if done.returncode:
+        raise BehaviourError(f"{scorer.name} does not score: {done.stderr[-2000:]}")
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def check_scores(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    """What is compared must be the same: raises BehaviourError where a peer's scores differ from ours."""
+    for name, rules in found.items():
+        for rule, result in rules.items():
+            pairs = zip(found[OURS][rule]["scores"], result["scores"], strict=True)
+            same = all(math.isclose(ours, theirs, abs_tol=1e-9) for ours, theirs in pairs)
+            if not same and (name, rule) not in GRADED_OTHERWISE:
+                raise BehaviourError(f"{rule}: we score {found[OURS][rule]['scores']}, {name} {result['scores']}")
+
+
+def _matching(setting: Setting) -> Values:
+    found = score(
+        SCORERS[0], Path(sys.executable), cases.reversed_turns(200), setting.plan.scoring_s, setting.subject_cpus
+    )
+    return {f"matching_{mode}_ms": 1e3 / found[f"mode_{mode}"]["turns_per_s"] for mode in MODES}
