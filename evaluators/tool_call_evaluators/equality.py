@@ -29,8 +29,8 @@ def value_key(value: Any) -> Hashable:
         return value if value == value else _NAN
     if kind is bool:
         return _TRUE if value else _FALSE
-    if kind is dict or isinstance(value, Mapping):
-        return frozenset([(key, item if type(item) is str else value_key(item)) for key, item in value.items()])
     if isinstance(value, list | tuple):
         return tuple([item if type(item) is str else value_key(item) for item in value])
+    if kind is dict or isinstance(value, Mapping):
+        return frozenset([(key, item if type(item) is str else value_key(item)) for key, item in value.items()])
     return value if isinstance(value, str | int | float) else str(value)

@@ -105,7 +105,7 @@ class ArgumentMatcher:
         return self._compare(expected, actual, "", self.mode)
 
     def _compare(self, expected: Any, actual: Any, path: str, mode: MatchMode) -> Iterator[Difference]:
-        if isinstance(expected, Mapping):
+        if type(expected) is dict or isinstance(expected, Mapping):
             if is_placeholder(expected):
                 if "$literal" in expected:
                     matches = self._equal(expected["$literal"], actual)
@@ -115,7 +115,7 @@ class ArgumentMatcher:
                 if not matches:
                     yield Difference(path, "different", expected, actual)
                 return
-            if isinstance(actual, Mapping):
+            if type(actual) is dict or isinstance(actual, Mapping):
                 yield from self._compare_objects(expected, actual, path, mode)
                 return
         elif isinstance(expected, list | tuple) and isinstance(actual, list | tuple):

@@ -41,12 +41,12 @@ def is_placeholder(value: Any) -> bool:
 def contains_placeholder(value: Any) -> bool:
     """Whether `value` is a placeholder or has one inside."""
     inner: Iterable[Any] = ()
-    if type(value) is dict or isinstance(value, Mapping):
+    if isinstance(value, list | tuple):
+        inner = value
+    elif type(value) is dict or isinstance(value, Mapping):
         if is_placeholder(value):
             return True
         inner = value.values()
-    elif isinstance(value, list | tuple):
-        inner = value
     return any(map(contains_placeholder, [item for item in inner if type(item) not in _ATOMS]))
 
 

@@ -7,7 +7,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from . import cases
 from .part import Measured, Part, Setting
 from .preflight import BehaviourError
 from .procfs import pin_to
-from .sections import Metric, Values
+from .sections import Metric
 
 HERE = Path(__file__).parent
 SIZES = (5, 200)
@@ -32,7 +32,10 @@ QUIET = {
 }
 """Keeps the peers off the network."""
 
-MODES = ("strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within")
+MODES = tuple(
+    f"mode_{mode}"
+    for mode in ("strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within")
+)
 RULES = {
     "equal": "the expected calls, in order (all or nothing)",
     "contained": "the expected calls among others, in any order (all or nothing)",
@@ -40,7 +43,7 @@ RULES = {
     "names": "longest common subsequence of the names (graded)",
     "counts": "calls per tool (graded)",
     "outputs": "outputs per tool (graded)",
-    "catalogue": "20 evaluators, all that need no judge",
+    "catalogue": "20 evaluators together",
 }
 GRADED_OTHERWISE = {("deepeval", "arguments")}
 """Where a peer means the same by a rule, but gives a call with some right arguments a part of the point."""
@@ -68,11 +71,12 @@ def _metrics() -> Iterator[Metric]:
         for rule, label in RULES.items():
             yield Metric(f"scoring_{size}_{rule}", f"Turns of {size} calls, turns/s", label)
     for mode in MODES:
-        yield Metric(f"matching_{mode}_ms", "200 x 200 calls reversed, half of them matching, ms", mode)
+        group = "200 x 200 calls in reverse order, half of them matching"
+        yield Metric(f"{mode}_ms", group, f"{mode.removeprefix('mode_')}, ms")
 
 
 def _measure(setting: Setting) -> Measured:
-    measured = Measured([])
+    measured, seconds = Measured([]), setting.plan.scoring_s
     pythons: dict[Scorer, Path] = {}
     for scorer in SCORERS:
         try:
@@ -86,15 +90,17 @@ def _measure(setting: Setting) -> Measured:
         for size in SIZES:
             setting.progress(f"round {number} of {setting.plan.rounds}: turns of {size} calls")
             found = {
-                scorer.name: score(scorer, python, cases.turns(size), setting.plan.scoring_s, setting.subject_cpus)
+                scorer.name: score(scorer, python, cases.turns(size), RULES, seconds, setting.subject_cpus)
                 for scorer, python in pythons.items()
             }
             check_scores(found)
             for name, rules in found.items():
-                measured.rounds[-1][name] |= {
-                    f"scoring_{size}_{rule}": rules[rule]["turns_per_s"] for rule in RULES if rule in rules
-                }
-        measured.rounds[-1][OURS] |= _matching(setting)
+                speeds = {f"scoring_{size}_{rule}": result["turns_per_s"] for rule, result in rules.items()}
+                measured.rounds[-1][name] |= speeds
+        setting.progress(f"round {number} of {setting.plan.rounds}: 200 x 200 calls")
+        hard = cases.reversed_turns(200)
+        modes = score(SCORERS[0], Path(sys.executable), hard, MODES, seconds, setting.subject_cpus)
+        measured.rounds[-1][OURS] |= {f"{mode}_ms": 1e3 / result["turns_per_s"] for mode, result in modes.items()}
     return measured
 
 
@@ -102,9 +108,14 @@ SCORING = Part("evaluators", tuple(_metrics()), OURS, ("uipath", "deepeval", "go
 
 
 def score(
-    scorer: Scorer, python: Path, turns: Sequence[Mapping[str, Any]], seconds: float, cpus: set[int]
+    scorer: Scorer,
+    python: Path,
+    turns: Sequence[Mapping[str, Any]],
+    rules: Iterable[str],
+    seconds: float,
+    cpus: set[int],
 ) -> dict[str, dict[str, Any]]:
-    """What the scorer says of the turns, in its own environment: for each rule `turns_per_s` and `scores`.
+    """What the scorer says of the turns, in its own environment: for each rule it has `turns_per_s` and `scores`.
 
     Raises BehaviourError with what it printed where it fails.
     """
@@ -113,7 +124,7 @@ def score(
         environment.pop("PYTHONPATH", None)
     done = subprocess.run(
         [str(python), str(HERE / "scorers" / scorer.script)],
-        input=json.dumps({"turns": turns, "seconds": seconds}),
+        input=json.dumps({"turns": turns, "rules": [*rules], "seconds": seconds}),
         capture_output=True,
         text=True,
         check=False,
@@ -135,10 +146,3 @@ def check_scores(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
             same = all(math.isclose(ours, theirs, abs_tol=1e-9) for ours, theirs in pairs)
             if not same and (name, rule) not in GRADED_OTHERWISE:
                 raise BehaviourError(f"{rule}: we score {found[OURS][rule]['scores']}, {name} {result['scores']}")
-
-
-def _matching(setting: Setting) -> Values:
-    found = score(
-        SCORERS[0], Path(sys.executable), cases.reversed_turns(200), setting.plan.scoring_s, setting.subject_cpus
-    )
-    return {f"matching_{mode}_ms": 1e3 / found[f"mode_{mode}"]["turns_per_s"] for mode in MODES}

@@ -7,6 +7,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,13 @@ from bench import preflight, procfs
 from bench.agent import running_agent
 from bench.compiling import CompilerMissingError, compile_c
 from bench.load import LoadError, LoadGenerator
+from bench.otlp_load import post_all
+from bench.part import Setting
+from bench.results import figures
+from bench.sections import Plan
+from bench.spans import bodies, trace_ids
 from bench.targets import DIRECT, Running, running
+from bench.traces import TRACES
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +107,16 @@ def test_targets_pass_the_preflight(name: str, load: LoadGenerator, agent_port: 
         assert (target.rss_bytes() is None) == (name == DIRECT)
 
 
+@pytest.mark.usefixtures("load")  # which skips without a compiler
+def test_traces_have_a_figure_for_every_metric(tmp_path: Path) -> None:
+    plan = Plan(rounds=1, traces=20, flood_mb=1, turns=5)
+    measured = TRACES.measure(Setting(plan, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+
+    found = figures(measured.rounds, TRACES.metrics)
+    assert [metric.key for metric in TRACES.metrics if "proxy" not in found[metric.key]] == []
+    assert all(value > 0 for of_target in found.values() for value in of_target.values())
+
+
 def test_load_names_the_target_it_cannot_reach(load: LoadGenerator) -> None:
     with pytest.raises(LoadError, match="connect to the target"):
         load.unary(1, connections=1, seconds=0.1)
@@ -120,11 +137,21 @@ class Refusing(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-def test_preflight_refuses_a_target_that_does_not_answer(load: LoadGenerator) -> None:
+@pytest.fixture
+def refusing_port() -> Iterator[int]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            with pytest.raises(preflight.BehaviourError, match="broken: 0 answers to SendMessage"):
-                preflight.check(Running("broken", server.server_port), load)
+            yield server.server_port
         finally:
             server.shutdown()
+
+
+def test_preflight_refuses_a_target_that_does_not_answer(load: LoadGenerator, refusing_port: int) -> None:
+    with pytest.raises(preflight.BehaviourError, match="broken: 0 answers to SendMessage"):
+        preflight.check(Running("broken", refusing_port), load)
+
+
+def test_an_exporter_tells_that_it_was_refused(refusing_port: int) -> None:
+    with pytest.raises(LoadError, match="answered 503"):
+        post_all(refusing_port, bodies(8, islice(trace_ids(), 1)))
