@@ -130,7 +130,8 @@ def _acquire(pool: ProxyPool, agent_url: str, settings: dict[str, Any]) -> EvalP
     try:
         return pool.acquire(agent_url, settings)
     except (ConfigError, ListenError) as error:
-        pytest.fail(str(error), pytrace=False)
+        problem = str(error)
+    pytest.fail(problem, pytrace=False)  # not within the handler: what caused it would be shown at length
 
 
 # ── tests and their cases ───────────────────────────────────────────────────────────────────────────────────
@@ -182,6 +183,7 @@ def pytest_testnodedown(node: Any) -> None:
         stash[_exported].extend(json.loads(output.get(_TURNS, "[]")))
 
 
+@pytest.hookimpl(trylast=True)  # after the fixtures of a session that was cut short (-x, Ctrl-C) are torn down
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if (output := getattr(config, "workeroutput", None)) is not None:

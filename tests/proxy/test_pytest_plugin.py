@@ -273,6 +273,15 @@ async def test_more(a2a_proxy):
     )
 
 
+def test_a_session_that_stops_early_reports_what_there_was(session: Session, agent: str) -> None:
+    session.write(test_agent=BOTH_CASES + "    assert False\n\n\ndef test_never(a2a_proxy): pass\n")
+    result = session.run("--a2a-agent", agent, "--a2a-suite", "suite.yaml", "-x")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["suite weather: 2 of 2 conversations passed (2 turns, 2 tool calls)", "gates passed"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert not list(session.temporary.iterdir())
+
+
 def test_without_a_suite_there_is_a_report_and_no_gate(session: Session, agent: str) -> None:
     session.write(test_agent=BOTH_CASES)
     result = session.run("--a2a-agent", agent, "--a2a-report", "out")

@@ -97,11 +97,7 @@ def _hints(turns: Sequence[TurnJson]) -> list[str]:
     ]
     if lines:
         more = [f"  … and {len(lines) - _MAX_FINDINGS} more"] if len(lines) > _MAX_FINDINGS else []
-        lines = ["", "findings:", *lines[:_MAX_FINDINGS], *more]
-    silent = [turn for turn in turns if not turn["tool_calls"] and not turn["capture"]["declared"]]
-    if silent and len(silent) == len(turns):
-        lines += [
-            "",
-            "no tool call was captured, and the agent's card does not declare the tool-call-capture extension",
-        ]
-    return lines
+        return ["", "findings:", *lines[:_MAX_FINDINGS], *more]
+    if not any(turn["tool_calls"] or turn["capture"]["declared"] for turn in turns):
+        return ["", "no tool call was captured; the agent's card does not declare the tool-call-capture extension"]
+    return []

@@ -104,6 +104,7 @@ class ProxyPool:
         self._folder = tempfile.TemporaryDirectory(prefix="a2a-eval-proxy-tests-")
         self._loop = _LoopThread()
         self._servers: OrderedDict[Settings, _Server] = OrderedDict()
+        self._stopping: list[asyncio.Task[None]] = []
         self._started = 0
         self.exported: list[Export] = []
         """What the proxies that were stopped had captured."""
@@ -122,7 +123,10 @@ class ProxyPool:
         self._loop.run(self._release(view))
 
     def close(self) -> None:
-        """Stop every proxy, then remove the folder. What is open then is closed as incomplete."""
+        """Stop every proxy, then remove the folder. What is open then is closed as incomplete. Further calls do
+        nothing."""
+        if not self._loop.runs:
+            return
         try:
             self._loop.run(self._stop_all())
         finally:
@@ -149,12 +153,16 @@ class ProxyPool:
                 server.views.remove(view)
         idle = [key for key, server in self._servers.items() if not server.views]
         for key in idle[: max(0, len(idle) - MAX_IDLE)]:
-            await self._stop(self._servers.pop(key))
+            self._stop_soon(key)
 
     async def _stop_all(self) -> None:
-        while self._servers:
-            _, server = self._servers.popitem(last=False)
-            await self._stop(server)
+        for key in list(self._servers):
+            self._stop_soon(key)
+        await asyncio.gather(*self._stopping)
+
+    def _stop_soon(self, key: Settings) -> None:
+        """Stop a proxy beside the tests: the next one need not wait for it."""
+        self._stopping.append(asyncio.create_task(self._stop(self._servers.pop(key))))
 
     async def _stop(self, server: _Server) -> None:
         await server.stop()
@@ -214,9 +222,13 @@ class _LoopThread:
         self._thread.start()
         self._ready.wait()
 
+    @property
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` there and wait for it. Raises what it raises, RuntimeError where the loop is closed."""
-        if not self._thread.is_alive():
+        if not self.runs:
             work.close()
             raise RuntimeError("the proxy was stopped at the end of the test session")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

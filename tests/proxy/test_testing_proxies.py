@@ -1,0 +1,113 @@
+"""Proxies inside a test process: shared, bounded in number, and nothing of them left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from a2a_eval_proxy.config import ConfigError
+from a2a_eval_proxy.testing import EvalProxy, ProxyPool
+from a2a_eval_proxy.testing.proxies import MAX_IDLE
+from agents.scenario_agent import scenario_agent
+
+
+@pytest.fixture
+def pool() -> Iterator[ProxyPool]:
+    pool = ProxyPool(run="tests", case_id=lambda: "bound", export=True)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with scenario_agent() as agent:
+        yield agent.url
+
+
+def ask(proxy: EvalProxy, text: str = "chunks please", *, wait: bool = True, case: str | None = None) -> None:
+    message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}]}
+    params = {"message": message, "configuration": {"returnImmediately": not wait}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+    headers = {"A2A-Version": "1.0"} | ({"A2A-Eval-Case": case} if case else {})
+    response = httpx.post(f"{proxy.url}/a2a/jsonrpc", json=body, headers=headers, trust_env=False)
+    assert "result" in response.json(), response.text
+
+
+def test_one_proxy_for_an_agent_and_its_settings(pool: ProxyPool, agent: str) -> None:
+    first, second = pool.acquire(agent), pool.acquire(f"{agent}/")
+    other = pool.acquire(agent, {"negotiate": "never"})
+    assert first.url == second.url != other.url
+    ask(first)
+    ask(other)
+    assert [len(turn["tool_calls"]) for proxy in (first, second, other) for turn in proxy.turns()] == [2, 2, 0]
+    later = pool.acquire(agent)
+    assert later.turns() == []
+
+
+def test_turns_belong_to_the_case_that_is_bound_or_that_the_client_names(pool: ProxyPool, agent: str) -> None:
+    proxy = pool.acquire(agent)
+    ask(proxy)
+    ask(proxy, case="named")
+    assert [turn["case_id"] for turn in proxy.turns()] == ["bound", "named"]
+
+
+def test_a_turn_that_is_not_answered_is_closed_at_the_end(pool: ProxyPool, agent: str) -> None:
+    proxy = pool.acquire(agent)
+    ask(proxy, "long gate", wait=False)
+    assert proxy.turns() == []
+    pool.close()
+    [export] = pool.exported
+    [turn] = export["turns"]
+    assert "incomplete" in [finding["code"] for finding in turn["findings"]]
+    with pytest.raises(RuntimeError, match="stopped at the end of the test session"):
+        proxy.turns()
+
+
+def test_an_async_test_may_wait_too(pool: ProxyPool, agent: str) -> None:
+    async def test() -> int:
+        proxy = pool.acquire(agent)
+        await asyncio.to_thread(ask, proxy)
+        return len(proxy.turns())
+
+    assert asyncio.run(test()) == 1
+
+
+def test_proxies_that_nobody_uses_are_stopped_and_their_turns_kept(pool: ProxyPool, agent: str) -> None:
+    for timeout in range(1, MAX_IDLE + 4):  # as many agents, as far as the pool can tell
+        proxy = pool.acquire(agent, {"turn_timeout": timeout})
+        ask(proxy)
+        pool.release(proxy)
+    assert len(pool._servers) == MAX_IDLE
+    used = pool.acquire(agent, {"turn_timeout": MAX_IDLE + 3})
+    assert used.url == proxy.url
+    pool.close()
+    assert sum(len(export["turns"]) for export in pool.exported) == MAX_IDLE + 3
+
+
+def test_nothing_is_left_behind(tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = threading.active_count()
+    pool = ProxyPool(run="tests")
+    ask(pool.acquire(agent))
+    assert len(list(tmp_path.iterdir())) == 1
+    pool.close()
+    assert pool.exported == []
+    assert list(tmp_path.iterdir()) == []
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"suite": "x.yaml"}, "no setting 'suite'; accepted are listen, admin, "),
+        ({"otlp": "here"}, "expected HOST:PORT"),
+        ({"trace_wait": 0}, "expected a positive number of seconds"),
+    ],
+)
+def test_settings_that_cannot_be(pool: ProxyPool, agent: str, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        pool.acquire(agent, settings)
