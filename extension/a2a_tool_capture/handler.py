@@ -41,9 +41,9 @@ MAX_WEBHOOKS = 100_000
 class CapturingRequestHandler(DefaultRequestHandler):
     """The SDK's own handler for an agent whose tool calls `recorder` records.
 
-    Declares the extension on both cards and wraps `agent_executor` in a `CapturingExecutor`. The calls of a task are
-    stored with it; here they are taken out of each answer (send, stream, get, list, subscribe, cancel) to a request
-    that did not activate the extension itself, whoever activated it before.
+    Wraps `agent_executor` in a `CapturingExecutor` and declares the extension on both cards, unless the recorder is
+    not enabled. The calls of a task are stored with it; here they are taken out of each answer (send, stream, get,
+    list, subscribe, cancel) to a request that did not activate the extension itself, whoever activated it before.
 
     Webhooks are told calls if the request that set them activated the extension. For that `push_config_store` must
     be a `GatedPushConfigStore`, and `push_sender` must read it; with any other store webhooks are told none.
@@ -62,41 +62,45 @@ class CapturingRequestHandler(DefaultRequestHandler):
         **options: Any,
     ) -> None:
         """`options` are those of the SDK's handler; see there."""
+        self._enabled = recorder.enabled
         for card in (agent_card, extended_agent_card):
-            if card is not None:
+            if card is not None and recorder.enabled:
                 declare_tool_calls(card)
         super().__init__(
             CapturingExecutor(agent_executor, recorder),
             task_store,
             agent_card,
             push_config_store=push_config_store,
-            push_sender=push_sender and _GatedPushSender(push_sender, push_config_store),
+            push_sender=push_sender and _GatedPushSender(push_sender, push_config_store if recorder.enabled else None),
             extended_agent_card=extended_agent_card,
             **options,
         )
 
+    def _shows_calls(self, context: ServerCallContext) -> bool:
+        return self._enabled and _asked(context)
+
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
         task: Task | None = await super().on_get_task(params, context)
-        return task if task is None or _asked(context) else without_tool_calls(task)
+        return task if task is None or self._shows_calls(context) else without_tool_calls(task)
 
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         page = await super().on_list_tasks(params, context)
-        return page if _asked(context) else tasks_without_tool_calls(page)
+        return page if self._shows_calls(context) else tasks_without_tool_calls(page)
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
         task: Task | None = await super().on_cancel_task(params, context)
-        return task if task is None or _asked(context) else without_tool_calls(task)
+        return task if task is None or self._shows_calls(context) else without_tool_calls(task)
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         answer: Task | Message = await super().on_message_send(params, context)
-        return answer if _asked(context) else without_tool_calls(answer)
+        return answer if self._shows_calls(context) else without_tool_calls(answer)
 
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         async with aclosing(super().on_message_send_stream(params, context)) as events:
             async for event in events:
-                shown = event if _asked(context) else without_tool_calls(event)
+                shown = event if self._shows_calls(context) else without_tool_calls(event)
                 if shown is not None:
                     yield shown
 
@@ -105,7 +109,7 @@ class CapturingRequestHandler(DefaultRequestHandler):
     ) -> AsyncGenerator[Event]:
         async with aclosing(super().on_subscribe_to_task(params, context)) as events:
             async for event in events:
-                shown = event if _asked(context) else without_tool_calls(event)
+                shown = event if self._shows_calls(context) else without_tool_calls(event)
                 if shown is not None:
                     yield shown
 

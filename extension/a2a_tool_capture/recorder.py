@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,11 @@ R = TypeVar("R")
 
 Arguments = Mapping[str, Any] | str | None
 """Arguments by name; the JSON text of such an object, as model APIs give it; None where they are not known."""
+
+ENVIRONMENT_FLAG = "A2A_TOOL_CAPTURE"
+"""Environment variable that turns recording off for a whole deployment; see `ToolCallRecorder`."""
+
+_FLAG_VALUES = {"": True, "on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
 
 Clock = Callable[[], datetime]
 NewId = Callable[[], str]
@@ -184,10 +190,15 @@ class ToolCallRecorder:
     request is found by `contextvars`: asyncio tasks, `asyncio.to_thread` and callables run by
     `contextvars.copy_context().run` record into the request they were started in.
 
+    Where it is not `enabled`, no request activates the extension. By default the environment decides when the
+    recorder is made: `A2A_TOOL_CAPTURE=off` (or 0, false) in a deployment that must never tell; on otherwise.
     `clock` gives aware UTC datetimes, `new_id` ids that are unique within a task.
+
+    Raises ValueError where the variable is neither.
     """
 
-    def __init__(self, *, clock: Clock = _now, new_id: NewId = _new_id) -> None:
+    def __init__(self, *, enabled: bool | None = None, clock: Clock = _now, new_id: NewId = _new_id) -> None:
+        self.enabled = _enabled_by_environment() if enabled is None else enabled
         self._clock = clock
         self._new_id = new_id
         self._current: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -195,7 +206,7 @@ class ToolCallRecorder:
     @contextmanager
     def request(self, *, activated: bool = True) -> Iterator[Recording | None]:
         """Serve one request inside: a new recording where it `activated` the extension, else none."""
-        token = self._current.set(Recording(self._clock, self._new_id) if activated else None)
+        token = self._current.set(Recording(self._clock, self._new_id) if activated and self.enabled else None)
         try:
             yield self._current.get()
         finally:
@@ -312,6 +323,14 @@ class ToolCallRecorder:
             return value
 
         return watched
+
+
+def _enabled_by_environment() -> bool:
+    value = os.environ.get(ENVIRONMENT_FLAG, "")
+    try:
+        return _FLAG_VALUES[value.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{ENVIRONMENT_FLAG} is {value!r}; expected on or off") from None
 
 
 def wire_entry(call: ToolCall) -> dict[str, Any]:

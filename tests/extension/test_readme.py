@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import httpx
+import pytest
 from a2a.server.agent_execution import AgentExecutor
+from a2a.server.routes import create_jsonrpc_routes
 from a2a.server.tasks import BasePushNotificationSender, InMemoryPushNotificationConfigStore, InMemoryTaskStore
 from a2a.types import AgentCard
 from a2a_eval_proxy.check.verdict import Verdict
-from a2a_tool_capture import URI, CaptureClient, ToolCallRecorder
+from a2a_tool_capture import URI, CaptureClient, CapturingRequestHandler, ToolCallRecorder
 from agents.serving import ServerThread
 from checking import check
 from opentelemetry.sdk.trace import TracerProvider
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 README = (Path(__file__).parents[2] / "extension" / "README.md").read_text("utf-8")
 MOST_CHANGED_LINES = 5
@@ -63,6 +70,25 @@ def test_webhooks_can_be_gated() -> None:
     }
     exec(example, names)
     assert [extension.uri for extension in card.capabilities.extensions] == [URI]
+
+
+def test_callers_can_be_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALUATOR_TOKEN", "token")
+    (over_http,) = blocks("python", "ActivationGate")
+    recorder = ToolCallRecorder()
+    handler = CapturingRequestHandler(_Agent(), InMemoryTaskStore(), AgentCard(), recorder=recorder)
+    names = {"Starlette": Starlette, "Middleware": Middleware, "os": os, "handler": handler}
+    exec(over_http, names | {"create_jsonrpc_routes": create_jsonrpc_routes})
+    monkeypatch.delenv("EVALUATOR_TOKEN")
+    with pytest.raises(KeyError):
+        exec(over_http, names | {"create_jsonrpc_routes": create_jsonrpc_routes})
+
+
+async def test_callers_can_be_guarded_over_grpc() -> None:
+    (over_grpc,) = blocks("python", "ActivationInterceptor")
+    names: dict[str, Any] = {"grpc": grpc, "token": "token"}
+    exec(over_grpc, names)
+    await names["server"].stop(None)
 
 
 def test_calls_can_be_recorded_without_a_decorator() -> None:
