@@ -33,7 +33,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="a2a-eval-proxy")
 def cli() -> None:
-    """Sees the tool calls an A2A agent makes, and scores them.
+    """Sees the tool calls an A2A agent makes, and scores them. `a2a-eval-proxy demo` shows it at work.
 
     \b
     Exit codes: 0 passed, 1 a gate failed, 2 bad usage or input, 3 agent or infrastructure unreachable.
@@ -64,10 +64,23 @@ format_option = click.option(
     type=click.Choice(["suite", "arksim", "google-adk", "uipath", "dokimos"]),
     help="What kind of file the suite is; default: as it looks.",
 )
+
+
+def _made_folder(context: click.Context, option: click.Parameter, folder: Path | None) -> Path | None:
+    """Made at once: that it cannot be made is not to be learnt at the end of a run."""
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.BadParameter(f"{folder} cannot be made: {error.strerror}.", context, option) from None
+    return folder
+
+
 report_option = click.option(
     "--report",
     metavar="DIR",
     type=click.Path(file_okay=False, writable=True, path_type=Path),
+    callback=_made_folder,
     help="Write the report there: report.html, junit.xml, report.json, summary.md; in focus/ suites of what failed.",
 )
 
@@ -76,10 +89,15 @@ report_option = click.option(
 @settings_options
 @click.option("--config", "config_file", metavar="FILE", help="YAML file with these settings (names with _).")
 def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
-    """Pass traffic through to an agent, capture its tool calls, score each turn.
+    """Pass traffic through to an agent, and score what it does.
+
+    Every turn is captured with its tool calls, stored and scored.
 
     Point the client at the proxy's URL instead of the agent's. Prints one line when ready; SIGTERM lets open
     responses finish.
+
+    \b
+    Example: a2a-eval-proxy serve --upstream http://127.0.0.1:9999 --suite suite.yaml
     """
     if no_otlp:
         flags["otlp"] = False
@@ -136,7 +154,14 @@ def run(
     timeout: float | None,
     concurrency: int | None,
 ) -> None:
-    """Drive an agent with the cases of SUITE, score every turn, and say yes or no by the exit code."""
+    """Drive an agent with the cases of SUITE and score every turn.
+
+    The exit code says whether it passed. What does not run counts as failed: a case without an answer, an
+    evaluator that errs, a metric that nobody measured.
+
+    \b
+    Example: a2a-eval-proxy run suite.yaml --agent http://127.0.0.1:9999 --report report
+    """
     if resume and run_name is None:
         raise ConfigError("--resume: needs the name of the run to go on with, --run NAME")
 
@@ -165,7 +190,13 @@ def run(
 @report_option
 @format_option
 def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, form: str | None) -> None:
-    """Score stored turns again with a suite, without an agent, and say yes or no by the exit code."""
+    """Score stored turns again with a suite, without an agent.
+
+    The exit code says whether they passed.
+
+    \b
+    Example: a2a-eval-proxy evaluate --store a2a-eval-proxy.db --run monday --suite suite.yaml
+    """
     from rich.console import Console
 
     from .runcommand import evaluate_and_show
@@ -201,9 +232,17 @@ def _headers(lines: tuple[str, ...]) -> dict[str, str]:
 @cli.command()
 @store_option
 @run_option(help="Only this run.")
-@click.option("--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True, help="How to write them."
+)
 def export(store: str, run_name: str | None, form: str) -> None:
-    """Write stored turns to standard output, one JSON object a line."""
+    """Write stored turns to standard output, one JSON object a line.
+
+    Each is as in /api/turns of the admin API; the oldest come first.
+
+    \b
+    Example: a2a-eval-proxy export --store a2a-eval-proxy.db --run monday > turns.jsonl
+    """
     from .export import write_turns
 
     run_async(write_turns(store, run_name, sys.stdout))
@@ -214,12 +253,23 @@ def export(store: str, run_name: str | None, form: str) -> None:
 @click.argument("run_a", metavar="RUN_A")
 @click.argument("run_b", metavar="RUN_B")
 @click.option("--fail-on-regression", is_flag=True, help="Exit with 1 where RUN_B is worse than RUN_A.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="How to say it.",
+)
 def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: str) -> None:
-    """Show what changed from RUN_A to RUN_B: tool calls, scores, new and fixed failures, case by case.
+    """Show what changed from RUN_A to RUN_B, case by case.
 
-    RUN_B is worse where a case fails that did not, where a case is gone, or where a score fell by more than chance
-    explains (interval and sign test, over repetitions and cases).
+    Told are tool calls, scores, and new and fixed failures. RUN_B is worse where a case fails that did not, where a
+    case is gone, or where a score fell by more than chance explains (interval and sign test, over repetitions and
+    cases).
+
+    \b
+    Example: a2a-eval-proxy compare --store a2a-eval-proxy.db monday tuesday --fail-on-regression
     """
     from .compare import compare_runs, show
 
@@ -235,21 +285,25 @@ def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: 
     "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Default: standard output."
 )
 def record(store: str, run_name: str | None, out: Path | None) -> None:
-    """Write a suite that expects the tool calls an agent made, ready to edit.
+    """Write a suite that expects the tool calls an agent made.
 
     Each conversation becomes a case, equal ones become one. What looks generated (UUIDs, times, tokens), or changed
     between equal conversations, becomes a placeholder. Conversations that went wrong are left out.
+
+    \b
+    Example: a2a-eval-proxy record --store a2a-eval-proxy.db --run monday --out suite.yaml
     """
     from .record import record_run
 
     if out is not None and out.exists():
         raise click.UsageError(f"--out: {out} is there already, and may have been edited; give another name")
-    text, cases = run_async(record_run(store, run_name))
+    recording = run_async(record_run(store, run_name))
     if out is None:
-        click.echo(text, nl=False)
+        click.echo(recording.text, nl=False)
     else:
-        out.write_text(text, "utf-8")
-    click.echo(f"recorded {cases} case{'s' if cases > 1 else ''}" + (f" to {out}" if out else ""), err=True)
+        out.write_text(recording.text, "utf-8")
+    told = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
+    click.echo("\n".join([*recording.left_out, told + (f" to {out}" if out else "")]), err=True)
 
 
 @cli.command()
@@ -276,7 +330,14 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     metavar="SECONDS",
     help="Longest time of one answer.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "junit"]),
+    default="text",
+    show_default=True,
+    help="How to say it.",
+)
 @click.option(
     "--output",
     metavar="FILE",
@@ -286,7 +347,7 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
 def check(
     url: str, messages: tuple[str, ...], headers: tuple[str, ...], timeout: float, form: str, output: Path | None
 ) -> None:
-    """Does the agent at URL implement the tool-call-capture extension rightly?
+    """Does the agent at URL implement the extension rightly?
 
     Sends messages over every JSON-RPC and HTTP+JSON interface of its card, asking for tool calls and not asking,
     and tells what is wrong, with the evidence and a fix. The agent's tools run for real.
@@ -304,7 +365,7 @@ def check(
 @cli.command()
 @click.option("--keep", is_flag=True, help="Leave agent and proxy running afterwards, to try things by hand.")
 def demo(keep: bool) -> None:
-    """The whole story in one process: a sample agent, the proxy before it, traffic, scores."""
+    """Show it all in one process, with a sample agent."""
     from .demo.story import tell
 
     sys.exit(run_async(tell(keep)))

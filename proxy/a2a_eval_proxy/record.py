@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import takewhile
+
 from tool_call_evaluators.recording import record_suite
 from tool_call_evaluators.suite import parse_suite
 
@@ -13,8 +16,17 @@ class NothingToRecordError(StoreError):
     """No stored conversation went well; the message says where was looked."""
 
 
-async def record_run(location: str, run: str | None) -> tuple[str, int]:
-    """The text of a suite file and how many cases it has, from one run or (None) from all.
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The `text` of a suite file, how many `cases` it has, and in sentences what was left out."""
+
+    text: str
+    cases: int
+    left_out: tuple[str, ...]
+
+
+async def record_run(location: str, run: str | None) -> Recording:
+    """A suite that expects what the agent did in one run or (None) in all.
 
     Raises StoreError where there is no store or no such run, NothingToRecordError where no conversation went well.
     """
@@ -25,4 +37,5 @@ async def record_run(location: str, run: str | None) -> tuple[str, int]:
     if not cases:
         where = f"store {location}" + (f", run {run!r}" if run else "")
         raise NothingToRecordError(f"{where}: none of {len(turns)} turns is of a conversation that went well")
-    return text, cases
+    head = takewhile(lambda line: line.startswith("# "), text.splitlines())
+    return Recording(text, cases, tuple(line[2:] for line in head if line.startswith("# Left out")))

@@ -10,6 +10,7 @@ import pytest
 from a2a_eval_proxy.cli import cli
 from a2a_eval_proxy.config import SETTINGS, ConfigError
 from a2a_eval_proxy.flags import Command
+from click.testing import CliRunner
 
 
 @click.command(cls=Command)
@@ -82,3 +83,16 @@ def test_every_command_has_them() -> None:
             options = [option for option in command.params if isinstance(option, click.Option)]
             assert all(str(option.envvar).startswith("A2A_EVAL_PROXY_") for option in options), name
     assert {"store", "run", "suite"} <= set(SETTINGS)
+
+
+def test_the_list_of_commands_is_not_cut() -> None:
+    shown = CliRunner().invoke(cli, ["--help"], terminal_width=80).output
+    assert set(cli.commands) <= set(shown.split())
+    assert not any(line.endswith("...") for line in shown.partition("Commands:")[2].splitlines())
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands))
+def test_every_option_says_what_it_is_for(command: str) -> None:
+    for option in cli.commands[command].params:
+        if isinstance(option, click.Option):
+            assert option.help, f"{command} {option.opts[0]}"

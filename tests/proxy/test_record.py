@@ -35,7 +35,9 @@ def test_a_suite_on_standard_output(tmp_path: Path) -> None:
     (expected,) = case.turns[0].expect.tool_calls or ()
     assert (case.id, expected.name) == ("where-is-it", "lookup")
     assert expected.arguments == {"key": {"$regex": "[0-9a-fA-F]{16,}"}}
-    assert command("record", "--store", store).stderr == "recorded 2 cases\n"
+    store_turns(store, [turn("3", state="TASK_STATE_FAILED")], "bad")
+    left_out = "Left out, conversations that went wrong: 1.\n"
+    assert command("record", "--store", store).stderr == f"{left_out}recorded 2 cases\n"
 
 
 def test_an_edited_suite_is_not_overwritten(tmp_path: Path) -> None:
