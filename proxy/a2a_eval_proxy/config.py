@@ -102,13 +102,9 @@ def _switch(value: Any) -> bool:
 
 
 def parse_dialects(value: Any) -> tuple[str, ...]:
-    """Names separated by commas, or a list of them. Raises ValueError with what is accepted."""
-    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
-    if (
-        not isinstance(names, list)
-        or not names
-        or not all(isinstance(name, str) and name in DIALECTS for name in names)
-    ):
+    """Names separated by commas. Raises ValueError with what is accepted."""
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else []
+    if not names or any(name not in DIALECTS for name in names):
         raise ValueError(f"expected one or more of {', '.join(DIALECTS)}, separated by commas")
     return tuple(dict.fromkeys(names))
 
