@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,12 @@ class CaseBook:
     def __init__(self, suite: Suite | None, max_conversations: int = 100_000) -> None:
         self.suite = suite
         self._suite_cases = {case.id: case for case in suite.cases} if suite else {}
+        self._suite_texts = _Index()
+        for case in self._suite_cases.values():
+            self._suite_texts.add(case.id, _texts(case))
         self._registered: dict[str, RegisteredCase] = {}
+        self._registered_texts = _Index()
+        self._contexts = _Index()
         self._conversations: OrderedDict[str, str] = OrderedDict()
         self._limit = max_conversations
 
@@ -35,11 +40,19 @@ class CaseBook:
         case = registered.case
         if case.tools is None and self.suite is not None and self.suite.tools is not None:
             registered = replace(registered, case=replace(case, tools=self.suite.tools))
+        self.remove(case.id)
         self._registered[case.id] = registered
+        self._registered_texts.add(case.id, _texts(case))
+        self._contexts.add(case.id, _context(registered))
 
     def remove(self, case_id: str) -> bool:
         """Forget a registered case; False where there was none. The suite's own cases stay."""
-        return self._registered.pop(case_id, None) is not None
+        registered = self._registered.pop(case_id, None)
+        if registered is None:
+            return False
+        self._registered_texts.remove(case_id, _texts(registered.case))
+        self._contexts.remove(case_id, _context(registered))
+        return True
 
     def case(self, case_id: str) -> Case | None:
         registered = self._registered.get(case_id)
@@ -53,9 +66,7 @@ class CaseBook:
         """
         found = case_id or self._by_context(conversation_id)
         if found is None:
-            texts = [
-                case.id for case in self._all() if any(turn.user.strip() == user_text.strip() for turn in case.turns)
-            ]
+            texts = self._by_text(user_text.strip())
             remembered = self._conversations.get(conversation_id) if conversation_id else None
             if remembered is not None and (not texts or remembered in texts):
                 found = remembered
@@ -73,15 +84,41 @@ class CaseBook:
             self._conversations.popitem(last=False)
 
     def _by_context(self, conversation_id: str) -> str | None:
-        if conversation_id:
-            for registered in self._registered.values():
-                if registered.context_id == conversation_id:
-                    return registered.case.id
-        return None
+        return next(iter(self._contexts.ids(conversation_id)), None) if conversation_id else None
 
-    def _all(self) -> list[Case]:
-        suite_cases = [case for case_id, case in self._suite_cases.items() if case_id not in self._registered]
-        return [registered.case for registered in self._registered.values()] + suite_cases
+    def _by_text(self, text: str) -> list[str]:
+        """The cases in one of whose turns the user says that."""
+        of_suite = (case_id for case_id in self._suite_texts.ids(text) if case_id not in self._registered)
+        return [*self._registered_texts.ids(text), *of_suite]
+
+
+class _Index:
+    """Ids of cases by what is looked for."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, dict[str, None]] = {}
+
+    def ids(self, key: str) -> Iterable[str]:
+        """Those that were added with it, the first first."""
+        return self._ids.get(key, {})
+
+    def add(self, case_id: str, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._ids.setdefault(key, {})[case_id] = None
+
+    def remove(self, case_id: str, keys: Iterable[str]) -> None:
+        for key in keys:
+            del self._ids[key][case_id]
+            if not self._ids[key]:
+                del self._ids[key]
+
+
+def _texts(case: Case) -> set[str]:
+    return {turn.user.strip() for turn in case.turns}
+
+
+def _context(registered: RegisteredCase) -> list[str]:
+    return [registered.context_id] if registered.context_id else []
 
 
 def registered_case(data: Mapping[str, Any], case_id: str) -> tuple[dict[str, Any], str | None]:

@@ -150,10 +150,15 @@ class Pipeline:
         for _, case_id, conversation_id in self._positions:
             self._cases.remember(conversation_id, case_id)
         total = 0
+        jobs: list[_Job] = []
         async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), _PAGE):
             turn = Turn.from_dict(item)
-            self._set_out([self._job(turn, self._position(turn))])
+            jobs.append(self._job(turn, self._position(turn)))
             total += 1
+            if len(jobs) == _PAGE:
+                self._set_out(jobs)
+                jobs = []
+        self._set_out(jobs)
         for key in await self._store.unscored_conversations(_REMEMBERED):
             if run in (None, key.run) and key not in self._on_their_way and self._is_looked_at(key.case_id):
                 self._is_over(key)
@@ -249,7 +254,7 @@ class Pipeline:
     async def _work(self) -> None:
         while self._scoring is not None:
             jobs = await self._jobs.get()
-            while not self._jobs.empty():
+            while not self._jobs.empty() and len(jobs) < _PAGE:
                 jobs = jobs + self._jobs.get_nowait()
             evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
             histories = [await self._history(job.turn) for job in jobs]
@@ -331,6 +336,8 @@ class Pipeline:
 
     def _set_out(self, jobs: list[_Job]) -> None:
         """Stored turns go to be scored."""
+        if not jobs:
+            return
         self._count_up(len(jobs))
         for job in jobs:
             self._sets_out(job)
@@ -363,10 +370,11 @@ class Pipeline:
         scorer = self._scorer
         try:
             turns = [await self._turns_of(key) for key in keys]
-        except Exception as error:  # noqa: BLE001  # the wall: what could not be looked at has not passed
-            reason = f"its turns could not be read: {error}"
+            results = await self._scoring.gather([partial(scorer.score_conversation, found) for found in turns])
+        except Exception as error:  # the wall: what could not be looked at has not passed
+            logger.error("conversations could not be scored", exc_info=error)
+            reason = f"it could not be looked at: {error!r}"
             return [ScoredConversation(key, 0, scorer.conversation_errors(key.case_id, reason)) for key in keys]
-        results = await self._scoring.gather([partial(scorer.score_conversation, found) for found in turns])
         return [
             None if said is None else ScoredConversation(key, len(found), said)
             for key, found, said in zip(keys, turns, results, strict=True)

@@ -87,6 +87,8 @@ class Scorer:
         None where it is not over: a planned turn has not come, or one is not scored yet. Raises nothing else than
         `score` does.
         """
+        if not turns:
+            return None
         case_id = turns[0]["case_id"]
         case = self._cases.case(case_id) or self._without_case if case_id else self._without_case
         plan = Suite(name="", cases=(replace(case, repetitions=1),)) if case is not self._without_case else None

@@ -166,3 +166,42 @@ def test_which_turn_of_the_case_it_is(texts: list[str], said: str, earlier: int,
 def test_a_conversation_to_the_script_has_every_turn_in_order(texts: list[str]) -> None:
     script = case("x", *texts)
     assert [script.turn_index(text, earlier) for earlier, text in enumerate(texts)] == list(range(len(texts)))
+
+
+# ── many cases ──────────────────────────────────────────────────────────────────────────────────────────────
+
+texts = st.lists(st.sampled_from(["a", " a", "b", "c"]), min_size=1, max_size=3)
+ids = st.sampled_from(["stock", "x", "y"])
+
+
+@given(
+    st.lists(st.tuples(ids, st.none() | st.tuples(texts, st.none() | st.sampled_from(["c-1", "c-2"]))), max_size=12),
+    st.sampled_from(["a", "b ", "c", "Any kettles?"]),
+    st.sampled_from(["", "c-1", "c-2", "c-3"]),
+)
+def test_cases_are_found_however_they_came_and_went(
+    steps: list[tuple[str, tuple[list[str], str | None] | None]], text: str, conversation: str
+) -> None:
+    book = CaseBook(suite())
+    there: dict[str, tuple[list[str], str | None]] = {
+        it.id: ([planned.user for planned in it.turns], None) for it in suite().cases
+    }
+    registered: set[str] = set()
+    for case_id, put in steps:
+        if put is not None:
+            book.put(RegisteredCase(case(case_id, *put[0]), put[1]))
+            there[case_id] = put
+            registered.add(case_id)
+        else:
+            assert book.remove(case_id) == (case_id in registered)
+            registered.discard(case_id)
+            there.pop(case_id, None)
+            if case_id == "stock":
+                there[case_id] = ([" Any kettles? "], None)
+    by_context = {case_id for case_id, (_, context) in there.items() if context and context == conversation}
+    by_text = {case_id for case_id, (said, _) in there.items() if text.strip() in map(str.strip, said)}
+    found = book.match(None, conversation, text)
+    if by_context:
+        assert found in by_context
+    else:
+        assert found == (by_text.pop() if len(by_text) == 1 else None)
