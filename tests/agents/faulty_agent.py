@@ -37,8 +37,9 @@ class Fault:
     `believes` gets operation and asked URIs and returns the URIs that the agent acts on. `refuses` says of the asked
     URIs whether the request is answered with an error. `artifact` changes an artifact of an answer that was asked
     for version 1, `answer` a whole task or event; `echoes` returns what a response header lists; `card` changes the
-    card. With `at_once`, sends are answered before the agent is done, which is its right. `message` is what the
-    check has to say to see the fault.
+    card. With `at_once`, sends are answered before the agent is done, which is its right; with `in_message`, the
+    agent looks for extensions in the message and not in headers. `message` is what the check has to say to see the
+    fault.
     """
 
     breaks: set[str] = field(default_factory=set)
@@ -51,6 +52,7 @@ class Fault:
     card: Callable[[Json], None] | None = None
     emission: Callable[[int], Emission] = cumulative
     at_once: bool = False
+    in_message: bool = False
     message: str = "Got a kettle?"
 
 
@@ -74,7 +76,7 @@ class _Tamperer:
         operation = _operation(scope["path"], body)
         if operation == "send" and self._fault.at_once:
             body = _hurried(body)
-        asked = _asked(scope["headers"])
+        asked = _asked_in_message(body) if self._fault.in_message else _asked(scope["headers"])
         OPERATION.set(operation)
         if operation and self._fault.refuses(asked):
             await _refuse(send)
@@ -176,6 +178,12 @@ def _hurried(body: bytes) -> bytes:
     legacy = "blocking" in params.get("configuration", {})
     params["configuration"] = {"blocking": False} if legacy else {"returnImmediately": True}
     return json.dumps(content).encode()
+
+
+def _asked_in_message(body: bytes) -> Asked:
+    content = json.loads(body or b"{}")
+    extensions: Asked = content.get("params", content).get("message", {}).get("extensions", [])
+    return extensions
 
 
 async def _refuse(send: Any) -> None:
@@ -291,6 +299,7 @@ FAULTS: dict[str, Fault] = {
     ),
     # who asks is told
     "out of order": Fault({"answers"}, refuses=lambda asked: True),
+    "looks for it in the message": Fault({"header-activates"}, in_message=True),
     "refuses to be asked": Fault({"asking-harmless"}, refuses=lambda asked: asked == [URI]),
     "silent in sends": Fault({"send-asked"}, believes=_deaf("send")),
     "silent in streams": Fault({"stream-asked"}, believes=_deaf("stream")),

@@ -34,6 +34,8 @@ def send(interface: Interface, text: str, message_id: str, asked: Asked, *, stre
         message |= {"role": "ROLE_USER", "content": [{"text": text}]}
     else:
         message |= {"role": "ROLE_USER", "parts": [{"text": text}]}
+    if asked is Asked.ASIDE:
+        message["extensions"] = list(asked.uris)
     content: dict[str, Any] = {"message": message}
     if interface.legacy and not stream:
         content["configuration"] = {"blocking": True}  # 1.0 waits unless told otherwise, 0.3 leaves it open
@@ -67,7 +69,8 @@ def _request(
     if not interface.legacy:
         headers.append(("A2A-Version", interface.version))
     if asked.uris:
-        headers.append((interface.extensions_header, ", ".join(asked.uris)))
+        header = interface.other_extensions_header if asked is Asked.ASIDE else interface.extensions_header
+        headers.append((header, ", ".join(asked.uris)))
     base = interface.url
     if interface.binding is Binding.JSONRPC:
         if interface.tenant:

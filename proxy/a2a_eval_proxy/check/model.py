@@ -22,12 +22,14 @@ class Asked(StrEnum):
     V1 = "version 1"
     UNKNOWN = "unknown versions"
     BESIDE = "version 1 beside unknown versions"
+    ASIDE = "version 1, in every place but the right header"
+    """To tell an agent that looks in the wrong place from one that called no tool."""
 
     @property
     def uris(self) -> tuple[str, ...]:
         """What the extensions header lists, in this order."""
         unknown = UNKNOWN_URIS if self in (Asked.UNKNOWN, Asked.BESIDE) else ()
-        return (*unknown, URI) if self in (Asked.V1, Asked.BESIDE) else unknown
+        return unknown if self in (Asked.NOTHING, Asked.UNKNOWN) else (*unknown, URI)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,11 @@ class Interface:
     @property
     def extensions_header(self) -> str:
         return LEGACY_EXTENSIONS_HEADER if self.legacy else EXTENSIONS_HEADER
+
+    @property
+    def other_extensions_header(self) -> str:
+        """The one of the other protocol version."""
+        return EXTENSIONS_HEADER if self.legacy else LEGACY_EXTENSIONS_HEADER
 
 
 @dataclass(frozen=True, slots=True)

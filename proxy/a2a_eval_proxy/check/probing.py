@@ -43,6 +43,7 @@ _MANNERS = (
     _Manner(Asked.UNKNOWN),
     _Manner(Asked.BESIDE),
 )
+_ASIDE = _Manner(Asked.ASIDE)
 
 
 async def examine(line: Line, url: str, messages: Sequence[str], progress: Progress) -> Record:
@@ -64,7 +65,7 @@ async def examine(line: Line, url: str, messages: Sequence[str], progress: Progr
                 await probe.question(message)
         causing = {message for probe in probes for message in probe.causing}
         for probe in probes:
-            await probe.question_again(causing)
+            await (probe.question_again(causing) if causing else probe.question_aside(chosen))
     return Record(seen, tuple(probe.conversation for probe in probes), tuple(not_checked))
 
 
@@ -125,6 +126,11 @@ class _Probe:
                 turn = await self.turn(turn.message, manner)
                 self._turns.append((manner, turn))
 
+    async def question_aside(self, messages: Sequence[str]) -> None:
+        """Ask in the wrong places, since the right one brought nothing."""
+        for message in messages:
+            self._turns.append((_ASIDE, await self.turn(message, _ASIDE)))
+
     async def turn(self, message: str, manner: _Manner) -> Turn:
         """Send `message` and read its task in all ways."""
         how = "stream" if manner.stream else "send"
@@ -147,7 +153,7 @@ class _Probe:
                 break
             await asyncio.sleep(POLL_S)
             done = await self._ask(Operation.GET, asking.get(self._interface, task_id, asked), asked)
-        if asked in (Asked.UNKNOWN, Asked.BESIDE):
+        if asked in (Asked.UNKNOWN, Asked.BESIDE, Asked.ASIDE):
             return [await self._ask(Operation.GET, asking.get(self._interface, task_id, asked), asked)]
         ways = (asked, Asked.NOTHING) if asked is Asked.V1 else (asked,)
         context_id = next(filter(None, map(context_id_of, opening.normal_events)), "")

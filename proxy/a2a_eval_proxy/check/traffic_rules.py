@@ -128,6 +128,20 @@ def _told_in(operation: Operation, asked: Asked) -> Callable[[Subject], Outcome]
     return test
 
 
+def _by_header(subject: Subject) -> Outcome:
+    turns = subject.conversation.turns
+    if any(_has_calls(turn) for turn in turns):
+        return Outcome()
+    header = subject.conversation.interface.extensions_header
+    message = f"tool calls for a request that asks in message.extensions or another header, none for one with {header}"
+    problems = [
+        problem(turn.opening, message, "its artifacts", _all_artifacts(turn.opening))
+        for turn in turns
+        if turn.asked is Asked.ASIDE and entries(turn.opening)
+    ]
+    return found(problems) if problems else Outcome(unseen=_NO_CALLS)
+
+
 def _told(turn: Turn) -> bool:
     """An agent may answer before it is done; then what the task shows later counts."""
     if entries(turn.opening):
@@ -435,6 +449,13 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
         _harmless(Asked.V1),
         "An evaluation has to see the agent as its users do.",
         "Answer requests that activate the extension as you answer others.",
+    ),
+    Rule(
+        "header-activates",
+        "the header asks for calls",
+        _by_header,
+        "A request activates extensions by A2A-Extensions (A2A 1.0, section 3.2.6), in A2A 0.3 by X-A2A-Extensions.",
+        f"Look for the URI in that header (context.requested_extensions in a2a-sdk). {_WRAP}",
     ),
     Rule("send-asked", "send: calls, if asked", _told_in(Operation.SEND, Asked.V1), "It is what was asked for.", _EMIT),
     Rule(
