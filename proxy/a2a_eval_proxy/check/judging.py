@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .card_rules import CARD_RULES
+from .looking import messages_with_calls
 from .model import Record
-from .traffic_rules import TRAFFIC_RULES, messages_with_calls
+from .traffic_rules import TRAFFIC_RULES
 from .verdict import Result, Status, Subject, Verdict
 
 
