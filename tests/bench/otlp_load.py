@@ -17,13 +17,16 @@ CONNECTIONS = 4
 """Exporters at once; each waits for its answer before it sends the next batch, as OpenTelemetry SDKs do."""
 
 _POLL_S = 0.02
+_COME_BACK_S = 0.05
+"""Before a batch is sent again that was answered 503: what is measured is the proxy, not an exporter's patience."""
+
 _COUNTED = re.compile(r"^a2a_eval_proxy_spans_total (\S+)", re.MULTILINE)
 
 
-def post_all(port: int, bodies: Iterable[Body]) -> int:
+def post_all(port: int, bodies: Iterable[Body], *, patience_s: float = 60.0) -> int:
     """Post every body to the OTLP port and return the number of their spans.
 
-    Raises LoadError where one is not answered with 200.
+    Raises LoadError where one is not answered with 200, or for so long with 503.
     """
     todo, lock = iter(bodies), threading.Lock()
     sent: list[int] = []
@@ -41,11 +44,7 @@ def post_all(port: int, bodies: Iterable[Body]) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         try:
             for body in take():
-                connection.request("POST", "/v1/traces", body.content, body.headers)
-                answer = connection.getresponse()
-                said = answer.read()
-                if answer.status != 200:
-                    raise LoadError(f"POST /v1/traces was answered {answer.status}: {said[:200]!r}")
+                _post(connection, body, time.monotonic() + patience_s)
                 sent.append(body.spans)
         except (OSError, http.client.HTTPException, LoadError) as error:
             problems.append(str(error) or repr(error))
@@ -60,6 +59,18 @@ def post_all(port: int, bodies: Iterable[Body]) -> int:
     if problems:
         raise LoadError(problems[0])
     return sum(sent)
+
+
+def _post(connection: http.client.HTTPConnection, body: Body, give_up: float) -> None:
+    while True:
+        connection.request("POST", "/v1/traces", body.content, body.headers)
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status == 200:
+            return
+        if answer.status != 503 or time.monotonic() > give_up:
+            raise LoadError(f"POST /v1/traces was answered {answer.status}: {said[:200]!r}")
+        time.sleep(_COME_BACK_S)
 
 
 def spans_taken(proxy: Running) -> int:

@@ -154,4 +154,4 @@ def test_preflight_refuses_a_target_that_does_not_answer(load: LoadGenerator, re
 
 def test_an_exporter_tells_that_it_was_refused(refusing_port: int) -> None:
     with pytest.raises(LoadError, match="answered 503"):
-        post_all(refusing_port, bodies(8, islice(trace_ids(), 1)))
+        post_all(refusing_port, bodies(8, islice(trace_ids(), 1)), patience_s=0.0)
