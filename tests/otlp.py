@@ -24,6 +24,7 @@ class CollectingSink:
         self.trace_requests: list[ExportTraceServiceRequest] = []
         self.log_requests: list[ExportLogsServiceRequest] = []
         self.sizes: list[int] = []
+        self.busy = False
         self.answer: Callable[[], Rejected | None] = lambda: None
 
     def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> Rejected | None:

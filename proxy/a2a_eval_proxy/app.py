@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -156,20 +156,22 @@ class RunningProxy:
 
         self._tracing.on_changed = self.pipeline.evidence_changed
         stack.callback(self._tracing.close)
+        counts = self.metrics.otlp_requests
         forward = None
         if settings.otlp_forward:
-            forward = OtlpForwarder(settings.otlp_forward)
+            headers = _filled(settings.otlp_forward_headers)
+            forward = OtlpForwarder(settings.otlp_forward, headers, counts=self.metrics.forward)
             forward.start()
             stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
         if settings.otlp_grpc:
             from .traces.grpc_receiver import GrpcReceiver
 
-            grpc = GrpcReceiver(self._tracing, settings.otlp_grpc, _MAX_OTLP_BYTES, forward=forward)
+            grpc = GrpcReceiver(self._tracing, settings.otlp_grpc, _MAX_OTLP_BYTES, forward=forward, counts=counts)
             await grpc.start()
             stack.push_async_callback(grpc.stop)
         if not settings.otlp:
             return None
-        app = otlp_app(self._tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward)
+        app = otlp_app(self._tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=counts)
         return await _listening(stack, app, settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0)
 
     def _opened(self, turn: Turn) -> None:
@@ -206,6 +208,15 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
     async with AsyncExitStack() as stack:
         await proxy.start(stack)
         yield proxy
+
+
+def _filled(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """With environment variables filled in. Raises ConfigurationError where one is not set."""
+    if not headers:
+        return {}
+    from a2a_tool_capture.client import filled_header
+
+    return {name: filled_header(name, value) for name, value in headers}
 
 
 async def _listening(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import yaml
 from a2a_tool_capture.dialects import DIALECTS
@@ -19,6 +20,8 @@ from .card import WELL_KNOWN_PATHS
 
 ENV_PREFIX = "A2A_EVAL_PROXY_"
 NEGOTIATE_MODES = ("declared", "always", "never")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+"""RFC 9110, section 5.6.2."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -109,6 +112,23 @@ def parse_dialects(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _headers(value: Any) -> tuple[tuple[str, str], ...]:
+    """Text as in OTEL_EXPORTER_OTLP_HEADERS, values percent-encoded where they must be; or a mapping."""
+    headers: list[tuple[Any, Any]] = []
+    if isinstance(value, str):
+        for pair in filter(str.strip, value.split(",")):
+            name, _, text = pair.partition("=")
+            headers.append((name.strip(), unquote(text.strip())))
+    elif isinstance(value, dict):
+        headers = list(value.items())
+    if not headers or not all(
+        isinstance(name, str) and _HEADER_NAME.fullmatch(name) and isinstance(text, str) and text
+        for name, text in headers
+    ):
+        raise ValueError("expected NAME=VALUE,NAME=VALUE, such as x-api-key=${COLLECTOR_KEY}")
+    return tuple(headers)
+
+
 def _setting(parse: Callable[[Any], Any], help_text: str, default: Any = dataclasses.MISSING, **extra: Any) -> Any:
     metadata = {"parse": parse, "help": help_text, **extra}
     if default is dataclasses.MISSING:
@@ -143,6 +163,13 @@ class Settings:
     )
     otlp_forward: str | None = _setting(
         parse_url, "Collector to which everything received over OTLP is sent on.", None, metavar="URL"
+    )
+    otlp_forward_headers: tuple[tuple[str, str], ...] = _setting(
+        _headers,
+        "Headers for that collector; ${VARIABLE} stands for an environment variable.",
+        (),
+        metavar="NAME=VALUE,...",
+        secret=True,
     )
     expect_traces: bool = _setting(
         _switch, "Wait for traces of every turn, also of an agent that has not sent any yet.", False
@@ -208,6 +235,12 @@ class Settings:
                 f"admin: {self.admin} is reachable from other machines; set an admin token (--admin-token), or "
                 "bind to 127.0.0.1"
             )
+        for receiver in (self.otlp, self.otlp_grpc):
+            if receiver and self.otlp_forward and _leads_to(self.otlp_forward, receiver):
+                raise ConfigError(
+                    f"otlp_forward: {self.otlp_forward} is where this proxy receives traces itself; give the URL of "
+                    "a collector"
+                )
 
     @property
     def card_paths(self) -> tuple[str, ...]:
@@ -242,6 +275,18 @@ def split_address(address: str) -> tuple[str, int]:
     """`HOST:PORT` or `[IPv6]:PORT` as host and port."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _leads_to(url: str, address: str) -> bool:
+    """Whether a request to `url` arrives at who listens on HOST:PORT, as far as that can be told without DNS."""
+    parts = urlsplit(url)
+    host, port = split_address(address)
+    if not port or port != (parts.port or (443 if parts.scheme == "https" else 80)):
+        return False
+    target = parts.hostname or ""
+    if target == host:
+        return True
+    return is_loopback(f"{target}:{port}") and (is_loopback(address) or host in ("0.0.0.0", "::", "*"))  # noqa: S104
 
 
 def environment_name(setting: str) -> str:

@@ -11,6 +11,18 @@ from prometheus_client.registry import Collector
 
 
 @dataclass(slots=True)
+class ForwardCounts:
+    """Telemetry sent on to a collector: requests since the start, and what waits now."""
+
+    sent: int = 0
+    retried: int = 0
+    dropped: int = 0
+    """Lost: refused by the collector, tried for too long, pushed out of a full queue, or left at the end."""
+    held_bytes: int = 0
+    """Of the bodies not sent yet."""
+
+
+@dataclass(slots=True)
 class Metrics:
     """What happened since the start. Incremented where it happens; nothing here locks or waits."""
 
@@ -21,6 +33,9 @@ class Metrics:
     turns_dropped: int = 0
     spans: int = 0
     spans_dropped: int = 0
+    otlp_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Telemetry received, by protocol (`http`, `grpc`) and outcome (`accepted`, `rejected`)."""
+    forward: ForwardCounts = field(default_factory=ForwardCounts)
     calls: Counter[str] = field(default_factory=Counter)
     """Captured calls by source."""
     findings: Counter[str] = field(default_factory=Counter)
@@ -49,6 +64,22 @@ class MetricsCollector(Collector):
             ("spans_dropped", "Spans that belonged to no turn, or had to make room", metrics.spans_dropped),
         ):
             yield CounterMetricFamily(f"a2a_eval_proxy_{name}", help_text, value=value)
+        received = CounterMetricFamily(
+            "a2a_eval_proxy_otlp_requests", "Requests with telemetry", labels=["protocol", "outcome"]
+        )
+        for (protocol, outcome), count in metrics.otlp_requests.items():
+            received.add_metric([protocol, outcome], count)
+        yield received
+        forward = metrics.forward
+        forwarded = CounterMetricFamily(
+            "a2a_eval_proxy_otlp_forward_requests", "Requests with telemetry sent on to a collector", labels=["outcome"]
+        )
+        for outcome, count in (("sent", forward.sent), ("retried", forward.retried), ("dropped", forward.dropped)):
+            forwarded.add_metric([outcome], count)
+        yield forwarded
+        yield GaugeMetricFamily(
+            "a2a_eval_proxy_otlp_forward_held_bytes", "Bytes of telemetry waiting for the collector", forward.held_bytes
+        )
         calls = CounterMetricFamily("a2a_eval_proxy_tool_calls", "Tool calls captured, by source", labels=["source"])
         for source, count in metrics.calls.items():
             calls.add_metric([source], count)

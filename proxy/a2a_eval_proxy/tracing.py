@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -17,6 +20,24 @@ from .traces.correlate import Evidence, TraceBook
 from .traces.model import LogEvent, Span
 from .traces.otlp import logs_from_proto, spans_from_proto
 from .traces.receiver_intake import Rejected
+
+_UNREAD_BYTES = 16 * 1024 * 1024
+"""On the wire; decoded they take up to ten times as much."""
+
+
+_AT_ONCE = 200
+"""Spans handed to the trace book before the event loop has its next turn; some milliseconds."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A batch as the reading thread leaves it."""
+
+    spans: Sequence[Span] = ()
+    logs: Sequence[LogEvent] = ()
+    rejected: int = 0
 
 
 class Tracing:
@@ -32,6 +53,7 @@ class Tracing:
         self._expected = expected
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
+        self._unread_bytes = 0
         self._book = TraceBook(self._changed)
         self.on_changed: Callable[[Turn, bool], None] = lambda turn, tells: None
         """Called with a turn for which spans came, and whether any is about an agent's work; set by who wires us."""
@@ -71,33 +93,63 @@ class Tracing:
 
     # ── from the receiver ───────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def busy(self) -> bool:
+        """Whether senders are ahead of the reading thread by so much that they should wait."""
+        return self._unread_bytes > _UNREAD_BYTES
+
     def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> Rejected | None:
         """Take spans. They are read in a thread: a full batch would hold up traffic for longer than an event may."""
-        self._reading.submit(self._read_spans, request, size_bytes)
+        self._submit(self._read_spans, request, size_bytes)
         return None
 
     def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> Rejected | None:
         """Take log records, of which the GenAI events tell of tool calls."""
-        self._reading.submit(self._read_logs, request, size_bytes)
+        self._submit(self._read_logs, request, size_bytes)
         return None
 
     def close(self) -> None:
         self._reading.shutdown(wait=False, cancel_futures=True)
 
-    def _read_spans(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
+    def _submit(self, read: Callable[[Any], _Read], request: Any, size_bytes: int) -> None:
+        self._unread_bytes += size_bytes
+        self._reading.submit(self._run, read, request, size_bytes)
+
+    # ── in the reading thread ───────────────────────────────────────────────────────────────────────────
+
+    def _run(self, read: Callable[[Any], _Read], request: Any, size_bytes: int) -> None:
+        found = _Read()
+        try:
+            found = read(request)
+        except Exception as error:  # the wall: what we cannot read costs its own batch only
+            logger.error("a batch of telemetry could not be read and is lost", exc_info=error)
+        self._loop.call_soon_threadsafe(self._add, found, size_bytes)
+
+    @staticmethod
+    def _read_spans(request: ExportTraceServiceRequest) -> _Read:
         batch = spans_from_proto(request)
-        spans = [span for span in batch.spans if span.scope != SCOPE]  # ours, exported to ourselves
-        self._loop.call_soon_threadsafe(self._add, spans, (), batch.rejected, size_bytes)
+        # Not ours, exported to ourselves.
+        return _Read(spans=[span for span in batch.spans if span.scope != SCOPE], rejected=batch.rejected)
 
-    def _read_logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
-        batch = logs_from_proto(request)
-        events = [event for event in batch.events if event.scope != SCOPE]  # what we said of a turn changes nothing
-        self._loop.call_soon_threadsafe(self._add, (), events, 0, size_bytes)
+    @staticmethod
+    def _read_logs(request: ExportLogsServiceRequest) -> _Read:
+        # What we said of a turn changes nothing.
+        return _Read(logs=[event for event in logs_from_proto(request).events if event.scope != SCOPE])
 
-    def _add(self, spans: Sequence[Span], logs: Sequence[LogEvent], rejected: int, size_bytes: int) -> None:
+    # ── on the event loop ───────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, found: _Read, size_bytes: int, done: int = 0) -> None:
+        """Hand over a part of a batch, and the rest in the loop's next round: traffic comes in between."""
+        part, records = slice(done, done + _AT_ONCE), len(found.spans) + len(found.logs)
+        spans, logs = found.spans[part], found.logs[part]
         self._metrics.spans += len(spans)
-        self._metrics.spans_dropped += rejected
-        self._book.add(spans, logs, size_bytes, time.time())
+        share = size_bytes * (len(spans) + len(logs)) // max(records, 1)
+        self._book.add(spans, logs, share, time.time())
+        if done + _AT_ONCE < max(len(found.spans), len(found.logs)):
+            self._loop.call_soon(self._add, found, size_bytes, done + _AT_ONCE)
+            return
+        self._unread_bytes -= size_bytes
+        self._metrics.spans_dropped += found.rejected
 
     def _changed(self, turn: Turn, tells: bool) -> None:
         self.on_changed(turn, tells)

@@ -69,6 +69,10 @@ class Proxy:
         """Ends the process as a crash would."""
         self._child.kill()
 
+    def stderr(self) -> str:
+        """What it has logged so far."""
+        return self._child.stderr()
+
     def flush(self) -> None:
         """Waits until every turn captured so far is done."""
         response = self._admin.post("/api/flush", params={"timeout": FLUSH_TIMEOUT_S})

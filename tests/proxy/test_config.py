@@ -315,3 +315,47 @@ def test_every_setting_is_in_the_readme_as_it_is(name: str) -> None:
 def test_the_readme_knows_no_setting_that_is_gone() -> None:
     section = README.read_text("utf-8").split("## Settings")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(FIELDS)
+
+
+# ── headers for the collector ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "x-api-key=${KEY},x-tenant=a b",
+        " x-api-key = ${KEY} , x-tenant = a%20b ,",
+        {"x-api-key": "${KEY}", "x-tenant": "a b"},
+    ],
+)
+def test_headers_are_told_as_opentelemetry_does_or_as_a_mapping(given: Any) -> None:
+    settings = load({"otlp_forward_headers": given})
+    assert settings.otlp_forward_headers == (("x-api-key", "${KEY}"), ("x-tenant", "a b"))
+
+
+@pytest.mark.parametrize("given", ["", "s3cret", "x y=s3cret", "x=", "=s3cret", {"x": 3}, {}, ["x=s3cret"], 3])
+def test_what_is_no_header_is_refused_without_showing_it(given: Any) -> None:
+    assert problem({"otlp_forward_headers": given}).endswith("such as x-api-key=${COLLECTOR_KEY}, got ***")
+
+
+def test_headers_are_masked() -> None:
+    assert "otlp_forward_headers=***" in repr(load({"otlp_forward_headers": "x-api-key=s3cret"}))
+
+
+@pytest.mark.parametrize(
+    ("otlp", "forward"),
+    [
+        ("127.0.0.1:4318", "http://127.0.0.1:4319"),
+        ("127.0.0.1:4318", "http://collector:4318"),
+        ("10.0.0.1:4318", "http://127.0.0.1:4318"),
+        ("0.0.0.0:443", "https://collector.example.com"),
+        ("127.0.0.1:0", "http://127.0.0.1"),
+    ],
+)
+def test_another_collector_may_be_anywhere(otlp: str, forward: str) -> None:
+    assert load({"otlp": otlp, "otlp_forward": forward}).otlp_forward == forward
+
+
+def test_nor_may_it_be_the_proxys_grpc_port() -> None:
+    message = problem({"otlp_grpc": "0.0.0.0:4317", "otlp_forward": "http://localhost:4317"})
+    assert message.startswith("otlp_forward: http://localhost:4317 is where this proxy receives traces itself")

@@ -112,7 +112,7 @@ async def test_every_signal_goes_on_byte_for_byte(collector):
         "content-length": str(len(BODY)),
         "content-type": PROTOBUF,
     }
-    assert (forward.counts.sent, forward.counts.dropped, forward.held_bytes) == (4, 0, 0)
+    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (4, 0, 0)
 
 
 async def test_what_is_refused_is_not_forwarded_and_a_failing_sink_does_not_matter(collector):
@@ -176,7 +176,7 @@ async def test_a_collector_that_is_down_gets_everything_when_it_comes(collector,
             await collector.received(5)
             await forward.close(5.0)
     assert collector.bodies == [b"%d" % number for number in range(5)]
-    assert (forward.counts.sent, forward.counts.dropped, forward.held_bytes) == (5, 0, 0)
+    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (5, 0, 0)
     waiting, recovered = [record.getMessage() for record in caplog.records]
     assert waiting.startswith(f"http://{address}: ")
     assert waiting.endswith("telemetry waits and is sent again")
@@ -212,13 +212,13 @@ async def test_a_full_queue_drops_the_oldest(collector, address, caplog):
     async with forwarding(f"http://{address}", queue_bytes=35) as forward:
         for number in range(10):
             forward.offer("/v1/traces", JSON, "", b"%010d" % number)
-            assert forward.held_bytes <= 35
+            assert forward.counts.held_bytes <= 35
         assert forward.counts.dropped == 7
         async with serving(collector, address):
             await collector.received(3)
             await forward.close(5.0)
     assert collector.bodies == [b"%010d" % number for number in (7, 8, 9)]
-    assert forward.held_bytes == 0
+    assert forward.counts.held_bytes == 0
     full = [record.getMessage() for record in caplog.records if "oldest" in record.getMessage()]
     assert full == [f"http://{address}: more than 35 bytes wait; the oldest telemetry is dropped"]
 
@@ -226,7 +226,7 @@ async def test_a_full_queue_drops_the_oldest(collector, address, caplog):
 async def test_a_body_larger_than_the_queue_is_dropped(collector):
     async with serving(collector) as url, forwarding(url, queue_bytes=10) as forward:
         forward.offer("/v1/traces", JSON, "", bytes(11))
-        assert (forward.counts.dropped, forward.held_bytes) == (1, 0)
+        assert (forward.counts.dropped, forward.counts.held_bytes) == (1, 0)
         forward.offer("/v1/traces", JSON, "", bytes(10))
         await collector.received(1)
     assert collector.bodies == [bytes(10)]
@@ -258,7 +258,7 @@ async def test_close_gives_up_in_time_and_says_what_is_lost(address, caplog):
     async with forwarding(f"http://{address}", close_timeout_s=0.05) as forward:
         for _ in range(3):
             forward.offer("/v1/traces", JSON, "", b"1")
-    assert (forward.counts.sent, forward.counts.dropped, forward.held_bytes) == (0, 3, 0)
+    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (0, 3, 0)
     assert caplog.records[-1].getMessage() == f"http://{address}: 3 telemetry request(s) are left at the end and lost"
 
 
@@ -266,7 +266,7 @@ async def test_close_before_start_counts_what_was_offered(address):
     forward = OtlpForwarder(f"http://{address}")
     forward.offer("/v1/traces", JSON, "", b"1")
     await forward.close(0.01)
-    assert (forward.counts.dropped, forward.held_bytes) == (1, 0)
+    assert (forward.counts.dropped, forward.counts.held_bytes) == (1, 0)
 
 
 async def test_credentials_in_the_url_are_not_logged(address, caplog):

@@ -180,6 +180,17 @@ def status_message(answer):
     return answer.json()["message"]
 
 
+async def test_a_busy_sink_takes_nothing_and_the_sender_is_asked_to_come_back(sink, client):
+    sink.busy = True
+    async with receiver(sink) as url:
+        answer = await post(client, url, BODY)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert status_message(answer) == "too much telemetry arrives at once"
+        sink.busy = False
+        assert (await post(client, url, BODY)).status_code == 200
+    assert len(sink.trace_requests) == 1
+
+
 async def test_other_paths_and_methods(sink, client):
     async with receiver(sink) as url:
         answer = await client.post(f"{url}/v1/profiles", content=BODY, headers={"content-type": PROTOBUF})

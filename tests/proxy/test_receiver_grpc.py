@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
@@ -87,6 +88,23 @@ async def test_hostile_messages_are_refused(sink):
         assert bomb[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (await export(address, BODY))[0] == grpc.StatusCode.OK
     assert len(sink.trace_requests) == 1
+
+
+async def test_a_busy_sink_asks_the_sender_to_come_back(sink):
+    sink.busy = True
+    async with grpc_receiver(sink) as address:
+        assert (await export(address, BODY))[0] == grpc.StatusCode.UNAVAILABLE  # which exporters retry
+    assert not sink.trace_requests
+
+
+async def test_what_comes_is_counted(sink):
+    counts = Counter()
+    server = GrpcReceiver(sink, "127.0.0.1:0", 1024, counts=counts)
+    await server.start()
+    await export(server.address, BODY)
+    await export(server.address, b"garbage")
+    await server.stop()
+    assert counts == {("grpc", "accepted"): 1, ("grpc", "rejected"): 1}
 
 
 async def test_a_sink_that_raises_is_told_to_the_sender(sink):

@@ -19,6 +19,9 @@ from .conventions import tells_of_work
 from .hints import hints_of, root_ended
 from .model import LogEvent, Span
 
+_TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
+"""Memory of a trace, of a span in it, and of each byte of a span on the wire: about what CPython takes."""
+
 _SKEW_S = 0.05
 """How far the agent's clock may be behind ours when spans are told apart by time."""
 
@@ -93,15 +96,15 @@ class TraceBook:
     """Joins spans to turns. Times are seconds since the epoch.
 
     `on_changed` is called with a turn whose evidence grew, and whether by anything about an agent's work. Kept are
-    at most `max_bytes` of spans (as they came over the wire), closed turns for `keep_s`, and spans of unknown traces
-    for `unknown_s`; what has to go is counted (`take_dropped`).
+    spans of at most about `max_bytes` in memory, closed turns for `keep_s`, and spans of unknown traces for
+    `unknown_s`; what has to go is counted (`take_dropped`).
     """
 
     def __init__(
         self,
         on_changed: Callable[[Turn, bool], None],
         *,
-        max_bytes: int = 64 * 1024 * 1024,
+        max_bytes: int = 128 * 1024 * 1024,
         keep_s: float = 600.0,
         unknown_s: float = 60.0,
         max_turns: int = 20_000,
@@ -194,11 +197,11 @@ class TraceBook:
         count = sum(map(len, new_spans.values())) + sum(map(len, new_logs.values()))
         for trace_id in new_spans | new_logs:
             trace = self._trace(trace_id, now)
+            held = len(trace.spans) + len(trace.logs)
             tells = self._take(trace, new_spans.get(trace_id, ()), new_logs.get(trace_id, ()))
-            share = size_bytes * (len(trace.spans) + len(trace.logs)) // max(count, 1)
-            share = min(share, size_bytes)
-            trace.size += share
-            self._bytes += share
+            self._grow(
+                trace, (len(trace.spans) + len(trace.logs) - held) * (_SPAN_BYTES + _GROWTH * size_bytes // count)
+            )
             self._locate(trace)
             for known in trace.turns:
                 self._on_changed(known.turn, tells)
@@ -246,7 +249,12 @@ class TraceBook:
         trace = self._traces.get(trace_id)
         if trace is None:
             trace = self._traces[trace_id] = self._unknown[trace_id] = _Trace(trace_id, now)
+            self._grow(trace, _TRACE_BYTES)
         return trace
+
+    def _grow(self, trace: _Trace, size: int) -> None:
+        trace.size += size
+        self._bytes += size
 
     def _locate(self, trace: _Trace) -> None:
         """Find the turns of a trace, unless they are known for certain already."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..server import ListenError
 from .otlp_forward import OtlpForwarder
 from .receiver_decode import PROTOBUF
-from .receiver_errors import BodyError
+from .receiver_errors import BodyError, BusyError
 from .receiver_intake import SIGNALS, Intake, OtlpSink, Signal, SinkError
 
 _CONCURRENT_EXPORTS = 16
@@ -25,10 +26,19 @@ class GrpcMissingError(RuntimeError):
 class GrpcReceiver:
     """The Export methods of the trace, logs and metrics services on one port, without TLS."""
 
-    def __init__(self, sink: OtlpSink, address: str, max_bytes: int, *, forward: OtlpForwarder | None = None) -> None:
+    def __init__(
+        self,
+        sink: OtlpSink,
+        address: str,
+        max_bytes: int,
+        *,
+        forward: OtlpForwarder | None = None,
+        counts: Counter[tuple[str, str]] | None = None,
+    ) -> None:
         """`address` is HOST:PORT (port 0: any free one); `max_bytes` bounds a message, also decompressed.
 
-        What is accepted goes to `sink`, and to `forward` as protobuf over HTTP. Raises GrpcMissingError.
+        What is accepted goes to `sink`, and to `forward` as protobuf over HTTP; `counts` has ("grpc", "accepted") and
+        ("grpc", "rejected"), without what grpcio refuses by itself. Raises GrpcMissingError.
         """
         try:
             import grpc  # type: ignore[import-untyped]
@@ -39,6 +49,7 @@ class GrpcReceiver:
             ) from error
         self._grpc: Any = grpc
         self._intake = Intake(sink, max_bytes=max_bytes, forward=forward)
+        self._counts = Counter() if counts is None else counts
         self._address = address
         self._max_bytes = max_bytes
         self._port = 0
@@ -86,13 +97,15 @@ class GrpcReceiver:
 
     def _export(self, signal: Signal) -> Callable[[bytes, Any], Awaitable[Any]]:
         code = self._grpc.StatusCode
+        statuses = {SinkError: code.INTERNAL, BusyError: code.UNAVAILABLE}  # which exporters retry
 
         async def export(body: bytes, context: Any) -> Any:
             try:
-                return await self._intake.take(signal, body, PROTOBUF, "")
-            except BodyError as error:
-                await context.abort(code.INVALID_ARGUMENT, str(error))
-            except SinkError as error:
-                await context.abort(code.INTERNAL, str(error))
+                response = await self._intake.take(signal, body, PROTOBUF, "")
+            except (BodyError, SinkError) as error:
+                self._counts["grpc", "rejected"] += 1
+                await context.abort(statuses.get(type(error), code.INVALID_ARGUMENT), str(error))
+            self._counts["grpc", "accepted"] += 1
+            return response
 
         return export

@@ -9,7 +9,6 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import count
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from .. import __version__
 from ..http1 import HttpClient, RawHeaders, Response, UpstreamError
+from ..metrics import ForwardCounts
 
 logger = logging.getLogger(__name__)
 
@@ -31,16 +31,6 @@ _READ_BYTES = 64 * 1024
 """Of an answer; nobody looks at it, but a connection whose answer was read can be used again."""
 
 _FULL, _RETRYING = "full", "retrying"
-
-
-@dataclass(slots=True)
-class ForwardCounts:
-    """Requests since the start."""
-
-    sent: int = 0
-    retried: int = 0
-    dropped: int = 0
-    """Lost: refused by the collector, tried for too long, pushed out of a full queue, or left at the end."""
 
 
 class _Export(NamedTuple):
@@ -65,12 +55,13 @@ class OtlpForwarder:
         *,
         queue_bytes: int = 64 * 1024 * 1024,
         first_delay_s: float = 1.0,
+        counts: ForwardCounts | None = None,
     ) -> None:
         """`url` is where the collector takes OTLP/HTTP (`http://collector:4318`), with or without a path.
 
         `headers` go with each request (credentials, for instance). `queue_bytes` bounds the bodies that wait.
-        `first_delay_s` is the wait before the first retry; it doubles each time, to 30 s at most. Raises ValueError
-        where `url` names no host.
+        `first_delay_s` is the wait before the first retry; it doubles each time, to 30 s at most. `counts` is
+        where it counts. Raises ValueError where `url` names no host.
         """
         parts = urlsplit(url)
         secure = parts.scheme == "https"
@@ -95,19 +86,13 @@ class OtlpForwarder:
         self._first_delay_s = first_delay_s
         self._queue: deque[_Export] = deque()
         self._trying: _Export | None = None
-        self._held_bytes = 0
         self._arrived = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._closing = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
         self._complaints: set[str] = set()
-        self.counts = ForwardCounts()
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the bodies not sent yet."""
-        return self._held_bytes
+        self.counts = ForwardCounts() if counts is None else counts
 
     def start(self) -> None:
         """Begin to send what is offered."""
@@ -120,8 +105,8 @@ class OtlpForwarder:
             if value:
                 headers.append((name, value.encode("latin-1")))
         self._queue.append(_Export(path, headers, body, asyncio.get_running_loop().time()))
-        self._held_bytes += len(body)
-        while self._held_bytes > self._queue_bytes and self._queue:
+        self.counts.held_bytes += len(body)
+        while self.counts.held_bytes > self._queue_bytes and self._queue:
             self._complain(_FULL, f"more than {self._queue_bytes} bytes wait; the oldest telemetry is dropped")
             self._drop(self._queue.popleft())
         if self._queue:
@@ -199,14 +184,14 @@ class OtlpForwarder:
             pass  # the usual end of a wait
 
     def _sent(self, export: _Export) -> None:
-        self._held_bytes -= len(export.body)
+        self.counts.held_bytes -= len(export.body)
         self.counts.sent += 1
         if self._complaints & {_FULL, _RETRYING}:
             self._complaints -= {_FULL, _RETRYING}
             logger.info("%s takes telemetry again; %d request(s) were lost so far", self._shown, self.counts.dropped)
 
     def _drop(self, export: _Export) -> None:
-        self._held_bytes -= len(export.body)
+        self.counts.held_bytes -= len(export.body)
         self.counts.dropped += 1
 
     def _complain(self, kind: str, problem: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
@@ -22,14 +23,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .otlp_forward import OtlpForwarder
 from .receiver_decode import ACCEPTED_CODINGS, JSON, PROTOBUF, media_type
-from .receiver_errors import BodyError
+from .receiver_errors import BodyError, BusyError
 from .receiver_intake import SIGNALS, Intake, OtlpSink, SinkError
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
 _UNDECODED_BODIES = 4
 """Bodies of the largest size that may be held at once, read or being read; who comes then is asked to come back."""
 
-_RETRY_AFTER_S = 1
+_ADVICE = {415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}
+"""Headers that tell the sender what to do about a status."""
+
 _CODES = {
     HTTPStatus.NOT_FOUND: UNIMPLEMENTED,
     HTTPStatus.METHOD_NOT_ALLOWED: UNIMPLEMENTED,
@@ -40,22 +43,30 @@ _CODES = {
 
 
 def otlp_app(
-    sink: OtlpSink, *, max_bytes: int, forward: OtlpForwarder | None = None, body_timeout_s: float = 30.0
+    sink: OtlpSink,
+    *,
+    max_bytes: int,
+    forward: OtlpForwarder | None = None,
+    body_timeout_s: float = 30.0,
+    counts: Counter[tuple[str, str]] | None = None,
 ) -> ASGIApp:
     """POST /v1/traces, /v1/logs and /v1/metrics as the OTLP specification has them.
 
     `max_bytes` bounds a body, as sent and decompressed; `body_timeout_s` the time it may take to arrive. What is
-    accepted goes to `forward` as it came, and to `sink` decoded. Answers are in the encoding of the request: the
+    accepted goes to `forward` as it came, and to `sink` decoded; `counts` has ("http", "accepted") and ("http",
+    "rejected"). Answers are in the encoding of the request: the
     export response, or a `google.rpc.Status` that says what is wrong.
     """
-    return _OtlpApp(Intake(sink, max_bytes=max_bytes, forward=forward), max_bytes, body_timeout_s)
+    intake = Intake(sink, max_bytes=max_bytes, forward=forward)
+    return _OtlpApp(intake, max_bytes, body_timeout_s, Counter() if counts is None else counts)
 
 
 class _OtlpApp:
-    def __init__(self, intake: Intake, max_bytes: int, body_timeout_s: float) -> None:
+    def __init__(self, intake: Intake, max_bytes: int, body_timeout_s: float, counts: Counter[tuple[str, str]]) -> None:
         self._intake = intake
         self._max_bytes = max_bytes
         self._body_timeout_s = body_timeout_s
+        self._counts = counts
         self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,6 +77,7 @@ class _OtlpApp:
             response = _refused(request, refusal)
         except ClientDisconnect:
             return  # nobody is left to answer
+        self._counts["http", "accepted" if response.status_code < 400 else "rejected"] += 1
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -85,8 +97,7 @@ class _OtlpApp:
                 request.headers.get("content-encoding", ""),
             )
         except BodyError as error:
-            headers = {"Accept-Encoding": ACCEPTED_CODINGS} if error.status == 415 else None
-            raise HTTPException(error.status, str(error), headers) from error
+            raise HTTPException(error.status, str(error), _ADVICE.get(error.status)) from error
         except SinkError as error:
             raise HTTPException(500, str(error)) from error
         finally:
@@ -106,9 +117,7 @@ class _OtlpApp:
                     if len(body) > self._max_bytes:
                         raise self._too_large()
                     if self._held_bytes > _UNDECODED_BODIES * self._max_bytes:
-                        raise HTTPException(
-                            503, "too much telemetry arrives at once", {"Retry-After": str(_RETRY_AFTER_S)}
-                        )
+                        raise BusyError("too much telemetry arrives at once")
         except TimeoutError:
             message = f"the body did not arrive within {self._body_timeout_s:g} s"
             raise HTTPException(408, message, {"Connection": "close"}) from None

@@ -24,6 +24,10 @@ _MESSAGE, _TEXT, _OTHER = 16, 16, 8
 _OBJECT, _ARRAY, _ITEM = 184, 64, 40
 """Bytes of a dict with a key, of an empty list, and of a further value in either, in CPython."""
 
+_RUN, _SPARSEST = 4096, 4
+"""So many messages in a row take at least so many bytes each: an attribute of one letter and a number takes nine, and
+is two. Empty ones cost more time to read than they are worth."""
+
 _DENSEST_PROTOBUF = 100
 _DENSEST_JSON = 64
 """More than a byte of either can ever become: a body that fits at this rate is not looked into."""
@@ -41,7 +45,7 @@ class _Shape:
 
 
 def check_protobuf(body: bytes, descriptor: Any, max_bytes: int) -> None:
-    """Refuse a message that would take more than ten times `max_bytes` in memory.
+    """Refuse a message that would take more than ten times `max_bytes` in memory, or is mostly empty messages.
 
     Raises TooLargeError, and MalformedError where the walk finds that the bytes are no such message (it may not find
     out: parsing tells).
@@ -92,10 +96,12 @@ def _build(descriptor: Any, known: dict[str, _Shape]) -> _Shape:
 
 
 def _size_in_memory(body: bytes, shape: _Shape, limit: int) -> int:
-    """Bytes of all messages in `body`; anything above `limit` where it is more. Raises IndexError at a cut."""
+    """Bytes of all messages in `body`; anything above `limit` where it is more, or a run of them is all but empty.
+    Raises IndexError at a cut."""
     size = shape.size
     outer: list[tuple[int, int, dict[int, _Shape]]] = []
     position, end, inside = 0, len(body), shape.inside
+    run, run_began = 0, 0
     while True:
         while position < end:
             tag = body[position]
@@ -113,6 +119,11 @@ def _size_in_memory(body: bytes, shape: _Shape, limit: int) -> int:
                     size += message.size
                     if size > limit:
                         return size
+                    run += 1
+                    if run == _RUN:
+                        if position - run_began < _RUN * _SPARSEST:
+                            return limit + 1
+                        run, run_began = 0, position
                     outer.append((position + length, end, inside))
                     if len(outer) > MAX_DEPTH:
                         raise MalformedError(f"messages are nested more than {MAX_DEPTH} deep")

@@ -3,7 +3,8 @@
 BodyError
 ├── MalformedError     400  not what its content type says
 ├── UnsupportedError   415  a content type or coding nobody here reads
-└── TooLargeError      413  beyond the limits of the receiver
+├── TooLargeError      413  beyond the limits of the receiver
+└── BusyError          503  for now; the only one to retry
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ from typing import ClassVar
 
 
 class BodyError(Exception):
-    """A body that is not accepted; the message says what was wrong and what would be right. Don't retry it."""
+    """A body that is not accepted; the message says what was wrong and what would be right."""
 
     status: ClassVar[int]
     """The HTTP status it is answered with."""
+
+
+class BusyError(BodyError):
+    """Too much has been taken that is not worked off yet; the sender may try again."""
+
+    status = 503
 
 
 class MalformedError(BodyError):

@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from .otlp_forward import OtlpForwarder
 from .receiver_decode import decode_request
+from .receiver_errors import BusyError
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,10 @@ class OtlpSink(Protocol):
     `size_bytes` is the size of the request before any compression. Requests may be empty, repeated, or hold records
     of any age in any order.
     """
+
+    @property
+    def busy(self) -> bool:
+        """Whether senders should come back later."""
 
     def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> Rejected | None:
         """Take spans; None where all were taken."""
@@ -111,6 +116,8 @@ class Intake:
 
         Raises BodyError (nothing was taken) and SinkError (it was forwarded, where forwarding is on).
         """
+        if self._sink.busy:
+            raise BusyError("too much telemetry arrives at once")
         request, size_bytes = await self._decoded(signal, body, content_type, content_encoding)
         if self._forward is not None:
             self._forward.offer(signal.path, content_type, content_encoding, body)

@@ -235,7 +235,7 @@ def test_unknown_traces_are_forgotten_after_a_while() -> None:
 
 
 def test_a_flood_of_unknown_traces_makes_room_for_itself_and_leaves_turns_alone() -> None:
-    book = Book(max_bytes=10_000)
+    book = Book(max_bytes=220_000)  # of these a hundred
     book.close(book.open("t", at=-100.0, trace=TRACE), at=-99.0)
     book.take(a_tool_span(1), size=100)
     for number in range(1_000):
@@ -263,7 +263,7 @@ def test_turns_are_bounded() -> None:
 
 
 def test_where_open_turns_alone_fill_it_the_oldest_trace_goes() -> None:
-    book = Book(max_bytes=1_000)
+    book = Book(max_bytes=6_000)  # of these two
     for number in range(3):
         book.open(f"t{number}", trace=f"{number:032x}")
         book.take(a_tool_span(1, trace=f"{number:032x}"), size=400)
