@@ -97,10 +97,9 @@ def test_the_example_of_the_readme_records_its_call(framework: str) -> None:
 
 @pytest.mark.parametrize("framework", ["langchain", "pydantic_ai"])
 def test_agents_run_in_threads_are_found(framework: str) -> None:
-    assert [call["arguments"] for call in report(framework)["threads"]["calls"]] == [
-        {"order_id": "ORD-1"},
-        {"order_id": "ORD-2"},
-    ]
+    calls = report(framework)["threads"]["calls"]
+    assert {call["arguments"]["order_id"] for call in calls} == {"ORD-1", "ORD-2"}
+    assert len(calls) == 2
 
 
 # ── what each framework makes of a failure ──────────────────────────────────────────────────────────────────
@@ -114,6 +113,10 @@ def test_an_error_that_langchain_tells_the_model_is_an_error() -> None:
     told = report("langchain")["handled"]
     assert told["raised"] is None
     assert brief(told["calls"]) == [("polite", {"q": "kettle"}, None, "no kettle here")]
+
+
+def test_the_result_of_a_langgraph_command_is_what_the_model_is_told() -> None:
+    assert brief(report("langchain")["command"]["calls"]) == [("move", {"to": "Rome"}, "moved to Rome", None)]
 
 
 def test_a_langchain_tool_that_no_model_called_is_recorded() -> None:

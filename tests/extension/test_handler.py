@@ -54,6 +54,7 @@ from a2a_tool_capture import (
     CapturingRequestHandler,
     GatedPushConfigStore,
     ToolCallRecorder,
+    handler,
     without_tool_calls,
 )
 from a2a_tool_capture.gating import tasks_without_tool_calls
@@ -301,6 +302,17 @@ async def test_a_webhook_set_again_without_asking_is_told_no_more() -> None:
     assert len(await store.get_info_for_dispatch("t")) == 1
     await store.delete_info("t", ServerCallContext())
     assert await store.get_info("t", ServerCallContext()) == []
+
+
+async def test_webhooks_that_asked_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "MAX_WEBHOOKS", 2)
+    store = GatedPushConfigStore(InMemoryPushNotificationConfigStore())
+    for task_id in ("t1", "t2", "t3"):
+        asking = ServerCallContext(requested_extensions={URI})
+        await store.set_info(task_id, TaskPushNotificationConfig(url="http://127.0.0.1/x"), asking)
+    with store.audience(asked=True):
+        told = [bool(await store.get_info_for_dispatch(task_id)) for task_id in ("t1", "t2", "t3")]
+    assert told == [False, True, True]
 
 
 def test_what_carries_no_calls_is_not_copied() -> None:

@@ -54,11 +54,13 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]
         recording, call_id = self._ending(run_id)
         if recording is None:
             return
-        content = output.content if isinstance(output, ToolMessage) else output
-        if isinstance(output, ToolMessage) and output.status == "error":
-            recording.failed(call_id, content)
+        message = _tool_message(output)
+        if message is None:
+            recording.finished(call_id, "null" if output is None else output)
+        elif message.status == "error":
+            recording.failed(call_id, message.content)
         else:
-            recording.finished(call_id, "null" if content is None else content)
+            recording.finished(call_id, message.content)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         recording, call_id = self._ending(run_id)
@@ -72,3 +74,11 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]
         with self._lock:
             call_id = self._ids.get(recording, {}).pop(run_id, None)
         return (None, "") if call_id is None else (recording, call_id)
+
+
+def _tool_message(output: Any) -> ToolMessage | None:
+    """What the model is told: the output itself, or the last message in the state update of a LangGraph `Command`."""
+    update = getattr(output, "update", None)
+    messages = update.get("messages") if isinstance(update, dict) else [output]
+    told = [message for message in messages or () if isinstance(message, ToolMessage)]
+    return told[-1] if told else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Annotated, Any
 
 from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.langchain import ToolCallHandler
@@ -12,9 +12,10 @@ from bridging import common, example, forget, look_up, refund, request, ship
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import ToolException, tool
+from langchain_core.tools import InjectedToolCallId, ToolException, tool
+from langgraph.types import Command
 
 tries = iter([ConnectionError("try again"), None])
 
@@ -54,10 +55,16 @@ def polite(q: str) -> str:
 polite.handle_tool_error = True
 
 
+@tool
+def move(to: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Changes the agent's state."""
+    return Command(update={"messages": [ToolMessage(f"moved to {to}", tool_call_id=tool_call_id)]})
+
+
 async def main() -> None:
     recorder = ToolCallRecorder()
     retries = ToolRetryMiddleware(tools=["flaky"], initial_delay=0, jitter=False)
-    tools = [look_up, ship, refund, forget, flaky, polite]
+    tools = [look_up, ship, refund, forget, flaky, polite, move]
     agent = create_agent(ScriptedModel(), tools=tools, middleware=[retries]).with_config(
         callbacks=[ToolCallHandler(recorder)]
     )
@@ -84,6 +91,7 @@ async def main() -> None:
     report["threads"] = await request(recorder, run_in_threads, order, ("look_up", {"order_id": "ORD-2"}))
     report["retried"] = await request(recorder, run, ("flaky", {"q": "kettle"}))
     report["handled"] = await request(recorder, run, ("polite", {"q": "kettle"}))
+    report["command"] = await request(recorder, run, ("move", {"to": "Rome"}))
     report["invalid"] = await request(recorder, run, ("ship", {"count": "many"}))
     global tries
     tries = iter([None])
