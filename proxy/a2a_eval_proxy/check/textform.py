@@ -22,8 +22,8 @@ from .wording import (
     verdict_sentence,
 )
 
-_SHOWN_PROBLEMS = 2
-"""Problems of a rule that are shown with their evidence."""
+_SHOWN_PROBLEMS = 3
+"""Problems of a rule that are shown with their evidence, each of another kind."""
 
 _MARKS = {
     Status.PASSED: "[green]passed[/green]",
@@ -90,10 +90,14 @@ def _show_breach(breach: Breach, console: Console) -> None:
     mark = "[bold red]FAILED[/bold red]" if failed else "[yellow]warning[/yellow]"
     console.print(f"\n{mark} [bold]{breach.rule.id}[/bold] on {escape(breach.where)}", soft_wrap=True)
     problems = breach.problems
-    for problem in problems[:_SHOWN_PROBLEMS]:
+    kinds: dict[str, Problem] = {}
+    for problem in problems:
+        kinds.setdefault(problem.message, problem)
+    shown = list(kinds.values())[:_SHOWN_PROBLEMS]
+    for problem in shown:
         _show_problem(problem, console)
-    if len(problems) > _SHOWN_PROBLEMS:
-        console.print(f"  and {len(problems) - _SHOWN_PROBLEMS} more like it")
+    if len(problems) > len(shown):
+        console.print(f"  and {len(problems) - len(shown)} more like it")
     console.print(Padding(_labelled("why", breach.rule.why), (0, 0, 0, 2)))
     console.print(Padding(_labelled("fix", breach.rule.fix), (0, 0, 0, 2)))
 
