@@ -124,6 +124,7 @@ class RunningProxy:
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
             self.pipeline.on_scored = telemetry.evaluations.scored
+            self.pipeline.on_conversation_scored = telemetry.evaluations.conversation_scored
         stack.push_async_callback(self._finish)
         resumed = await self.pipeline.resume()
         if resumed:

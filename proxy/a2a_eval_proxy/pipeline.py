@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
-
-from a2a_tool_capture import Finding, Severity
+from typing import Any
 
 from .capture.turn import Turn
 from .cases import CaseBook
+from .conversations import Conversations
 from .events import EventBus
 from .metrics import Metrics
-from .scoring import Results, Scorer, TurnJson, in_its_case
-from .store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
+from .scoring import Results, Scorer, TurnJson
+from .scoringthread import Job, ScoreFirst, ScoringThread
+from .store import Scored, ScoredConversation, Store, TurnQuery, every_turn
 from .traces.correlate import Evidence
-from .traces.settle import settled
 from .tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
 _GATHER_S = 0.02
 """Under load, turns are handed to the store in batches this far apart; a lone turn goes at once."""
-
-_FIRST_S = 0.05
-"""Time for scoring turns of a batch before they are stored; the rest of them are stored first."""
 
 _LATE_S = 0.5
 """Late spans of a turn are gathered for so long before it is scored again."""
@@ -41,24 +35,6 @@ _REMEMBERED = 100_000
 
 MAX_HISTORY = 50
 """Turns before it that a turn is judged in the light of."""
-
-_CONVERSATIONS = 32
-"""Conversations that are scored side by side; their turns are in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
-
-    `late`: it was scored before. `kept` are results that stay, of evaluators of another suite. `conversation` is to
-    be scored when none of its turns is on its way any more.
-    """
-
-    turn: Turn
-    earlier: int
-    late: bool = False
-    kept: Sequence[dict[str, Any]] = ()
-    conversation: ConversationKey | None = None
 
 
 class Pipeline:
@@ -90,19 +66,25 @@ class Pipeline:
         """Called with a scored turn, its results, and whether it was scored before; set by who wires telemetry.
 
         Must neither wait nor raise."""
+        self.on_conversation_scored: Callable[[ScoredConversation], None] | None = None
+        """The same for a conversation as a whole."""
         self._loop = asyncio.get_running_loop()
         self._closed: list[Turn] = []
         self._next_batch_at = 0.0
-        self._settling: dict[str, tuple[_Job, asyncio.TimerHandle]] = {}
-        self._finished: OrderedDict[str, _Job] = OrderedDict()
-        self._jobs: asyncio.Queue[list[_Job]] = asyncio.Queue()
-        self._scoring = _ScoringThread(scorer) if scorer is not None else None
-        self._over: asyncio.Queue[ConversationKey] = asyncio.Queue()
-        self._on_their_way: Counter[ConversationKey] = Counter()
-        self._held: dict[ConversationKey, None] | None = None
+        self._settling: dict[str, tuple[Job, asyncio.TimerHandle]] = {}
+        self._finished: OrderedDict[str, Job] = OrderedDict()
+        self._jobs: asyncio.Queue[list[Job]] = asyncio.Queue()
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
-        self._workers = [self._loop.create_task(self._work()), self._loop.create_task(self._converse())]
+        self._scoring: ScoringThread | None = None
+        self._conversations: Conversations | None = None
+        self._workers: list[asyncio.Task[None]] = []
+        if scorer is not None:
+            self._scoring = thread = ScoringThread(scorer)
+            self._conversations = Conversations(
+                store, cases, scorer, thread, self.moved, self._count_up, self._conversations_done
+            )
+            self._workers = [self._loop.create_task(work) for work in (self._work(thread), self._conversations.work())]
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -139,29 +121,27 @@ class Pipeline:
         elif tells and (job_done := self._finished.pop(turn.turn_id, None)):
             self._count_up(1)
             job = replace(job_done, late=True)
-            self._sets_out(job)
+            self._set_out([job])
             self._settling[turn.turn_id] = (job, self._loop.call_later(_LATE_S, self._settle, job))
 
     async def resume(self, run: str | None = None) -> int:
         """Score what is pending in the store from before, or in one run of it; returns how many turns that were."""
-        if self._scorer is None:
+        if self._conversations is None:
             return 0
         self._positions.update(await self._store.positions(_REMEMBERED))
         for _, case_id, conversation_id in self._positions:
             self._cases.remember(conversation_id, case_id)
         total = 0
-        jobs: list[_Job] = []
+        jobs: list[Job] = []
         async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), _PAGE):
             turn = Turn.from_dict(item)
-            jobs.append(self._job(turn, self._position(turn)))
+            jobs.append(self._job(turn))
             total += 1
             if len(jobs) == _PAGE:
-                self._set_out(jobs)
+                self._score_again(jobs)
                 jobs = []
-        self._set_out(jobs)
-        for key in await self._store.unscored_conversations(_REMEMBERED):
-            if run in (None, key.run) and key not in self._on_their_way and self._is_looked_at(key.case_id):
-                self._is_over(key)
+        self._score_again(jobs)
+        await self._conversations.resume(run, _REMEMBERED)
         return total
 
     @asynccontextmanager
@@ -172,12 +152,12 @@ class Pipeline:
         `moved` tells, the store keeps what it has. Results by other evaluators stay. At the end of the block
         conversations are scored, those without a case too: no more is going to come.
         """
-        self._held = {}
+        if self._conversations is None:
+            raise RuntimeError("a pipeline without a scorer cannot score again")
+        self._conversations.hold()
         yield self._rescore
         await self.drained()
-        held, self._held = self._held, None
-        for key in held:
-            self._is_over(key)
+        self._conversations.release()
         await self.drained()
 
     def _rescore(self, items: Iterable[TurnJson]) -> None:
@@ -188,9 +168,9 @@ class Pipeline:
             case_id = self._cases.match(known, turn.conversation_id, turn.user_text)
             if case_id is not None and case_id != turn.case_id:
                 turn.case_id = self.moved[turn.turn_id] = case_id
-            job = self._job(turn, self._position(turn), ended=True)
+            job = self._job(turn, ended=True)
             jobs.append(replace(job, late=item["status"] == "done", kept=item["evaluations"]))
-        self._set_out(jobs)
+        self._score_again(jobs)
 
     async def drained(self) -> None:
         """Returns when every turn taken so far is done (or, without evaluation, stored)."""
@@ -211,20 +191,19 @@ class Pipeline:
     def _hand_over(self) -> None:
         self._next_batch_at = self._loop.time() + _GATHER_S
         turns, self._closed = self._closed, []
-        jobs = [self._job(turn, self._position(turn)) for turn in turns] if self._scorer is not None else []
+        jobs = [self._job(turn) for turn in turns] if self._scorer is not None else []
         first = None
         if self._scorer is not None and self._scorer.swift and not (self._tracing and self._tracing.heard):
-            first = _ScoreFirst(self._scorer, jobs)
+            first = ScoreFirst(self._scorer, jobs)
         committed = partial(self._loop.call_soon_threadsafe, self._committed, turns, jobs, first)
         if not self._store.add(turns, committed, first):
             self._metrics.turns_dropped += len(turns)
             logger.error("the store does not keep up: %d turn(s) were dropped", len(turns))
             self._count_down(len(turns))
             return
-        for job in jobs:
-            self._sets_out(job)
+        self._set_out(jobs)
 
-    def _committed(self, turns: list[Turn], jobs: list[_Job], first: _ScoreFirst | None) -> None:
+    def _committed(self, turns: list[Turn], jobs: list[Job], first: ScoreFirst | None) -> None:
         if self._bus.listened:
             for turn in turns:
                 self._bus.publish("turn.closed", {**turn.to_dict(), "evaluations": []})
@@ -247,18 +226,18 @@ class Pipeline:
             self._jobs.put_nowait(ready)
         self._done(done)
 
-    def _settle(self, job: _Job) -> None:
+    def _settle(self, job: Job) -> None:
         self._settling.pop(job.turn.turn_id, None)
         self._jobs.put_nowait([job])
 
-    async def _work(self) -> None:
-        while self._scoring is not None:
+    async def _work(self, thread: ScoringThread) -> None:
+        while True:
             jobs = await self._jobs.get()
             while not self._jobs.empty() and len(jobs) < _PAGE:
                 jobs = jobs + self._jobs.get_nowait()
             evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
             histories = [await self._history(job.turn) for job in jobs]
-            outcome = await self._scoring.score(list(zip(jobs, evidence, histories, strict=True)))
+            outcome = await thread.score(list(zip(jobs, evidence, histories, strict=True)))
             scored = []
             for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
                 self._scored(job, turn, results, seen)
@@ -276,7 +255,7 @@ class Pipeline:
             logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
             return []
 
-    def _scored(self, job: _Job, turn: Turn, results: list[dict[str, Any]], seen: Evidence | None) -> None:
+    def _scored(self, job: Job, turn: Turn, results: list[dict[str, Any]], seen: Evidence | None) -> None:
         """A turn has its results; `seen` is the evidence that they rest on."""
         self._count(job, turn, results)
         if self.on_scored is not None:
@@ -289,7 +268,7 @@ class Pipeline:
             if now_there is not None and now_there.size > (seen.size if seen is not None else 0):
                 self.evidence_changed(job.turn)  # more came while it was scored
 
-    def _count(self, job: _Job, turn: Turn, results: list[dict[str, Any]]) -> None:
+    def _count(self, job: Job, turn: Turn, results: list[dict[str, Any]]) -> None:
         metrics = self._metrics
         if not job.late:
             for call in turn.tool_calls:
@@ -299,96 +278,43 @@ class Pipeline:
         for result in results:
             metrics.evaluations[result["evaluator"], result["status"]] += 1
 
-    def _remember(self, job: _Job) -> None:
+    def _remember(self, job: Job) -> None:
         """Late spans may make it necessary to score this turn again."""
         self._finished[job.turn.turn_id] = job
         if len(self._finished) > _REMEMBERED:
             self._finished.popitem(last=False)
 
-    def _done(self, jobs: Sequence[_Job]) -> None:
-        for job in jobs:
-            key = job.conversation
-            if key is not None:
-                self._on_their_way[key] -= 1
-                if self._on_their_way[key] == 0:
-                    del self._on_their_way[key]
-                    self._is_over(key)
+    def _done(self, jobs: Sequence[Job]) -> None:
+        if self._conversations is not None:
+            for job in jobs:
+                self._conversations.arrived(job.conversation)
         self._metrics.turns_scored += len(jobs)
         self._count_down(len(jobs))
 
-    # ── conversations ───────────────────────────────────────────────────────────────────────────────────
-
-    def _job(self, turn: Turn, earlier: int, *, ended: bool = False) -> _Job:
+    def _job(self, turn: Turn, *, ended: bool = False) -> Job:
         """`ended` says that nothing more will come of its conversation."""
-        if not self._is_looked_at(turn.case_id) or not turn.conversation_id:
-            return _Job(turn, earlier)
-        if not ended and self._cases.case(turn.case_id or "") is None:
-            return _Job(turn, earlier)
-        return _Job(turn, earlier, conversation=ConversationKey(turn.run, turn.conversation_id, turn.case_id))
+        conversation = self._conversations.key(turn, ended=ended) if self._conversations is not None else None
+        return Job(turn, self._position(turn), conversation=conversation)
 
-    def _is_looked_at(self, case_id: str | None) -> bool:
-        """Whether evaluators look at conversations of this case as a whole."""
-        return self._scorer is not None and bool(self._scorer.evaluators(case_id).conversation)
+    def _set_out(self, jobs: Sequence[Job]) -> None:
+        """Turns are on their way to be scored, which have been counted."""
+        if self._conversations is not None:
+            for job in jobs:
+                self._conversations.set_out(job.conversation)
 
-    def _sets_out(self, job: _Job) -> None:
-        if job.conversation is not None:
-            self._on_their_way[job.conversation] += 1
-
-    def _set_out(self, jobs: list[_Job]) -> None:
-        """Stored turns go to be scored."""
-        if not jobs:
-            return
-        self._count_up(len(jobs))
-        for job in jobs:
-            self._sets_out(job)
-        self._jobs.put_nowait(jobs)
-
-    def _is_over(self, key: ConversationKey) -> None:
-        """None of its turns is on its way any more."""
-        if self._held is not None:
-            self._held[key] = None
-        else:
-            self._count_up(1)
-            self._over.put_nowait(key)
-
-    async def _converse(self) -> None:
-        while self._scoring is not None:
-            keys = {await self._over.get(): None}
-            taken = 1
-            while not self._over.empty() and len(keys) < _CONVERSATIONS:
-                keys[self._over.get_nowait()] = None
-                taken += 1
-            scored = [found for found in await self._score_conversations(list(keys)) if found is not None]
-            self._store.finish_conversations(
-                scored, partial(self._loop.call_soon_threadsafe, self._conversations_done, scored, taken)
-            )
-
-    async def _score_conversations(self, keys: Sequence[ConversationKey]) -> list[ScoredConversation | None]:
-        """What is said of each; None where it is not over yet."""
-        assert self._scorer is not None  # noqa: S101  else no conversation is ever over
-        assert self._scoring is not None  # noqa: S101
-        scorer = self._scorer
-        try:
-            turns = [await self._turns_of(key) for key in keys]
-            results = await self._scoring.gather([partial(scorer.score_conversation, found) for found in turns])
-        except Exception as error:  # the wall: what could not be looked at has not passed
-            logger.error("conversations could not be scored", exc_info=error)
-            reason = f"it could not be looked at: {error!r}"
-            return [ScoredConversation(key, 0, scorer.conversation_errors(key.case_id, reason)) for key in keys]
-        return [
-            None if said is None else ScoredConversation(key, len(found), said)
-            for key, found, said in zip(keys, turns, results, strict=True)
-        ]
-
-    async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
-        query = TurnQuery(run=key.run, conversation=key.conversation_id)
-        turns = [in_its_case(turn, self.moved) async for turn in every_turn(self._store, query)]
-        return [turn for turn in turns if turn["case_id"] == key.case_id]
+    def _score_again(self, jobs: list[Job]) -> None:
+        """Turns that are stored already go to be scored."""
+        if jobs:
+            self._count_up(len(jobs))
+            self._set_out(jobs)
+            self._jobs.put_nowait(jobs)
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:
             for result in conversation.evaluations:
                 self._metrics.evaluations[result["evaluator"], result["status"]] += 1
+            if self.on_conversation_scored is not None:
+                self.on_conversation_scored(conversation)
             if self._bus.listened:
                 said = {**conversation.key._asdict(), "evaluations": conversation.evaluations}
                 self._bus.publish("conversation.done", said)
@@ -416,88 +342,7 @@ class Pipeline:
         return position
 
 
-class _ScoreFirst:
-    """Scores turns of a batch in the thread that writes them, as long as that takes next to no time."""
-
-    def __init__(self, scorer: Scorer, jobs: list[_Job]) -> None:
-        self._scorer = scorer
-        self._jobs = {job.turn.turn_id: job for job in jobs}
-        self._until: float | None = None
-        self.results: dict[str, list[dict[str, Any]]] = {}
-
-    def __call__(self, turn: Turn) -> list[dict[str, Any]] | None:
-        """The turn's results; None where it has to be stored first."""
-        now = time.monotonic()
-        if self._until is None:
-            self._until = now + _FIRST_S
-        job = self._jobs.get(turn.turn_id)
-        if job is None or now > self._until or not self._scorer.evaluators(turn.case_id).swift:
-            return None
-        results = self.results[turn.turn_id] = self._scorer.score_now(turn, job.earlier)
-        return results
-
-
-_Work = list[tuple[_Job, Evidence | None, list[TurnJson]]]
-"""Turns to score, with what traces say of them, and the turns before them."""
-
-_Outcome = list[tuple[Turn, Results]]
-
-T = TypeVar("T")
-
-
-class _ScoringThread:
-    """Merging and evaluators run here: what they compute does not hold up traffic. Those that wait have a loop."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
-        self._runner = asyncio.Runner()
-
-    async def score(self, work: _Work) -> _Outcome:
-        """Each turn, with what its traces say merged in, and its results."""
-        waits = any(self._scorer.evaluators(job.turn.case_id).waits for job, _, _ in work)
-        run = self._wait_for if waits else self._compute
-        return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
-
-    async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-        """What these return, side by side."""
-
-        async def gathered() -> list[T]:
-            return await asyncio.gather(*(call() for call in calls))
-
-        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: self._runner.run(gathered()))
-
-    def close(self) -> None:
-        self._executor.submit(self._runner.close)
-        self._executor.shutdown(wait=True)
-
-    def _compute(self, work: _Work) -> _Outcome:
-        turns = [(_merged(job, evidence), job.earlier) for job, evidence, _ in work]
-        return [(turn, self._scorer.score_now(turn, earlier)) for turn, earlier in turns]
-
-    def _wait_for(self, work: _Work) -> _Outcome:
-        async def score_all() -> _Outcome:
-            turns = [_merged(job, evidence) for job, evidence, _ in work]
-            results = await asyncio.gather(
-                *(self._scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
-            )
-            return list(zip(turns, results, strict=True))
-
-        return self._runner.run(score_all())
-
-
 def _with_kept(kept: Sequence[dict[str, Any]], results: Results) -> Results:
     """`results`, and of the results there were before those of other evaluators."""
     new = {result["evaluator"] for result in results}
     return [*(result for result in kept if result["evaluator"] not in new), *results]
-
-
-def _merged(job: _Job, evidence: Evidence | None) -> Turn:
-    if evidence is None:
-        return job.turn
-    try:
-        return settled(job.turn, evidence, late=job.late)
-    except Exception as error:  # the wall: a trace that we cannot read costs the turn its trace only
-        logger.error("traces of turn %s could not be merged", job.turn.turn_id, exc_info=error)
-        problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
-        return replace(job.turn, findings=[*job.turn.findings, problem])

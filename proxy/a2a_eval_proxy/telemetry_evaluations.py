@@ -12,6 +12,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from .capture.turn import Turn
+from .store import ScoredConversation
 from .telemetry import report
 
 EVENT = "gen_ai.evaluation.result"
@@ -58,6 +59,16 @@ class EvaluationTelemetry:
         except Exception as error:  # noqa: BLE001  # the wall
             report(error)
 
+    def conversation_scored(self, scored: ScoredConversation) -> None:
+        """Report the results of a conversation as a whole, which are on no one turn's trace. Never raises."""
+        try:
+            run, conversation_id, case_id = scored.key
+            common = _given(conversation_id=conversation_id, run=run, case_id=case_id)
+            for result in scored.evaluations:
+                self._report(result, common, Context())
+        except Exception as error:  # noqa: BLE001  # the wall
+            report(error)
+
     def _report(self, result: Mapping[str, Any], common: Mapping[str, str], context: Context) -> None:
         score = result["score"]
         low, high = result["scale"]
@@ -92,11 +103,15 @@ def result_attributes(result: Mapping[str, Any]) -> dict[str, str | float]:
 
 
 def _turn_attributes(turn: Turn) -> dict[str, str]:
+    return _given(turn.conversation_id, turn.run, turn.case_id, turn.turn_id)
+
+
+def _given(conversation_id: str, run: str, case_id: str | None, turn_id: str = "") -> dict[str, str]:
     attributes = {
-        "gen_ai.conversation.id": turn.conversation_id,
-        "a2a_eval_proxy.turn_id": turn.turn_id,
-        "a2a_eval_proxy.run": turn.run,
-        "a2a_eval_proxy.case_id": turn.case_id or "",
+        "gen_ai.conversation.id": conversation_id,
+        "a2a_eval_proxy.turn_id": turn_id,
+        "a2a_eval_proxy.run": run,
+        "a2a_eval_proxy.case_id": case_id or "",
     }
     return {key: value for key, value in attributes.items() if value}
 

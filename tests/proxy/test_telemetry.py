@@ -334,6 +334,31 @@ async def test_each_evaluation_result_is_an_event_of_the_turns_span(collector, a
     }
 
 
+async def test_results_of_whole_conversations_are_events_without_a_turn(collector, agent, tmp_path):
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(
+        "suite: x\nevaluators: [{tool_efficiency: {scope: conversation}}]\n"
+        "cases: [{id: one, turns: [{user: artifact please}]}]"
+    )
+    async with proxying(tmp_path, agent, run="night", suite=str(suite)) as (proxy, client):
+        await say(client, "artifact please", traceparent=TRACEPARENT)
+        await proxy.flush(10)
+        (turn,) = await proxy.turns()
+    (event,) = collector.events
+    assert (event.trace_id, event.span_id) == (b"", b"")
+    attributes = values(event.attributes)
+    assert attributes.pop("gen_ai.evaluation.explanation")
+    assert attributes == {
+        "gen_ai.evaluation.name": "tool_efficiency",
+        "gen_ai.evaluation.score.value": 1.0,
+        "gen_ai.evaluation.score.label": "pass",
+        "gen_ai.conversation.id": turn["conversation_id"],
+        "a2a_eval_proxy.evaluation.status": "passed",
+        "a2a_eval_proxy.run": "night",
+        "a2a_eval_proxy.case_id": "one",
+    }
+
+
 def test_results_without_a_score_have_neither_value_nor_label():
     skipped = result_attributes(EvalResult.skipped("judge", "no rubric").to_dict())
     errored = result_attributes(EvalResult.errored("judge", "the judge is not there").to_dict())

@@ -1,0 +1,120 @@
+"""Where turns and conversations are scored: not on the event loop that serves traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from a2a_tool_capture import Finding, Severity
+
+from .capture.turn import Turn
+from .scoring import Results, Scorer, TurnJson
+from .store import ConversationKey
+from .traces.correlate import Evidence
+from .traces.settle import settled
+
+logger = logging.getLogger(__name__)
+
+_FIRST_S = 0.05
+"""Time for scoring turns of a batch before they are stored; the rest of them are stored first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
+
+    `late`: it was scored before. `kept` are results that stay, of evaluators of another suite. `conversation` is to
+    be scored when none of its turns is on its way any more.
+    """
+
+    turn: Turn
+    earlier: int
+    late: bool = False
+    kept: Sequence[dict[str, Any]] = ()
+    conversation: ConversationKey | None = None
+
+
+class ScoreFirst:
+    """Scores turns of a batch in the thread that writes them, as long as that takes next to no time."""
+
+    def __init__(self, scorer: Scorer, jobs: list[Job]) -> None:
+        self._scorer = scorer
+        self._jobs = {job.turn.turn_id: job for job in jobs}
+        self._until: float | None = None
+        self.results: dict[str, list[dict[str, Any]]] = {}
+
+    def __call__(self, turn: Turn) -> list[dict[str, Any]] | None:
+        """The turn's results; None where it has to be stored first."""
+        now = time.monotonic()
+        if self._until is None:
+            self._until = now + _FIRST_S
+        job = self._jobs.get(turn.turn_id)
+        if job is None or now > self._until or not self._scorer.evaluators(turn.case_id).swift:
+            return None
+        results = self.results[turn.turn_id] = self._scorer.score_now(turn, job.earlier)
+        return results
+
+
+_Work = list[tuple[Job, Evidence | None, list[TurnJson]]]
+"""Turns to score, with what traces say of them, and the turns before them."""
+
+_Outcome = list[tuple[Turn, Results]]
+
+T = TypeVar("T")
+
+
+class ScoringThread:
+    """Merging and evaluators run here: what they compute does not hold up traffic. Those that wait have a loop."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
+        self._runner = asyncio.Runner()
+
+    async def score(self, work: _Work) -> _Outcome:
+        """Each turn, with what its traces say merged in, and its results."""
+        waits = any(self._scorer.evaluators(job.turn.case_id).waits for job, _, _ in work)
+        run = self._wait_for if waits else self._compute
+        return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
+
+    async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+        """What these return, side by side."""
+
+        async def gathered() -> list[T]:
+            return await asyncio.gather(*(call() for call in calls))
+
+        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: self._runner.run(gathered()))
+
+    def close(self) -> None:
+        self._executor.submit(self._runner.close)
+        self._executor.shutdown(wait=True)
+
+    def _compute(self, work: _Work) -> _Outcome:
+        turns = [(_merged(job, evidence), job.earlier) for job, evidence, _ in work]
+        return [(turn, self._scorer.score_now(turn, earlier)) for turn, earlier in turns]
+
+    def _wait_for(self, work: _Work) -> _Outcome:
+        async def score_all() -> _Outcome:
+            turns = [_merged(job, evidence) for job, evidence, _ in work]
+            results = await asyncio.gather(
+                *(self._scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
+            )
+            return list(zip(turns, results, strict=True))
+
+        return self._runner.run(score_all())
+
+
+def _merged(job: Job, evidence: Evidence | None) -> Turn:
+    if evidence is None:
+        return job.turn
+    try:
+        return settled(job.turn, evidence, late=job.late)
+    except Exception as error:  # the wall: a trace that we cannot read costs the turn its trace only
+        logger.error("traces of turn %s could not be merged", job.turn.turn_id, exc_info=error)
+        problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
+        return replace(job.turn, findings=[*job.turn.findings, problem])
