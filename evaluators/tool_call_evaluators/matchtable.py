@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
@@ -66,7 +66,7 @@ class _ArgumentIndex:
         self._by_key: dict[str, int] = defaultdict(int)
         self._by_entry: dict[str, dict[Hashable, tuple[Any, int]]] = defaultdict(dict)
         """By key and value: one such value, and the calls that have it."""
-        self._accepted: dict[tuple[str, Hashable], int] = {}
+        self._accepted: dict[tuple[str, Hashable, int], int] = {}
         for bit, arguments in calls:
             if arguments is not None:
                 self._of_size[len(arguments)] |= bit
@@ -83,20 +83,22 @@ class _ArgumentIndex:
         for key, value in expected.items():
             if not found:
                 break
-            fitting = self._with_entry(key, value)
+            fitting = self._with_entry(key, value, found)
             found &= fitting | ~self._by_key.get(key, 0) if mode == "superset" else fitting
         if mode == "superset":
             for key in self._by_key.keys() - expected.keys():
                 found &= ~self._by_key[key]
         return found
 
-    def _with_entry(self, key: str, value: Any) -> int:
-        """The calls that have an entry `key` with a value the rule accepts for `value`."""
+    def _with_entry(self, key: str, value: Any, among: int) -> int:
+        """The calls, at least of those in `among`, that have an entry `key` the rule accepts for `value`."""
         entries = self._by_entry.get(key, {})
         wanted = self._rule.value_key(value)
-        if not self._rule.deep and not contains_placeholder(value):
+        goes_deeper = self._rule.deep and isinstance(value, Mapping | list | tuple)
+        if not goes_deeper and not contains_placeholder(value):
             return entries[wanted][1] if wanted in entries else 0
-        if (key, wanted) not in self._accepted:
-            fitting = [bits for actual, bits in entries.values() if self._rule.accepts(value, actual)]
-            self._accepted[key, wanted] = sum(fitting)
-        return self._accepted[key, wanted]
+        asked = key, wanted, among
+        if asked not in self._accepted:
+            fitting = [bits for given, bits in entries.values() if bits & among and self._rule.accepts(value, given)]
+            self._accepted[asked] = sum(fitting)
+        return self._accepted[asked]
