@@ -44,11 +44,11 @@ class CapturingExecutor(AgentExecutor):
 
     Only in requests that activate the extension (the header of A2A 1.0 and that of 0.3, as the SDK reads them);
     all others go to `agent` as they are. In the former, every artifact lists the extension's URI and carries the
-    calls made before it, each call on one artifact, each chunk with all calls of its artifact so far: servers
-    merge chunks by overwriting metadata and keep the `extensions` of the first (those of a2a-sdk 0.3 keep the
-    metadata of the first, too: there, later chunks carry none). Calls that no artifact of the
-    agent's followed go out on an artifact of their own, with an empty text, before the status that ends the
-    request. An agent that answers with a Message has no artifact: its calls are not sent, and a warning says so.
+    calls made before it, each call on one artifact; a chunk before which calls were made has all calls of its artifact
+    so far: servers merge chunks by overwriting metadata and keep the `extensions` of the first (those of a2a-sdk 0.3
+    keep the metadata of the first, too: there, later chunks carry none). Calls that no artifact of the agent's
+    followed go out on an artifact of their own, with an empty text, before the status that ends the request. An agent
+    that answers with a Message has no artifact: its calls are not sent, and a warning says so.
     """
 
     def __init__(self, agent: AgentExecutor, recorder: ToolCallRecorder) -> None:
@@ -118,6 +118,8 @@ class _Delivery:
         """Entries that earlier requests left on artifacts of this task: a chunk with a list replaces theirs."""
         self._unlisted: set[str] = set()
         """Artifacts that began without the URI: the server would ignore it on later chunks."""
+        self._sent: dict[str, list[dict[str, Any]]] = {}
+        """The list that each artifact has at the server: a chunk without one leaves it as it is."""
         self._artifact_of: dict[str, str] = {}
         """Artifact id by call id."""
         self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
@@ -170,7 +172,7 @@ class _Delivery:
             return event
         self._place(artifact_id, [call for call in self._recording.tool_calls if call.ended_at is not None])
         changed = sdk.copied(event)
-        self._write(changed.artifact)
+        self._write(changed.artifact, again=not event.append)
         return changed
 
     def _first_snapshot(self, task: Task) -> Task:
@@ -211,9 +213,16 @@ class _Delivery:
     def _calls_on(self, artifact_id: str) -> list[ToolCall]:
         return [call for call in self._recording.tool_calls if self._artifact_of.get(call.id) == artifact_id]
 
-    def _write(self, artifact: Artifact) -> None:
+    def _write(self, artifact: Artifact, *, again: bool = True) -> None:
+        """Put URI and list on `artifact`; `again` says that the list goes out even if it is what was sent before.
+
+        An answer may have hundreds of chunks and a list large results. And some clients count what is repeated.
+        """
         entries = [wire_entry(call) for call in self._calls_on(artifact.artifact_id)]
-        sdk.set_metadata(artifact, METADATA_KEY, self._earlier.get(artifact.artifact_id, []) + entries)
+        entries = self._earlier.get(artifact.artifact_id, []) + entries
+        if again or entries != self._sent.get(artifact.artifact_id):
+            sdk.set_metadata(artifact, METADATA_KEY, entries)
+            self._sent[artifact.artifact_id] = entries
         uris = sdk.extensions_of(artifact)
         if URI not in uris:
             sdk.set_extensions(artifact, [*uris, URI])
@@ -224,3 +233,4 @@ class _Delivery:
         elif METADATA_KEY in sdk.metadata_keys(artifact):
             entries = sdk.metadata_of(artifact)[METADATA_KEY]
             self._earlier[artifact.artifact_id] = entries if isinstance(entries, list) else []
+            self._sent[artifact.artifact_id] = self._earlier[artifact.artifact_id]

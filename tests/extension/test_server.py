@@ -99,6 +99,10 @@ class Agent(AgentExecutor):
                 with pytest.raises(PermissionError):
                     await pay(9.5)
                 await say("two", append=True)
+            case "tokens":
+                search("kettle")
+                for number in range(5):
+                    await say("x", append=number > 0)
             case "running":
                 call_id = recorder.started("search", {"q": "kettle"})
                 await say("one ")
@@ -183,6 +187,7 @@ CUP = "search {'q': 'cup'} -> [\"CUP\"]"
 CASES = {
     "plain": [],
     "chunks": [KETTLE, "pay {'amount': 9.5} -> declined"],
+    "tokens": [KETTLE],
     "running": ["search {'q': 'kettle'} -> KETTLE"],
     "late": [KETTLE],
     "silent": [KETTLE, "never ends {} -> None"],
@@ -276,6 +281,14 @@ async def test_every_chunk_has_the_uri_and_the_calls_of_its_artifact_so_far(agen
     ]
     ids = [entry["id"] for artifact in artifacts for entry in artifact["metadata"][METADATA_KEY]]
     assert ids[0] == ids[1] != ids[2]
+
+
+async def test_a_list_goes_out_again_only_when_it_has_changed(agent: str) -> None:
+    """A long answer does not repeat large results, and clients that count what is repeated count right."""
+    events = await Raw(agent).events("tokens")
+    artifacts = [event["artifactUpdate"]["artifact"] for event in events if "artifactUpdate" in event]
+    assert [artifact["extensions"] for artifact in artifacts] == [[URI]] * 5
+    assert [METADATA_KEY in artifact.get("metadata", {}) for artifact in artifacts] == [True] + [False] * 4
 
 
 async def test_a_running_call_waits_for_the_chunk_after_it(agent: str) -> None:
