@@ -48,5 +48,5 @@ class Fixture:
 @cache
 def fixtures() -> list[Fixture]:
     """Every recorded run, by name."""
-    paths = [*_HERE.glob("*.pb"), *(_HERE / "more").glob("*.pb")]
+    paths = [path for folder in (_HERE, _HERE / "more", _HERE / "served") for path in folder.glob("*.pb")]
     return [Fixture(path.stem, path) for path in sorted(paths) if not path.name.endswith(".logs.pb")]
