@@ -54,8 +54,11 @@ class ToolTrajectory(ComputedEvaluator):
         elif self.mode == "in_order":
             pairs = longest_common_subsequence(table, len(actual))
         elif self.mode == "within":
-            first_match = {right: left for left in reversed(range(len(table))) for right in items(table[left])}
-            pairs = [(first_match[right], right) for right in sorted(first_match)]
+            pairs, unmatched = [], -1
+            for left, options in enumerate(table):
+                pairs += [(left, right) for right in items(options & unmatched)]
+                unmatched &= ~options
+            pairs.sort(key=lambda pair: pair[1])
         else:
             pairs = maximum_matching(table, len(actual))
         pairing = Pairing(expected, actual, pairs, matcher)
