@@ -105,7 +105,12 @@ class RunningProxy:
         stack.push_async_callback(self.negotiation.close)
         scorer = Scorer(self.cases, self._suite, self.store.judge_cache) if settings.evaluate else None
         if settings.otlp or settings.otlp_grpc:
-            self._tracing = Tracing(metrics, wait_s=settings.trace_wait, expected=settings.expect_traces)
+            self._tracing = Tracing(
+                metrics,
+                wait_s=settings.trace_wait,
+                expected=settings.expect_traces,
+                conversation_attributes=settings.conversation_attributes,
+            )
         self.pipeline = Pipeline(self.store, self.cases, scorer, self.bus, metrics, self._tracing)
         self.book = TurnBook(
             self._closed,

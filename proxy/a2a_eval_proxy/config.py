@@ -129,6 +129,13 @@ def _headers(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError("expected names separated by commas")
+    return tuple(dict.fromkeys(name.strip() for name in names))
+
+
 def _setting(parse: Callable[[Any], Any], help_text: str, default: Any = dataclasses.MISSING, **extra: Any) -> Any:
     metadata = {"parse": parse, "help": help_text, **extra}
     if default is dataclasses.MISSING:
@@ -176,6 +183,12 @@ class Settings:
     )
     trace_wait: float = _setting(
         _seconds, "Seconds after its end that a turn waits for the agent's spans.", 6.0, metavar="SECONDS"
+    )
+    conversation_attributes: tuple[str, ...] = _setting(
+        _names,
+        "Span attributes that hold the A2A contextId, besides the usual ones.",
+        (),
+        metavar="NAME,...",
     )
     public_url: str | None = _setting(
         parse_url, "URL under which clients reach the proxy; default: as their request says.", None, metavar="URL"

@@ -47,14 +47,16 @@ class Tracing:
     not sent any yet.
     """
 
-    def __init__(self, metrics: Metrics, *, wait_s: float, expected: bool) -> None:
+    def __init__(
+        self, metrics: Metrics, *, wait_s: float, expected: bool, conversation_attributes: Sequence[str] = ()
+    ) -> None:
         self._metrics = metrics
         self._wait_s = wait_s
         self._expected = expected
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
         self._unread_bytes = 0
-        self._book = TraceBook(self._changed)
+        self._book = TraceBook(self._changed, conversation_attributes=conversation_attributes)
         self.on_changed: Callable[[Turn, bool], None] = lambda turn, tells: None
         """Called with a turn for which spans came, and whether any is about an agent's work; set by who wires us."""
 

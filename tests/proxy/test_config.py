@@ -359,3 +359,9 @@ def test_another_collector_may_be_anywhere(otlp: str, forward: str) -> None:
 def test_nor_may_it_be_the_proxys_grpc_port() -> None:
     message = problem({"otlp_grpc": "0.0.0.0:4317", "otlp_forward": "http://localhost:4317"})
     assert message.startswith("otlp_forward: http://localhost:4317 is where this proxy receives traces itself")
+
+
+@pytest.mark.parametrize("given", ["shop.session, chat", ["shop.session", "chat", "chat"]])
+def test_names_of_attributes_are_a_list_or_text(given: Any) -> None:
+    assert load({"conversation_attributes": given}).conversation_attributes == ("shop.session", "chat")
+    assert "separated by commas" in problem({"conversation_attributes": "a,,b"})

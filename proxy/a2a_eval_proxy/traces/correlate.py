@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from ..capture.turn import Turn
 from .conventions import tells_of_work
-from .hints import hints_of, root_ended
+from .hints import HINTS, hints_of, root_ended
 from .model import LogEvent, Span
 
 _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
@@ -97,7 +97,8 @@ class TraceBook:
 
     `on_changed` is called with a turn whose evidence grew, and whether by anything about an agent's work. Kept are
     spans of at most about `max_bytes` in memory, closed turns for `keep_s`, and spans of unknown traces for
-    `unknown_s`; what has to go is counted (`take_dropped`).
+    `unknown_s`; what has to go is counted (`take_dropped`). `conversation_attributes` of a span hold the contextId,
+    as those do that libraries are known to use.
     """
 
     def __init__(
@@ -108,12 +109,14 @@ class TraceBook:
         keep_s: float = 600.0,
         unknown_s: float = 60.0,
         max_turns: int = 20_000,
+        conversation_attributes: Iterable[str] = (),
     ) -> None:
         self._on_changed = on_changed
         self._max_bytes = max_bytes
         self._keep_s = keep_s
         self._unknown_s = unknown_s
         self._max_turns = max_turns
+        self._hints = {**HINTS, **dict.fromkeys(conversation_attributes, "conversation_ids")}
         self._turns: OrderedDict[str, _Known] = OrderedDict()
         self._by_trace: dict[str, list[_Known]] = {}
         self._by_task: dict[str, list[_Known]] = {}
@@ -275,7 +278,7 @@ class TraceBook:
         tells = bool(logs) or any(map(tells_of_work, spans))
         trace.tells_of_work = trace.tells_of_work or tells
         if not trace.certain:
-            hints = hints_of(spans)
+            hints = hints_of(spans, self._hints)
             trace.task_ids.update(hints.task_ids)
             trace.conversation_ids.update(hints.conversation_ids)
             for identifier in (*hints.task_ids, *hints.conversation_ids):

@@ -33,8 +33,6 @@ HINTS: Mapping[str, str] = {
 }
 """Attribute of a span or of its resource, and the field of `Hints` it fills."""
 
-_KEYS = frozenset(HINTS)
-
 
 @dataclass(frozen=True, slots=True)
 class Hints:
@@ -58,8 +56,8 @@ def correlation_hints(spans: Iterable[Span]) -> dict[str, Hints]:
     return {trace_id: hints_of(members) for trace_id, members in by_trace.items()}
 
 
-def hints_of(spans: Iterable[Span]) -> Hints:
-    """The hints of one trace.
+def hints_of(spans: Iterable[Span], known: Mapping[str, str] = HINTS) -> Hints:
+    """The hints of one trace, by the attributes in `known`.
 
     An id is often on one span of a trace only, an ancestor of the tool spans or a sibling: any span is asked.
     Ids that are blank, neither text nor a number, or a placeholder are none.
@@ -68,9 +66,9 @@ def hints_of(spans: Iterable[Span]) -> Hints:
     resources: dict[int, Attributes] = {}
     for span in spans:
         resources[id(span.resource)] = span.resource
-        _gather(span.attributes, found)
+        _gather(span.attributes, known, found)
     for resource in resources.values():
-        _gather(resource, found)
+        _gather(resource, known, found)
     return Hints(**{field: tuple(sorted(values)) for field, values in found.items()})
 
 
@@ -107,9 +105,9 @@ def _is_outermost(span: Span, parents: Collection[str], at_hand: Collection[str]
     return span.kind == KIND_SERVER if span.parent_is_remote is None else span.parent_is_remote
 
 
-def _gather(attributes: Attributes, found: dict[str, set[str]]) -> None:
-    for key in attributes.keys() & _KEYS:
+def _gather(attributes: Attributes, known: Mapping[str, str], found: dict[str, set[str]]) -> None:
+    for key in attributes.keys() & known.keys():
         value = attributes[key]
         text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
         if text and not is_placeholder(text):
-            found[HINTS[key]].add(text)
+            found[known[key]].add(text)

@@ -104,6 +104,13 @@ def test_a_trace_is_found_by_its_conversation(book: Book, first: str) -> None:
     assert book.evidence("t").by_time == frozenset()
 
 
+def test_an_attribute_of_ones_own_may_name_the_conversation() -> None:
+    book = Book(conversation_attributes=["shop.session"])
+    book.close(book.open("t", at=-100.0), at=-99.0, conversation="c")
+    book.take(a_span(1, {"shop.session": "c"}, name="chat"))
+    assert book.told("t") == ["chat"]
+
+
 def test_of_a_conversation_the_turn_that_had_begun_last(book: Book) -> None:
     for number in range(3):
         book.close(book.open(f"t{number}", at=10.0 * number - 10), at=10.0 * number - 9, conversation="c")
