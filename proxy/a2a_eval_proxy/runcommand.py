@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -40,17 +41,21 @@ async def run_and_show(
     suite = _suite(suite_file, form)
     options = AgentOptions.merged(suite.agent, agent, dialects)
     name = run or f"{suite.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    with _progress() as bar:
-        conclusion = await run_suite(
-            suite,
-            options,
-            store,
-            name,
-            resume=resume,
-            texts=folder is not None,
-            planned=lambda turns: bar.begin("running", turns),
-            advanced=lambda case: bar.advance(1, case.id),
-        )
+    try:
+        with _progress() as bar:
+            conclusion = await run_suite(
+                suite,
+                options,
+                store,
+                name,
+                resume=resume,
+                texts=folder is not None,
+                planned=lambda turns: bar.begin("running", turns),
+                advanced=lambda case: bar.advance(1, case.id),
+            )
+    except asyncio.CancelledError:  # Ctrl-C
+        Console(stderr=True).print(f"\ninterrupted; to go on with it: --run {escape(name)} --resume", soft_wrap=True)
+        raise
     return _show(conclusion, suite, store, folder, console)
 
 

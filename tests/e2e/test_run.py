@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -211,6 +213,21 @@ def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path) -> N
     }
     assert len(turns) == 240
     assert all(turn["status"] == "done" for turn in turns)
+
+
+def test_an_interrupted_run_says_how_to_go_on(agent: GetAgent, tmp_path: Path) -> None:
+    suite, store = written(tmp_path, many(200)), tmp_path / "turns.db"
+    command = ["run", suite, "--agent", agent("v1"), "--store", store]
+    with ChildProcess([COMMAND, *command], cwd=tmp_path) as child:
+        wait_for_store(store, child)
+        wait_until_stored(store, 5)
+        child.process.send_signal(signal.SIGINT)
+        assert child.process.wait(30) == 130
+        found = re.search(r"--run (many-\S+) --resume", child.stderr())
+    assert found
+    result = run(*command, "--run", found[1], "--resume", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(exported(store)) == 240
 
 
 def wait_for_store(store: Path, child: ChildProcess) -> None:
