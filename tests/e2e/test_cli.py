@@ -146,7 +146,9 @@ def test_export_has_the_turns_of_the_api(agent: GetAgent, tmp_path: Path) -> Non
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(lines) == 3
     assert sorted(lines, key=str) == sorted(turns, key=str)
-    assert run("export", "--store", store, "--run", "another", cwd=tmp_path).stdout == ""
+    other = run("export", "--store", store, "--run", "another", cwd=tmp_path)
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == "a2a-eval-proxy: no run 'another'; the store has exported\n"
 
 
 def test_stop_lets_open_streams_finish(agent: GetAgent, tmp_path: Path) -> None:
