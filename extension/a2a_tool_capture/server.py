@@ -102,6 +102,7 @@ class _CapturingQueue(EventQueue):
         async with self._order:
             for outgoing in self._delivery.remaining():
                 await self._queue.enqueue_event(outgoing)
+        self._delivery.warn_of_unsent()
 
 
 class _Delivery:
@@ -122,6 +123,8 @@ class _Delivery:
         """The list that each artifact has at the server: a chunk without one leaves it as it is."""
         self._artifact_of: dict[str, str] = {}
         """Artifact id by call id."""
+        self._warned_of: set[str] = set()
+        """Ids of calls that will not be sent, as the log says."""
         self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
         self._own_sent: list[ToolCall] = []
         if context.current_task is not None:
@@ -145,13 +148,10 @@ class _Delivery:
                 return [self._first_snapshot(event)]
             case Message():
                 self._over = True
-                if calls := self._recording.tool_calls:
-                    _log.warning(
-                        "%d tool call(s) of task %r were recorded and not sent: the agent answered with a Message, "
-                        "calls travel on artifacts; answer with a task and an artifact",
-                        len(calls),
-                        self._task_id,
-                    )
+                self._warn(
+                    self._recording.tool_calls,
+                    "the agent answered with a Message, calls travel on artifacts; answer with a task and an artifact",
+                )
         return [event]
 
     def remaining(self) -> list[Event]:
@@ -162,6 +162,17 @@ class _Delivery:
         if artifact is None:
             return []
         return [TaskArtifactUpdateEvent(task_id=self._task_id, context_id=self._context_id, artifact=artifact)]
+
+    def warn_of_unsent(self) -> None:
+        """Tell the author of calls that no client will see. To be called when the agent has returned."""
+        why = "they were made after the task had ended" if self._over else "the agent made no task"
+        self._warn([call for call in self._recording.tool_calls if call.id not in self._artifact_of], why)
+
+    def _warn(self, unsent: list[ToolCall], why: str) -> None:
+        unsent = [call for call in unsent if call.id not in self._warned_of]
+        self._warned_of.update(call.id for call in unsent)
+        if unsent:
+            _log.warning("%d tool call(s) of task %r were recorded and not sent: %s", len(unsent), self._task_id, why)
 
     def _with_calls(self, event: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
         self._task_exists = True

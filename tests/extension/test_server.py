@@ -12,7 +12,8 @@ import httpx
 import pytest
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
-from a2a.server.events import EventQueue
+from a2a.server.context import ServerCallContext
+from a2a.server.events import EventQueue, EventQueueLegacy
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
@@ -20,6 +21,8 @@ from a2a.types import (
     AgentCard,
     AgentInterface,
     Artifact,
+    Role,
+    SendMessageRequest,
     Task,
     TaskState,
     TaskStatus,
@@ -28,6 +31,7 @@ from a2a_tool_capture import (
     METADATA_KEY,
     URI,
     CaptureClient,
+    CapturingExecutor,
     CapturingRequestHandler,
     TaskMerger,
     ToolCallRecorder,
@@ -379,6 +383,32 @@ async def test_a_message_cannot_carry_calls_and_the_author_is_told(
     assert URI not in body
     assert "1 tool call(s) of task" in caplog.text
     assert "the agent answered with a Message" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("has_task", "why"), [(True, "they were made after the task had ended"), (False, "the agent made no task")]
+)
+async def test_calls_that_come_too_late_are_told_to_the_author(
+    has_task: bool, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class TooLate(AgentExecutor):
+        async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+            if has_task:
+                assert context.message is not None
+                await event_queue.enqueue_event(new_task_from_user_message(context.message))
+                await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").complete()
+            search("kettle")
+
+        async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+    message = new_text_message("hello", role=Role.ROLE_USER)
+    context = RequestContext(
+        ServerCallContext(requested_extensions={URI}), request=SendMessageRequest(message=message), task_id="t"
+    )
+    queue = EventQueueLegacy()
+    await CapturingExecutor(TooLate(), recorder).execute(context, queue)
+    await queue.close(immediate=True)
+    assert f"1 tool call(s) of task 't' were recorded and not sent: {why}" in caplog.text
 
 
 async def test_requests_at_the_same_time_do_not_mix(agent: str) -> None:
