@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from a2a_tool_capture.wire import TERMINAL_STATES
@@ -22,7 +23,7 @@ MAX_EXAMPLES = 3
 """Examples of the card that are tried as messages, until one makes the agent call a tool."""
 EXTRA_ATTEMPTS = 2
 """How often a message that once made the agent call tools is repeated where it did not: models vary."""
-POLL_S, MAX_POLLS = 0.25, 480
+POLL_S = 0.25
 
 Progress = Callable[[str], None]
 
@@ -148,7 +149,7 @@ class _Probe:
     async def _read(self, opening: Exchange, task_id: str, asked: Asked) -> list[Exchange]:
         """The task once it is done, by every operation that shows it; with those for version 1 go some for nothing."""
         done = opening
-        for _ in range(MAX_POLLS):
+        for _ in range(ceil(self._line.timeout_s / POLL_S)):
             if done.problem or settled(done):
                 break
             await asyncio.sleep(POLL_S)

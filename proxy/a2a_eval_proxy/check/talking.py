@@ -38,7 +38,7 @@ class Line:
         for name in headers:
             if name.lower() in _OURS:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, in several ways; leave it out")
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._http = httpx.AsyncClient(
             headers={name: filled_header(name, value) for name, value in headers.items()},
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
@@ -59,10 +59,10 @@ class Line:
         for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
             request = Request("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout(self.timeout_s):
                     response = await self._http.get(request.url, headers=dict(request.headers))
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-                raise AgentUnreachable(f"{request.url}: {_told(error, self._timeout_s)}") from error
+                raise AgentUnreachable(f"{request.url}: {_told(error, self.timeout_s)}") from error
             if response.is_success:
                 return CardSeen(request, _card(request.url, response.content))
             problem = problem or f"{request.url} answered HTTP {response.status_code}"
@@ -88,7 +88,7 @@ class Line:
         problem = ""
         try:
             async with (
-                asyncio.timeout(self._timeout_s),
+                asyncio.timeout(self.timeout_s),
                 self._http.stream(
                     request.method, request.url, headers=list(request.headers), content=request.body or None
                 ) as response,
@@ -98,7 +98,7 @@ class Line:
                 streams = response.headers.get("content-type", "").startswith("text/event-stream")
                 problem = await (documents.read_stream(response) if streams else documents.read_body(response))
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            problem = _told(error, self._timeout_s)
+            problem = _told(error, self.timeout_s)
         return answered(interface, operation, asked, request, status, headers, documents.read, problem)
 
 
