@@ -37,10 +37,10 @@ class _Manner:
 
 
 _MANNERS = (
-    _Manner(Asked.V1),
-    _Manner(Asked.V1, stream=True),
     _Manner(Asked.NOTHING),
     _Manner(Asked.NOTHING, stream=True),
+    _Manner(Asked.V1),
+    _Manner(Asked.V1, stream=True),
     _Manner(Asked.UNKNOWN),
     _Manner(Asked.BESIDE),
 )
@@ -75,7 +75,9 @@ async def _promising(probe: _Probe, card: dict[str, Any]) -> str:
     candidates = [*skill_examples(card)[:MAX_EXAMPLES], FALLBACK_MESSAGE]
     for candidate in candidates[:-1] if len(candidates) > 1 else ():
         turn = await probe.turn(candidate, _Manner(Asked.V1))
-        if any(entries(exchange) for exchange in turn.exchanges):
+        if turn.opening.status == 0:
+            break
+        if _shows_calls(turn):
             return candidate
     return candidates[0]
 
@@ -112,9 +114,14 @@ class _Probe:
         return {turn.message for _, turn in self._turns if _shows_calls(turn)}
 
     async def question(self, message: str) -> None:
+        """Put `message` in every manner, unless there is nobody who answers."""
         for manner in _MANNERS:
-            if self._streams or not manner.stream:
-                self._turns.append((manner, await self.turn(message, manner)))
+            if manner.stream and not self._streams:
+                continue
+            turn = await self.turn(message, manner)
+            self._turns.append((manner, turn))
+            if turn.opening.status == 0 and manner == _MANNERS[0]:
+                return
 
     async def question_again(self, causing: set[str]) -> None:
         """Repeat what should have shown calls and did not."""
@@ -129,8 +136,10 @@ class _Probe:
 
     async def question_aside(self, messages: Sequence[str]) -> None:
         """Ask in the wrong places, since the right one brought nothing."""
+        answered = {turn.message for _, turn in self._turns if turn.opening.status}
         for message in messages:
-            self._turns.append((_ASIDE, await self.turn(message, _ASIDE)))
+            if message in answered:
+                self._turns.append((_ASIDE, await self.turn(message, _ASIDE)))
 
     async def turn(self, message: str, manner: _Manner) -> Turn:
         """Send `message` and read its task in all ways."""

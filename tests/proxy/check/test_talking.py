@@ -128,6 +128,7 @@ async def test_an_agent_that_hangs_is_named_and_holds_nobody_up() -> None:
         async with asyncio.timeout(30):
             report = await check(agent.url, "hello", timeout_s=0.1)
     assert {"answers", "card-declares"} == rules_with(report, Status.FAILED)
+    assert [len(item.turns) for item in report.record.conversations] == [1]
     assert report.verdict is Verdict.NOT_CONFORMING
 
 
