@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from tool_call_evaluators.report.wording import finite
+from tool_call_evaluators.report.wording import cut, finite
 
 from .judging import Report
 from .verdict import Problem, Result
 from .wording import card_name, messages
+
+MAX_EXCERPT_CHARS = 10_000
 
 
 def report_json(report: Report, url: str) -> dict[str, Any]:
@@ -53,5 +56,11 @@ def _problem(problem: Problem) -> dict[str, Any]:
         },
         "status": problem.status or None,
         "where": problem.where or None,
-        "excerpt": finite(problem.excerpt),
+        "excerpt": _bounded(finite(problem.excerpt)),
     }
+
+
+def _bounded(excerpt: Any) -> Any:
+    """The value itself; where it is large, the beginning of its JSON text."""
+    text = json.dumps(excerpt, ensure_ascii=False)
+    return excerpt if len(text) <= MAX_EXCERPT_CHARS else cut(text, MAX_EXCERPT_CHARS)

@@ -83,6 +83,17 @@ def test_anything_is_judged_and_told_in_every_form(card: dict[str, Any], said: l
     assert str(report.verdict.value) in text.getvalue()
 
 
+def test_reports_stay_small_whatever_an_agent_says() -> None:
+    """One artifact of two million characters, in each of many answers that should have none."""
+    artifact = {"artifactId": "a", "metadata": {METADATA_KEY: [{"name": "x", "result": "y" * 2_000_000}]}}
+    leak = read(REST, Operation.SEND, Asked.NOTHING, {"task": {"id": "t", "artifacts": [artifact], "status": {}}})
+    said = Conversation(REST, (Turn("one", leak),) * 100, streams=False)
+    report = judge(Record(CardSeen(CARD_REQUEST, {}), (said,), ()))
+
+    assert len(json.dumps(report_json(report, "http://agent"))) < 1_000_000
+    assert len(report_junit(report, "http://agent")) < 100_000
+
+
 @given(cards)
 def test_any_card_can_be_read(card: dict[str, Any]) -> None:
     checked, left = offered_interfaces(card)
