@@ -73,7 +73,7 @@ async def examine(line: Line, url: str, messages: Sequence[str], progress: Progr
 async def _promising(probe: _Probe, card: dict[str, Any]) -> str:
     """The first candidate that makes the agent call a tool; the first of all if none does."""
     candidates = [*skill_examples(card)[:MAX_EXAMPLES], FALLBACK_MESSAGE]
-    for candidate in candidates[:-1] if len(candidates) > 1 else ():
+    for candidate in candidates[:-1]:
         turn = await probe.turn(candidate, _Manner(Asked.V1))
         if turn.opening.status == 0:
             break
