@@ -171,11 +171,13 @@ async def stream(agent: str, text: str, version: str, headers: dict[str, str]) -
 
 
 @pytest.mark.parametrize(("version", "header"), [("1.0", "A2A-Extensions"), ("0.3", "X-A2A-Extensions")])
-async def test_every_chunk_has_all_calls_and_the_uri_for_who_asked(agent: str, version: str, header: str) -> None:
+async def test_calls_come_once_and_the_uri_on_every_chunk_for_who_asked(agent: str, version: str, header: str) -> None:
     events, task = await stream(agent, "When will ORD-1001 arrive?", version, {header: URI})
     chunks = [event["artifactUpdate"]["artifact"] for event in events if "artifactUpdate" in event]
     assert len(chunks) > 1
-    for artifact in [*chunks, *task["artifacts"]]:
+    assert all(chunk["extensions"] == [URI] for chunk in chunks)
+    assert all("metadata" not in chunk for chunk in chunks[1:])  # nothing was called since
+    for artifact in [chunks[0], *task["artifacts"]]:
         assert artifact["extensions"] == [URI]
         assert [call["name"] for call in artifact["metadata"][METADATA_KEY]] == ["lookup_order", "estimate_delivery"]
 
