@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -25,19 +26,37 @@ _UNREAD_BYTES = 16 * 1024 * 1024
 """On the wire; decoded they take up to ten times as much."""
 
 
-_AT_ONCE = 200
-"""Spans handed to the trace book before the event loop has its next turn; some milliseconds."""
+_AT_ONCE, _AT_MOST = 200, 2_000
+"""Spans handed to the trace book before the event loop has its next turn (some milliseconds); of one trace more, since
+a turn is complete when its root is there, which a batch may have before the rest."""
 
 logger = logging.getLogger(__name__)
 
 
+_Record = TypeVar("_Record", Span, LogEvent)
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A batch as the reading thread leaves it."""
+    """A batch as the reading thread leaves it, in parts."""
 
-    spans: Sequence[Span] = ()
-    logs: Sequence[LogEvent] = ()
+    spans: Sequence[Sequence[Span]] = ()
+    logs: Sequence[Sequence[LogEvent]] = ()
     rejected: int = 0
+
+
+def _parts(records: Iterable[_Record]) -> list[list[_Record]]:
+    """The records of each trace together, some hundred in a part."""
+    by_trace: defaultdict[str, list[_Record]] = defaultdict(list)
+    for record in records:
+        by_trace[record.trace_id].append(record)
+    parts: list[list[_Record]] = [[]]
+    for members in by_trace.values():
+        for start in range(0, len(members), _AT_MOST):
+            if len(parts[-1]) >= _AT_ONCE:
+                parts.append([])
+            parts[-1] += members[start : start + _AT_MOST]
+    return parts
 
 
 class Tracing:
@@ -130,25 +149,25 @@ class Tracing:
     @staticmethod
     def _read_spans(request: ExportTraceServiceRequest) -> _Read:
         batch = spans_from_proto(request)
-        # Not ours, exported to ourselves.
-        return _Read(spans=[span for span in batch.spans if span.scope != SCOPE], rejected=batch.rejected)
+        others = (span for span in batch.spans if span.scope != SCOPE)  # ours, exported to ourselves, are no evidence
+        return _Read(spans=_parts(others), rejected=batch.rejected)
 
     @staticmethod
     def _read_logs(request: ExportLogsServiceRequest) -> _Read:
         # What we said of a turn changes nothing.
-        return _Read(logs=[event for event in logs_from_proto(request).events if event.scope != SCOPE])
+        return _Read(logs=_parts(event for event in logs_from_proto(request).events if event.scope != SCOPE))
 
     # ── on the event loop ───────────────────────────────────────────────────────────────────────────────
 
     def _add(self, found: _Read, size_bytes: int, done: int = 0) -> None:
-        """Hand over a part of a batch, and the rest in the loop's next round: traffic comes in between."""
-        part, records = slice(done, done + _AT_ONCE), len(found.spans) + len(found.logs)
-        spans, logs = found.spans[part], found.logs[part]
+        """Hand over a part of a batch, and the next in the loop's next round: traffic comes in between."""
+        spans = found.spans[done] if found.spans else ()
+        logs = found.logs[done] if found.logs else ()
+        parts = max(len(found.spans), len(found.logs), 1)
         self._metrics.spans += len(spans)
-        share = size_bytes * (len(spans) + len(logs)) // max(records, 1)
-        self._book.add(spans, logs, share, time.time())
-        if done + _AT_ONCE < max(len(found.spans), len(found.logs)):
-            self._loop.call_soon(self._add, found, size_bytes, done + _AT_ONCE)
+        self._book.add(spans, logs, size_bytes // parts, time.time())
+        if done + 1 < parts:
+            self._loop.call_soon(self._add, found, size_bytes, done + 1)
             return
         self._unread_bytes -= size_bytes
         self._metrics.spans_dropped += found.rejected

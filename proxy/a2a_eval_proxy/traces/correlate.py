@@ -44,8 +44,8 @@ class Evidence:
 
     @property
     def size(self) -> int:
-        """Records in it; evidence only grows."""
-        return len(self.spans) + len(self.logs)
+        """Records in it that tell of an agent's work; evidence only grows."""
+        return sum(map(tells_of_work, self.spans)) + len(self.logs)
 
 
 @dataclass(slots=True, eq=False)
