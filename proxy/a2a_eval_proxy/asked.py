@@ -1,4 +1,4 @@
-"""Tasks whose message listed the extension: their later get, list and subscribe answers keep it."""
+"""Which tasks a client asked the extension for: their later get, list and subscribe answers keep it."""
 
 from __future__ import annotations
 

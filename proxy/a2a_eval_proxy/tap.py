@@ -54,11 +54,7 @@ class Tap:
 
     @property
     def requested(self) -> bool:
-        """Whether this client may see the extension: it asked now, or for this task in a message before.
-
-        Activation by header holds for one request. A message's `extensions` count for the reads of its task, too:
-        clients that ask so have no other way.
-        """
+        """Whether this client may see the extension: it asked now, or asked for this task before."""
         if self._exchange.requested:
             return True
         request = self._exchange.request
@@ -131,7 +127,7 @@ class Tap:
             now = time.time()
             for event in events:
                 self._exchange.event(event.data, now)
-            if self._exchange.requested_in_message:
+            if self._exchange.requested:
                 self._asked.add(self._exchange.task_ids)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
@@ -139,7 +135,7 @@ class Tap:
     def answer(self, status: int, body: bytes) -> None:
         try:
             self._exchange.answer(status, body, time.time())
-            if self._exchange.requested_in_message:
+            if self._exchange.requested:
                 self._asked.add(self._exchange.task_ids)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)

@@ -52,8 +52,6 @@ class Exchange:
         self._final = False
         self.request: A2ARequest | None = None
         self.requested = facts.requested_by_header
-        self.requested_in_message = False
-        """Whether `message.extensions` alone asked for it, which requests without a message cannot do."""
         self.task_ids: list[str] = []
         """Tasks the response told about so far."""
 
@@ -90,7 +88,6 @@ class Exchange:
         facts = self._facts
         extensions = message.get("extensions")
         if isinstance(extensions, list) and any(map(is_capture_uri, extensions)):
-            self.requested_in_message = not self.requested
             self.requested = True
         metadata = message.get("metadata")
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None
