@@ -93,6 +93,12 @@ class RunningProxy:
         """Why the proxy is not ready to serve; [] when it is."""
         return ["the proxy is shutting down"] if self._stopping else []
 
+    async def drain(self) -> None:
+        """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
+        self._stopping = True
+        self._data.retire()
+        await asyncio.sleep(self.settings.drain_delay)
+
     async def start(self, stack: AsyncExitStack) -> None:
         """Start every part; `stack` stops them in the opposite order, also where a later one cannot start."""
         settings, metrics = self.settings, self.metrics

@@ -74,13 +74,25 @@ def _one_of(accepted: tuple[str, ...]) -> Callable[[Any], str]:
     return parse
 
 
-def _seconds(value: Any) -> float:
+def _number(value: Any) -> float:
+    """NaN for what is none."""
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
+        return math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
-        number = math.nan
+        return math.nan
+
+
+def _seconds(value: Any) -> float:
+    number = _number(value)
     if not 0 < number < 1e7:
         raise ValueError("expected a positive number of seconds")
+    return number
+
+
+def _delay(value: Any) -> float:
+    number = _number(value)
+    if not 0 <= number < 1e7:
+        raise ValueError("expected a number of seconds, 0 for none")
     return number
 
 
@@ -229,8 +241,17 @@ class Settings:
     response_timeout: float | None = _setting(
         _seconds, "Seconds the agent may be silent; default: as long as it likes.", None, metavar="SECONDS"
     )
+    drain_delay: float = _setting(
+        _delay,
+        "Seconds after SIGTERM in which new requests are still answered, while /readyz says 503.",
+        0.0,
+        metavar="SECONDS",
+    )
     shutdown_timeout: float = _setting(
-        _seconds, "Seconds for open responses to finish after SIGTERM.", 20.0, metavar="SECONDS"
+        _seconds,
+        "Seconds after that for open responses to finish, and as many again for turns to be scored.",
+        20.0,
+        metavar="SECONDS",
     )
     max_connections: int = _setting(_count, "Connections to the agent at once.", 10_000, metavar="N")
     max_body_bytes: int = _setting(

@@ -31,6 +31,7 @@ async def serve_until_stopped(settings: Settings) -> None:
         )
         await stop.wait()
         click.echo("a2a-eval-proxy stopping: open responses may finish", err=True)
+        await proxy.drain()
 
 
 def _calm_the_collector() -> None:

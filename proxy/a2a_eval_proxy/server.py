@@ -72,6 +72,17 @@ class HttpServer(uvicorn.Server):
         if self._serving.done():
             self._serving.result()
 
+    def retire(self) -> None:
+        """Go on serving, and tell clients with every response from now on to ask elsewhere next time.
+
+        A connection that is closed when its client has been told so is never closed under a request on its way.
+        """
+        self.config.encoded_headers = [(b"connection", b"close")]  # uvicorn makes its default headers of these
+        self.server_state.default_headers = list(self.config.encoded_headers)
+        for connection in self.server_state.connections:
+            if connection.cycle is not None and not connection.cycle.response_started:
+                connection.cycle.keep_alive = False
+
     async def stop(self) -> None:
         self.should_exit = True
         if self._serving is not None:

@@ -85,6 +85,14 @@ class ChildProcess:
         """SIGKILL: no goodbye, as in a crash."""
         self._end(signal.SIGKILL)
 
+    def terminate(self) -> None:
+        """SIGTERM, without waiting for what comes of it."""
+        self.process.terminate()
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit code of a process that is ending. Raises TimeoutExpired."""
+        return self.process.wait(timeout_s)
+
     def stop(self) -> None:
         self._end(signal.SIGTERM)
         self._stderr.close()

@@ -69,6 +69,18 @@ class Proxy:
         """Ends the process as a crash would."""
         self._child.kill()
 
+    def terminate(self) -> None:
+        """Asks the process to end, and does not wait for it."""
+        self._child.terminate()
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit code, once the process has ended. Raises TimeoutExpired."""
+        return self._child.wait(timeout_s)
+
+    def readiness(self) -> int:
+        """What /readyz answers now."""
+        return self._admin.get("/readyz").status_code
+
     def stderr(self) -> str:
         """What it has logged so far."""
         return self._child.stderr()
