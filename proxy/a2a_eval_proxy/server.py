@@ -80,8 +80,9 @@ class HttpServer(uvicorn.Server):
         self.config.encoded_headers = [(b"connection", b"close")]  # uvicorn makes its default headers of these
         self.server_state.default_headers = list(self.config.encoded_headers)
         for connection in self.server_state.connections:
-            if connection.cycle is not None and not connection.cycle.response_started:
-                connection.cycle.keep_alive = False
+            cycle = connection.cycle if isinstance(connection, JoiningProtocol) else None
+            if cycle is not None and not cycle.response_started:
+                cycle.keep_alive = False
 
     async def stop(self) -> None:
         self.should_exit = True

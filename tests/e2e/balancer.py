@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-CHECK_EVERY_MS = 50
+CHECK_EVERY_MS = 400
 CONFIG = """\
 global
     stats socket {socket} mode 600 level user

@@ -35,6 +35,26 @@ async def test_it_serves_from_start_to_stop(address: str, prefix: str) -> None:
             await client.get(url)
 
 
+async def test_who_is_being_served_is_told_that_the_connection_ends() -> None:
+    came, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        came.set()
+        await go_on.wait()
+        await hello(scope, receive, send)
+
+    server = HttpServer(slow, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    async with httpx.AsyncClient() as client:
+        request = asyncio.create_task(client.get(server.url))
+        await came.wait()
+        server.retire()
+        go_on.set()
+        assert (await request).headers["connection"] == "close"
+        assert (await client.get(server.url)).headers["connection"] == "close"
+    await server.stop()
+
+
 async def test_small_writes_are_not_held_back() -> None:
     """asyncio turns Nagle's algorithm off only where the listener says TCP; else every answer takes 40 ms more."""
     server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
