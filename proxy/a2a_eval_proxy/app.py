@@ -103,7 +103,7 @@ class RunningProxy:
         """Start every part; `stack` stops them in the opposite order, also where a later one cannot start."""
         settings, metrics = self.settings, self.metrics
         loop = asyncio.get_running_loop()
-        self.store = open_store(settings.store)
+        self.store = open_store(settings.store, for_workers=not settings.evaluate)
         stack.push_async_callback(asyncio.to_thread, self.store.close)
         upstream = Upstream(settings)
         stack.callback(upstream.http.close)

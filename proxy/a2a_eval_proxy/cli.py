@@ -410,13 +410,13 @@ def _exit_code(error: Exception) -> int | None:
     from tool_call_evaluators.suite import SuiteError
 
     from .server import ListenError
-    from .store import StoreError
+    from .store import StoreError, StoreUnreachableError
     from .traces.grpc_receiver import GrpcMissingError
 
+    if isinstance(error, ListenError | StoreUnreachableError):
+        return UNREACHABLE
     if isinstance(error, SuiteError | StoreError | GrpcMissingError):
         return BAD_INPUT
-    if isinstance(error, ListenError):
-        return UNREACHABLE
     if "a2a_tool_capture.client" in sys.modules:  # else nothing of it was raised, and it is slow to import
         from a2a_tool_capture.client import AgentError, AgentUnreachable, ConfigurationError
 

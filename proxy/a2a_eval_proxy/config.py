@@ -17,6 +17,7 @@ import yaml
 from a2a_tool_capture.dialects import DIALECTS
 
 from .card import WELL_KNOWN_PATHS
+from .location import shown
 
 ENV_PREFIX = "A2A_EVAL_PROXY_"
 NEGOTIATE_MODES = ("declared", "always", "never")
@@ -224,14 +225,17 @@ class Settings:
         metavar="NAME,...",
     )
     store: str = _setting(
-        _text, "Where turns are kept: a file, or sqlite:///path.", "a2a-eval-proxy.db", metavar="URL_OR_PATH"
+        _text,
+        "Where turns are kept: a file, sqlite:///path, or postgresql://... (needs the extra [postgres]).",
+        "a2a-eval-proxy.db",
+        metavar="URL_OR_PATH",
     )
     suite: str | None = _setting(_text, "Suite file with cases and evaluators.", None, metavar="FILE")
     run: str = field(
         default_factory=_run_of_today,
         metadata={"parse": _text, "help": "Name of the run; default: serve- and the time.", "metavar": "NAME"},
     )
-    evaluate: bool = _setting(_switch, "Score turns; without, they stay pending.", True)
+    evaluate: bool = _setting(_switch, "Score turns; without, they stay pending, for workers or `evaluate`.", True)
     turn_timeout: float = _setting(
         _seconds, "Seconds without news after which an open turn counts as incomplete.", 300.0, metavar="SECONDS"
     )
@@ -282,12 +286,12 @@ class Settings:
         return (self.card_path,) if self.card_path else tuple(sorted(WELL_KNOWN_PATHS))
 
     def __repr__(self) -> str:
-        shown = (
+        texts = (
             f"{spec.name}={'***' if spec.metadata.get('secret') and value else repr(value)}"
             for spec in dataclasses.fields(self)
-            if (value := getattr(self, spec.name)) != spec.default
+            if (value := shown(self.store) if spec.name == "store" else getattr(self, spec.name)) != spec.default
         )
-        return f"Settings({', '.join(shown)})"
+        return f"Settings({', '.join(texts)})"
 
 
 SETTINGS: Mapping[str, dataclasses.Field[Any]] = {spec.name: spec for spec in dataclasses.fields(Settings)}

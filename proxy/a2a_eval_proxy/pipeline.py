@@ -125,8 +125,11 @@ class Pipeline:
             self._settling[turn.turn_id] = (job, self._loop.call_later(_LATE_S, self._settle, job))
 
     async def resume(self, run: str | None = None) -> int:
-        """Score what is pending in the store from before, or in one run of it; returns how many turns that were."""
-        if self._conversations is None:
+        """Score what is pending in the store from before, or in one run of it; returns how many turns that were.
+
+        In a shared store without a run: none, since what is pending may be on its way in another process.
+        """
+        if self._conversations is None or (self._store.shared and run is None):
             return 0
         self._positions.update(await self._store.positions(_REMEMBERED))
         for _, case_id, conversation_id in self._positions:

@@ -8,6 +8,7 @@ from itertools import takewhile
 from tool_call_evaluators.recording import record_suite
 from tool_call_evaluators.suite import parse_suite
 
+from .location import shown
 from .store import StoreError
 from .stored import compact, reading, turns_of
 
@@ -35,7 +36,7 @@ async def record_run(location: str, run: str | None) -> Recording:
     text = record_suite(turns, run or "recorded")
     cases = len(parse_suite(text).cases)
     if not cases:
-        where = f"store {location}" + (f", run {run!r}" if run else "")
+        where = f"store {shown(location)}" + (f", run {run!r}" if run else "")
         raise NothingToRecordError(f"{where}: none of {len(turns)} turns is of a conversation that went well")
     head = takewhile(lambda line: line.startswith("# "), text.splitlines())
     return Recording(text, cases, tuple(line[2:] for line in head if line.startswith("# Left out")))

@@ -17,6 +17,7 @@ from tool_call_evaluators.suite import Suite
 
 from .conclusion import Conclusion
 from .display import conversation_lines, turn_table, usage_line
+from .location import shown
 from .reporting import publish_report
 from .rescoring import evaluate_store
 from .runner import AgentOptions, run_suite
@@ -125,7 +126,7 @@ def _show(conclusion: Conclusion, suite: Suite, store: str, folder: Path | None,
         console.print(f"tolerated, as the suite says: {_count(verdict.tolerated)}")
     if usage := usage_line(conclusion.usage):
         console.print(usage)
-    where = f"store {store}" + (f", report {page}" if page else "")
+    where = f"store {shown(store)}" + (f", report {page}" if page else "")
     console.print(f"\nrun {escape(report.run)}: {len(report.turns)} turns, {escape(where)}", soft_wrap=True)
     return verdict.passed
 

@@ -21,6 +21,7 @@ from .conclusion import Conclusion, conclude
 from .config import ConfigError
 from .events import EventBus
 from .ids import new_turn_id
+from .location import shown
 from .metrics import Metrics
 from .pipeline import Pipeline
 from .scoring import Scorer
@@ -100,7 +101,8 @@ async def run_suite(
     try:
         if not resume and await store.runs(run):
             raise ConfigError(
-                f"run {run!r} is in store {location} already; --resume goes on with it, another --run begins anew"
+                f"run {run!r} is in store {shown(location)} already; --resume goes on with it, another --run begins"
+                " anew"
             )
         cases = CaseBook(suite)
         scorer = Scorer(cases, suite, store.judge_cache)

@@ -11,6 +11,7 @@ import click
 
 from .app import run_proxy
 from .config import Settings
+from .location import shown
 
 
 async def serve_until_stopped(settings: Settings) -> None:
@@ -27,7 +28,7 @@ async def serve_until_stopped(settings: Settings) -> None:
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         click.echo(
             f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
-            f"store {settings.store}, run {settings.run}"
+            f"store {shown(settings.store)}, run {settings.run}"
         )
         await stop.wait()
         click.echo("a2a-eval-proxy stopping: open responses may finish", err=True)

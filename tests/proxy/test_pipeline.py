@@ -18,8 +18,7 @@ from a2a_eval_proxy.events import EventBus
 from a2a_eval_proxy.metrics import Metrics
 from a2a_eval_proxy.pipeline import Pipeline
 from a2a_eval_proxy.scoring import Scorer
-from a2a_eval_proxy.store import SqliteStore, TurnQuery
-from a2a_eval_proxy.store import sqlite as sqlite_module
+from a2a_eval_proxy.store import SqliteStore, TurnQuery, writing
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from tool_call_evaluators import registry
 from tool_call_evaluators.base import ComputedEvaluator, Measurement
@@ -263,7 +262,7 @@ async def test_a_conversation_that_goes_on_after_a_restart_keeps_its_position(pa
 
 
 async def test_turns_that_the_store_cannot_take_are_counted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_module, "MAX_QUEUED", 0)
+    monkeypatch.setattr(writing, "MAX_QUEUED", 0)
     async with running(path) as it:
         it.pipeline.take(turn(1))
         await it.pipeline.drained()

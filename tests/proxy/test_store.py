@@ -1,75 +1,58 @@
-"""The store on a real disk: what is committed stays, whatever the turns hold and whoever locks the file."""
+"""What every store does: what is committed stays, whatever the turns hold. The same tests for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
-import os
-import sqlite3
-import stat
-import threading
+import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from a2a_eval_proxy.capture.turn import Turn
-from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, TurnQuery, open_store
-from a2a_eval_proxy.store import sqlite as sqlite_module
+from a2a_eval_proxy.store import (
+    ConversationKey,
+    Scored,
+    ScoredConversation,
+    SqliteStore,
+    Store,
+    TurnQuery,
+    open_store,
+)
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from junk import json_values
+from kept import Kept, result, turn
+from postgres_server import PostgresServer
+
+EMPTIED = "TRUNCATE turns, conversations, judge_answers, procrastinate_jobs RESTART IDENTITY CASCADE"
 
 
-def turn(number: int, **fields: Any) -> Turn:
-    defaults: dict[str, Any] = {
-        "run": "nightly",
-        "agent": "http://agent",
-        "binding": "JSONRPC",
-        "protocol_version": "1.0",
-        "started_at": 1_763_700_000.0 + number,
-        "ended_at": 1_763_700_000.5 + number,
-        "status": "pending",
-    }
-    return Turn(f"turn-{number:04}", **{**defaults, **fields})
+@pytest.fixture(scope="module")
+def postgres_store(postgres: PostgresServer) -> Iterator[tuple[Store, str]]:
+    url = postgres.new_database()
+    store = open_store(url)
+    yield store, url
+    store.close()
 
 
-def result(status: str = "passed", **more: Any) -> dict[str, Any]:
-    return {"evaluator": "tool_error", "status": status, **more}
-
-
-class Kept:
-    """A store and shorthands that wait until things are on disk."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.store = SqliteStore(str(path))
-
-    async def add(self, *turns: Turn) -> None:
-        committed = threading.Event()
-        assert self.store.add(turns, committed.set)
-        await asyncio.to_thread(committed.wait, 30)
-        assert committed.is_set()
-
-    async def finish(self, *scored: Scored) -> None:
-        committed = threading.Event()
-        self.store.finish(scored, committed.set)
-        await asyncio.to_thread(committed.wait, 30)
-        assert committed.is_set()
-
-    async def ids(self, **query: Any) -> list[str]:
-        return [item["turn_id"] for item in (await self.store.turns(TurnQuery(**query))).items]
-
-
-@pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
-    it = Kept(tmp_path / "turns.db")
-    yield it
-    await asyncio.to_thread(it.store.close)
+@pytest.fixture(params=["sqlite", "postgres"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    """An empty store."""
+    if request.param == "sqlite":
+        store: Store = SqliteStore(str(tmp_path / "turns.db"))
+        yield Kept(store)
+        await asyncio.to_thread(store.close)
+    else:
+        store, url = request.getfixturevalue("postgres_store")
+        with psycopg.connect(url) as connection:
+            connection.execute(EMPTIED)
+        yield Kept(store)
+        await store.drained()
 
 
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,12 +108,30 @@ async def test_a_turn_added_twice_is_one(kept: Kept) -> None:
 
 
 async def test_a_turn_scored_before_it_is_written_is_done_at_once(kept: Kept) -> None:
-    committed = threading.Event()
     scores = {"turn-0001": [result()], "turn-0002": None}
-    kept.store.add([turn(1), turn(2)], committed.set, lambda one: scores[one.turn_id])
-    await asyncio.to_thread(committed.wait, 30)
+    await kept.add(turn(1), turn(2), score=lambda one: scores[one.turn_id])
     found = (await kept.store.turns(TurnQuery())).items
     assert [(item["status"], len(item["evaluations"])) for item in found] == [("done", 1), ("pending", 0)]
+
+
+async def test_a_turn_that_is_discarded_is_gone_with_what_was_said_of_its_conversation(kept: Kept) -> None:
+    await kept.add(turn(1, conversation_id="c", case_id="x"), turn(2, conversation_id="d", case_id="x"))
+    await kept.finish_conversations(conversation("c", "x", 1), conversation("d", "x", 1))
+    kept.store.discard(["turn-0001", "nobody"], lambda: None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0002"]
+    assert [found.key.conversation_id for found in await kept.store.conversations()] == ["d"]
+
+
+async def test_of_two_results_written_together_the_later_one_counts(kept: Kept) -> None:
+    await kept.add(turn(1))
+    merged = turn(1, tool_calls=[ToolCall("from_the_trace")])
+    kept.store.finish([Scored("turn-0001", [result("failed")], merged)], lambda: None)
+    kept.store.finish([Scored("turn-0001", [result("passed")])], lambda: None)
+    await kept.store.drained()
+    stored = await kept.store.turn("turn-0001") or {}
+    assert stored["evaluations"] == [result("passed")]
+    assert [call["name"] for call in stored["tool_calls"]] == ["from_the_trace"]
 
 
 # ── finding them again ──────────────────────────────────────────────────────────────────────────────────────
@@ -209,6 +210,62 @@ async def test_runs_in_numbers(kept: Kept) -> None:
     assert await kept.store.runs("nobody") == []
 
 
+# ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def conversation(conversation_id: str, case_id: str | None, turns: int, status: str = "passed") -> ScoredConversation:
+    return ScoredConversation(ConversationKey("nightly", conversation_id, case_id), turns, [result(status)])
+
+
+async def test_what_is_said_of_conversations_is_replaced_as_a_whole(kept: Kept) -> None:
+    await kept.add(turn(1, conversation_id="c", case_id="x"))
+    await kept.finish_conversations(conversation("c", "x", 1, "failed"), conversation("c", None, 1))
+    await kept.finish_conversations(conversation("c", "x", 2))
+    found = await kept.store.conversations(run="nightly", conversation="c")
+    assert sorted(found, key=lambda one: one.turns) == [conversation("c", None, 1), conversation("c", "x", 2)]
+    assert await kept.store.conversations(run="another") == []
+    (summary,) = await kept.store.runs()
+    assert (summary.passed, summary.failed) == (2, 0)
+
+
+async def test_conversations_of_which_nothing_was_said_yet(kept: Kept) -> None:
+    await kept.add(
+        turn(1, conversation_id="c", case_id="x"),
+        turn(2, conversation_id="d", case_id="x"),
+        turn(3, conversation_id="d", case_id="x"),
+        turn(4, conversation_id="without case"),
+        turn(5, conversation_id="pending", case_id="x"),
+        turn(6, conversation_id="said", case_id="x"),
+    )
+    await kept.finish(*(Scored(f"turn-000{number}", []) for number in (1, 2, 3, 4, 6)))
+    await kept.finish_conversations(conversation("said", "x", 1), conversation("d", "x", 1))
+    unscored = await kept.store.unscored_conversations(100)
+    assert unscored == [ConversationKey("nightly", "c", "x"), ConversationKey("nightly", "d", "x")]
+    assert await kept.store.positions(100) == {
+        ("nightly", "x", "c"): 1,
+        ("nightly", "x", "d"): 2,
+        ("nightly", "x", "said"): 1,
+    }
+    assert await kept.store.positions(1) == {("nightly", "x", "said"): 1}
+
+
+async def test_the_turns_before_a_turn(kept: Kept) -> None:
+    turns = [turn(number, conversation_id="c", run=run) for number, run in enumerate(["a", "a", "b", "a", "a"])]
+    await kept.add(*turns)
+    earlier = await kept.store.earlier(turns[3], 10)
+    assert [item["turn_id"] for item in earlier] == ["turn-0000", "turn-0001"]
+    assert [item["turn_id"] for item in await kept.store.earlier(turns[4], 1)] == ["turn-0003"]
+    assert await kept.store.earlier(turn(9), 10) == []
+
+
+async def test_answers_of_judges_are_kept(kept: Kept) -> None:
+    cache = kept.store.judge_cache
+    assert await cache.get("a") is None
+    await cache.put("a", {"value": "first"})
+    await cache.put("a", {"value": "a\x00b \U0001f600"})
+    assert await cache.get("a") == {"value": "a\x00b \U0001f600"}
+
+
 # ── anything an agent may say ───────────────────────────────────────────────────────────────────────────────
 
 LONE_SURROGATE = "\ud800"  # legal in JSON, but not in UTF-8
@@ -262,37 +319,17 @@ async def test_an_evaluator_with_odd_details_stops_nobody(kept: Kept, details: A
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(json_values, min_size=1, max_size=3))
-async def test_any_arguments_can_be_kept(tmp_path_factory: pytest.TempPathFactory, values: list[Any]) -> None:
-    kept = Kept(tmp_path_factory.mktemp("store") / "turns.db")
-    await kept.add(*(turn(n, tool_calls=[ToolCall("x", {"v": value})]) for n, value in enumerate(values)))
-    assert len(await kept.ids()) == len(values)
-    assert json.dumps((await kept.store.turns(TurnQuery())).items, ensure_ascii=False, allow_nan=False).encode()
-    assert len(await kept.store.runs()) == 1
-    await asyncio.to_thread(kept.store.close)
+async def test_any_arguments_can_be_kept(kept: Kept, values: list[Any]) -> None:
+    run = uuid.uuid4().hex
+    calls = [[ToolCall("x", {"v": value})] for value in values]
+    await kept.add(*(turn(n, turn_id=f"{run}-{n}", run=run, tool_calls=made) for n, made in enumerate(calls)))
+    assert len(await kept.ids(run=run)) == len(values)
+    items = (await kept.store.turns(TurnQuery(run=run))).items
+    assert json.dumps(items, ensure_ascii=False, allow_nan=False).encode()
+    assert len(await kept.store.runs(run)) == 1
 
 
-# ── the file ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    first = Kept(path)
-    await first.add(turn(1), turn(2))
-    await first.finish(Scored("turn-0001", [result()]))
-    first.store.close()
-    second = Kept(path)
-    assert await second.ids(status="pending") == ["turn-0002"]
-    assert await second.ids(status="done") == ["turn-0001"]
-    second.store.close()
-
-
-async def test_closing_commits_what_is_queued(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "turns.db"))
-    for number in range(500):
-        store.add([turn(number)], lambda: None)
-    store.close()
-    with closing(sqlite3.connect(tmp_path / "turns.db")) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM turns").fetchone() == (500,)
+# ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_drained_means_on_disk(kept: Kept) -> None:
@@ -300,128 +337,6 @@ async def test_drained_means_on_disk(kept: Kept) -> None:
         kept.store.add([turn(number)], lambda: None)
     await kept.store.drained()
     assert len(await kept.ids()) == 50
-
-
-@pytest.fixture
-def open_umask() -> Iterator[None]:
-    before = os.umask(0)
-    yield
-    os.umask(before)
-
-
-@pytest.mark.usefixtures("open_umask")
-async def test_the_file_is_for_its_owner_alone(kept: Kept) -> None:
-    await kept.add(turn(1))
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in kept.path.parent.iterdir()}
-    assert modes
-    assert set(modes.values()) == {0o600}
-
-
-def database(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
-def test_another_programs_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    database(path, "CREATE TABLE customers (name TEXT)")
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"other\.db.*no store of this version"):
-        SqliteStore(str(path))
-    assert path.read_bytes()[100:] == before[100:]  # the header says WAL, the content is as it was
-
-
-def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    SqliteStore(str(path)).close()
-    database(path, "PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="schema 99, expected 2"):
-        SqliteStore(str(path))
-
-
-def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("not a database, but dear to somebody" * 100)
-    with pytest.raises(StoreError, match=r"notes\.txt.*not a database"):
-        SqliteStore(str(path))
-    assert path.read_text().startswith("not a database")
-
-
-def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no directory"):
-        SqliteStore(str(tmp_path / "missing" / "turns.db"))
-
-
-@pytest.mark.parametrize("prefix", ["", "sqlite:///"])
-async def test_opening_by_path_or_url(tmp_path: Path, prefix: str) -> None:
-    path = tmp_path / "turns.db"
-    with pytest.raises(StoreError, match="no such file"):
-        open_store(f"{prefix}{path}", must_exist=True)
-    assert not path.exists()
-    open_store(f"{prefix}{path}").close()
-    open_store(f"{prefix}{path}", must_exist=True).close()
-
-
-def test_a_store_that_is_not_supported() -> None:
-    with pytest.raises(StoreError, match="mysql"):
-        open_store("mysql://user:secret@host/db")
-
-
-def test_the_message_does_not_show_the_password() -> None:
-    with pytest.raises(StoreError) as raised:
-        open_store("mysql://user:secret@host/db")
-    assert "secret" not in str(raised.value)
-
-
-# ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_lock_is_waited_for(kept: Kept) -> None:
-    committed = threading.Event()
-    with closing(sqlite3.connect(kept.path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        kept.store.add([turn(1)], committed.set)
-        assert await kept.ids() == []  # reading goes on meanwhile
-        assert not committed.is_set()
-        other.execute("COMMIT")
-    await asyncio.to_thread(committed.wait, 30)
-    assert await kept.ids() == ["turn-0001"]
-
-
-async def test_a_failed_write_is_tried_again_until_it_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A full disk: here one that may have no more pages, until it may."""
-    monkeypatch.setattr(sqlite_module, "_RETRY_S", 0.01)
-    failed = threading.Event()
-    monkeypatch.setattr(logging.getLogger(sqlite_module.__name__), "handle", lambda record: failed.set())
-    kept = Kept(tmp_path / "turns.db")
-    pages = kept.store._connection.execute("PRAGMA page_count").fetchone()[0]
-    kept.store._connection.execute(f"PRAGMA max_page_count = {pages}")
-    committed = threading.Event()
-    kept.store.add([turn(1, user_text="x" * 100_000)], committed.set)
-    await asyncio.to_thread(failed.wait, 30)
-    assert failed.is_set()
-    assert not committed.is_set()
-    assert await kept.ids() == []
-    kept.store._connection.execute("PRAGMA max_page_count = 1000000")
-    await asyncio.to_thread(committed.wait, 30)
-    assert await kept.ids() == ["turn-0001"]
-    await asyncio.to_thread(kept.store.close)
-
-
-async def test_when_the_disk_does_not_keep_up_turns_are_refused(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_module, "MAX_QUEUED", 3)
-    with closing(sqlite3.connect(kept.path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        taken = [kept.store.add([turn(number)], lambda: None) for number in range(200)]
-        other.execute("COMMIT")
-    assert taken[0]
-    assert not taken[-1]
-    await kept.store.drained()
-    assert len(await kept.ids(limit=1000)) == taken.count(True)
 
 
 async def test_many_at_once(kept: Kept) -> None:

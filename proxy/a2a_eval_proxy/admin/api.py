@@ -20,7 +20,7 @@ from tool_call_evaluators.suite import SuiteError, parse_case
 
 from ..cases import CaseBook, RegisteredCase, registered_case
 from ..events import EventBus
-from ..store import Store, TurnQuery, every_turn
+from ..store import Store, StoreError, TurnQuery, every_turn
 from ..store.encoding import json_text
 
 _HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
@@ -66,7 +66,7 @@ def admin_app(control: Control, registry: CollectorRegistry, token: str | None) 
             Route("/api/flush", api.flush, methods=["POST"]),
             Route("/api/events", api.events),
         ],
-        exception_handlers={HTTPException: _error},
+        exception_handlers={HTTPException: _error, StoreError: _store_error},
     )
     return _RequireToken(app, token) if token else app
 
@@ -204,6 +204,10 @@ async def _json_object(request: Request) -> dict[str, Any]:
 async def _error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for that only
     return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _store_error(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 503)
 
 
 class _RequireToken:

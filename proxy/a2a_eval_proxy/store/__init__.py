@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..location import is_postgres
 from .base import (
     ConversationKey,
     Page,
@@ -10,6 +11,7 @@ from .base import (
     ScoredConversation,
     Store,
     StoreError,
+    StoreUnreachableError,
     TurnQuery,
     every_turn,
 )
@@ -24,20 +26,30 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoreError",
+    "StoreUnreachableError",
     "TurnQuery",
     "every_turn",
     "open_store",
 ]
 
 
-def open_store(location: str, *, must_exist: bool = False) -> SqliteStore:
-    """The store at a path or `sqlite:///path`, made if need be.
+def open_store(location: str, *, must_exist: bool = False, for_workers: bool = False) -> Store:
+    """The store at a path, `sqlite:///path` or `postgresql://...`, made if need be.
 
+    `for_workers`: turns that are added as pending are scored by workers, where the store is one that can tell them.
     Raises StoreError for what is neither, cannot be opened, or (with `must_exist`) is not there.
     """
+    if is_postgres(location):
+        from .postgres import require_extra
+
+        require_extra()
+        from .postgres.store import PostgresStore
+
+        return PostgresStore(location, must_exist=must_exist, for_workers=for_workers)
     path = location.removeprefix("sqlite:///")
     if "://" in path:
-        raise StoreError(f"store {location.split('://')[0]}://... is not supported; give a path or sqlite:///path")
+        scheme = location.split("://")[0]
+        raise StoreError(f"store {scheme}://... is not supported; give a path, sqlite:///path or postgresql://...")
     if must_exist and not Path(path).is_file():
         raise StoreError(f"store {path}: there is no such file")
     return SqliteStore(path)

@@ -23,6 +23,10 @@ class StoreError(Exception):
     """The store cannot be opened or read; the message says which, why, and what to do."""
 
 
+class StoreUnreachableError(StoreError):
+    """The store is on another machine, or in another process, that does not answer or does not let us in."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnQuery:
     """Which turns; None means any. `cursor` is a `Page.next_cursor`."""
@@ -104,6 +108,10 @@ class Store(Protocol):
         """Forget these turns, and what was said of their conversations."""
 
     @property
+    def shared(self) -> bool:
+        """Whether other processes add turns too: then what is pending may be on its way elsewhere."""
+
+    @property
     def judge_cache(self) -> JudgeCache:
         """Where the answers of judges are kept, so that scoring again asks nobody."""
 
@@ -129,7 +137,7 @@ class Store(Protocol):
         """Returns when everything queued before the call is committed."""
 
     def close(self) -> None:
-        """Commit what is queued and close. Blocks until that is done."""
+        """Commit what is queued and close. Blocks until that is done, or cannot be within seconds."""
 
 
 async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
-import queue
 import sqlite3
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +15,7 @@ from ..capture.turn import Turn
 from .base import Score, Scored, ScoredConversation, StoreError
 from .encoding import json_text, utf8_text
 from .sqlite_reads import SqliteReads
-
-logger = logging.getLogger(__name__)
+from .writing import Add, Discard, Finish, FinishConversations, Item, QueuedWrites, latest_results
 
 T = TypeVar("T")
 
@@ -53,126 +46,34 @@ CREATE TABLE conversations (
 CREATE INDEX conversations_id ON conversations (conversation_id);
 """
 
-MAX_QUEUED = 10_000
-"""Batches waiting to be written; more than that, and the disk does not keep up."""
-
-_MAX_GROUP = 100
 _ROWS = 64
 """Rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row."""
 
-_RETRY_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Add:
-    turns: Sequence[Turn]
-    committed: Callable[[], object]
-    score: Score | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Finish:
-    scored: Sequence[Scored]
-    committed: Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class _FinishConversations:
-    scored: Sequence[ScoredConversation]
-    committed: Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Discard:
-    turn_ids: Sequence[str]
-    committed: Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """Reached when everything before it is committed."""
-
-    reached: Callable[[], object]
-    last: bool = False
-
-
-_Item = _Add | _Finish | _FinishConversations | _Discard | _Mark
 _Statement = tuple[str, Sequence[Any]]
 
 
-class SqliteStore(SqliteReads):
+class SqliteStore(SqliteReads, QueuedWrites):
     """See `base.Store`. Raises StoreError where the file cannot be opened or is something else."""
 
+    shared = False
+    trouble = (sqlite3.Error,)  # a full disk, a lock
+
     def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        SqliteReads.__init__(self, path)
+        QueuedWrites.__init__(self, path)
         self.judge_cache = SqliteJudgeCache(path)
         try:
             self._connection = _open(path)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"store {path}: {error}; give a writable path, or remove the file") from error
-        self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
         self._writer.start()
 
-    def add(self, turns: Sequence[Turn], committed: Callable[[], object], score: Score | None = None) -> bool:
-        if self._queue.qsize() >= MAX_QUEUED:
-            return False
-        self._queue.put(_Add(turns, committed, score))
-        return True
-
-    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
-        self._queue.put(_Finish(scored, committed))
-
-    def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
-        self._queue.put(_FinishConversations(scored, committed))
-
-    def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
-        self._queue.put(_Discard(turn_ids, committed))
-
-    async def drained(self) -> None:
-        loop = asyncio.get_running_loop()
-        reached = asyncio.Event()
-        self._queue.put(_Mark(lambda: loop.call_soon_threadsafe(reached.set)))
-        await reached.wait()
-
     def close(self) -> None:
-        self._queue.put(_Mark(lambda: None, last=True))
-        self._writer.join()
+        super().close()
         self._connection.close()
 
-    def _write_forever(self) -> None:
-        while True:
-            group = self._next_group()
-            self._commit(group)
-            if any(isinstance(item, _Mark) and item.last for item in group):
-                return
-
-    def _next_group(self) -> list[_Item]:
-        group = [self._queue.get()]
-        while len(group) < _MAX_GROUP:
-            try:
-                group.append(self._queue.get_nowait())
-            except queue.Empty:
-                break
-        return group
-
-    def _commit(self, group: list[_Item]) -> None:
-        statements = list(_statements(group))
-        reported = False
-        while statements:
-            try:
-                self._write(statements)
-                break
-            except sqlite3.Error as error:  # a full disk, a lock: nothing may be lost, so try until it works
-                if not reported:
-                    logger.error("store %s: %s; retrying, turns wait in memory", self._path, error)
-                    reported = True
-                time.sleep(_RETRY_S)
-        for item in group:
-            if isinstance(item, _Mark):
-                item.reached()
-            else:
-                item.committed()
+    def _writing(self, group: list[Item]) -> Callable[[], None]:
+        return partial(self._write, list(_statements(group)))
 
     def _write(self, statements: list[_Statement]) -> None:
         connection = self._connection
@@ -187,18 +88,18 @@ class SqliteStore(SqliteReads):
             raise
 
 
-def _statements(group: list[_Item]) -> Iterator[_Statement]:
+def _statements(group: list[Item]) -> Iterator[_Statement]:
     """What writes a group: turns before their results, results in the order in which they came."""
-    added = [_row(turn, item.score) for item in group if isinstance(item, _Add) for turn in item.turns]
+    added = [_row(turn, item.score) for item in group if isinstance(item, Add) for turn in item.turns]
     for rows in _chunks(added):
         yield _insert(len(rows)), [value for row in rows for value in row]
-    scored = [_results(item) for entry in group if isinstance(entry, _Finish) for item in entry.scored]
-    for results in _chunks(scored):
+    scored = latest_results(item for item in group if isinstance(item, Finish))
+    for results in _chunks([_results(item) for item in scored]):
         yield _update(len(results)), [value for result in results for value in result]
     for item in group:
-        if isinstance(item, _FinishConversations):
+        if isinstance(item, FinishConversations):
             yield from ((_CONVERSATION, _conversation_row(scored)) for scored in item.scored)
-        elif isinstance(item, _Discard):
+        elif isinstance(item, Discard):
             yield from ((statement, (turn_id,)) for turn_id in item.turn_ids for statement in _DISCARD)
 
 

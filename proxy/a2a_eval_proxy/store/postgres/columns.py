@@ -1,0 +1,77 @@
+"""How turns and results become the columns of a PostgreSQL store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from ...capture.turn import Turn
+from ..base import Evaluations, Score, Scored, ScoredConversation
+from ..encoding import json_text, utf8_text
+
+OUTCOMES = ("passed", "failed", "errored", "skipped")
+"""Statuses of results that are counted, each in a column of its name: a run in numbers reads no texts."""
+
+PREFIX = 128
+"""Characters of an id that are indexed: an entry of an index has its limit, an id that an agent made up has none."""
+
+
+def stored_text(text: str) -> str:
+    """`text` as a column takes it: without lone surrogates and without U+0000, which PostgreSQL does not store."""
+    return utf8_text(text).replace("\x00", "\ufffd")
+
+
+def turn_columns(turn: Turn, score: Score | None) -> dict[str, Any]:
+    """The row of a closed turn; it is done at once where `score` has results."""
+    evaluations = score(turn) if score is not None else None
+    body = turn.to_dict()
+    return {
+        "turn_id": turn.turn_id,
+        "run": stored_text(turn.run),
+        "case_id": None if turn.case_id is None else stored_text(turn.case_id),
+        "conversation_id": stored_text(turn.conversation_id),
+        "status": turn.status if evaluations is None else "done",
+        "started_at": _moment(body["started_at"]),
+        "ended_at": _moment(body["ended_at"]),
+        "body": json_text(body),
+        **evaluation_columns(evaluations or []),
+    }
+
+
+def result_columns(scored: Scored) -> dict[str, Any]:
+    merged = scored.merged
+    return {
+        "turn_id": scored.turn_id,
+        "body": None if merged is None else json_text(merged.to_dict()),
+        "case_id": None if merged is None or merged.case_id is None else stored_text(merged.case_id),
+        **evaluation_columns(scored.evaluations),
+    }
+
+
+def conversation_columns(scored: ScoredConversation) -> dict[str, Any]:
+    run, conversation_id, case_id = (stored_text(part or "") for part in scored.key)
+    return {
+        "key": hashlib.sha256("\x00".join((run, conversation_id, case_id)).encode()).hexdigest(),
+        "run": run,
+        "conversation_id": conversation_id,
+        "case_id": case_id,
+        "turns": scored.turns,
+        **evaluation_columns(scored.evaluations),
+    }
+
+
+def evaluation_columns(evaluations: Evaluations) -> dict[str, Any]:
+    counts = Counter(result["status"] for result in evaluations)
+    return {"evaluations": json_text(evaluations), **{outcome: counts[outcome] for outcome in OUTCOMES}}
+
+
+def by_column(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> dict[str, list[Any]]:
+    """The rows turned round, as `unnest` takes them: one statement, however many rows."""
+    return {column: [row[column] for row in rows] for column in columns}
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

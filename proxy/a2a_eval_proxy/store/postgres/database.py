@@ -1,0 +1,92 @@
+"""A PostgreSQL database for callers on any thread and event loop: its connections live on one loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import asyncpg
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+T = TypeVar("T")
+
+Work = Callable[[AsyncConnection], Awaitable[T]]
+
+CONNECT_TIMEOUT_S = 10
+_COMMAND_TIMEOUT_S = 60
+_CONNECTIONS = 4
+
+TROUBLE = (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+"""What may come of work on a database."""
+
+_REFUSED = ("22", "23", "54")
+"""Classes of SQLSTATE: data exception, integrity constraint violation, program limit exceeded."""
+
+
+class Database:
+    """Connects when it is first used, and again when a connection was lost."""
+
+    def __init__(self, url: str) -> None:
+        async def connect() -> asyncpg.Connection[Any]:
+            return await asyncpg.connect(
+                url,
+                timeout=CONNECT_TIMEOUT_S,
+                command_timeout=_COMMAND_TIMEOUT_S,
+                server_settings={"application_name": "a2a-eval-proxy"},
+            )
+
+        self._engine = create_async_engine(  # asyncpg reads the URL itself: it knows libpq's parameters
+            "postgresql+asyncpg://",
+            async_creator=connect,
+            pool_size=_CONNECTIONS,
+            max_overflow=0,
+            pool_pre_ping=True,
+            pool_timeout=_COMMAND_TIMEOUT_S,
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="store-database", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Do `work` in a transaction of its own. The future has its result, or one of `TROUBLE`."""
+
+        async def transaction() -> T:
+            async with self._engine.begin() as connection:
+                return await work(connection)
+
+        return asyncio.run_coroutine_threadsafe(transaction(), self._loop)
+
+    async def run(self, work: Work[T]) -> T:
+        """As `submit`, from any event loop."""
+        return await asyncio.wrap_future(self.submit(work))
+
+    def close(self) -> None:
+        """Close its connections; blocks until that is done."""
+        asyncio.run_coroutine_threadsafe(self._engine.dispose(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, in one line, in the words of the driver."""
+    cause = _cause(error)
+    text = " ".join(str(cause).split("\n")[0].split())
+    return text or type(cause).__name__
+
+
+def refused(error: BaseException) -> bool:
+    """Whether the database will never take what it was given: a value, or one of its limits, and not a bad day."""
+    cause = _cause(error)
+    state = getattr(cause, "sqlstate", None) or ""
+    return isinstance(cause, asyncpg.DataError) or state[:2] in _REFUSED
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The driver's own error: SQLAlchemy wraps it, for asyncpg twice."""
+    original = getattr(error, "orig", None) or error
+    return original.__cause__ or original

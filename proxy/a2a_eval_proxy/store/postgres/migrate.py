@@ -1,0 +1,65 @@
+"""Brings a database to the schema of this version, under a lock: any number of processes may start together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from ...location import shown
+from ..base import StoreError, StoreUnreachableError
+from .database import CONNECT_TIMEOUT_S, reason
+
+VERSION_TABLE = "a2a_eval_proxy_version"
+
+_MIGRATING = 0x6132_6165_7661_6C02
+"""Advisory lock of who migrates."""
+
+
+def migrate(url: str, *, must_exist: bool = False) -> None:
+    """Make the tables of a store, or bring them to this version. What is there stays.
+
+    Raises StoreUnreachableError where the database does not let us in; StoreError where (`must_exist`) it holds no
+    store, holds one of a later version, or something else under the names of our tables.
+    """
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S),
+        poolclass=NullPool,
+    )
+    try:
+        with engine.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
+            if must_exist and not inspect(connection).has_table(VERSION_TABLE):
+                raise StoreError(
+                    f"store {shown(url)}: the database holds no store; has anything been captured into it?"
+                )
+            command.upgrade(_config(connection), "head")
+    except CommandError as error:
+        raise StoreError(f"store {shown(url)}: it is of another version ({error}); use that or a later one") from error
+    except (OperationalError, OSError) as error:
+        raise StoreUnreachableError(f"store {shown(url)}: cannot connect: {reason(error)}") from error
+    except (SQLAlchemyError, psycopg.Error) as error:
+        raise StoreError(
+            f"store {shown(url)}: its tables cannot be made: {reason(error)}; give a database of its own"
+        ) from error
+
+
+def latest_revision() -> str | None:
+    """The revision to which `migrate` brings a database."""
+    return ScriptDirectory.from_config(_config(None)).get_current_head()
+
+
+def _config(connection: Connection | None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    config.attributes["version_table"] = VERSION_TABLE
+    return config

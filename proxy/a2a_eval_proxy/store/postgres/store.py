@@ -1,0 +1,107 @@
+"""Turns in a PostgreSQL database: written by the store's thread in groups, each in one transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from ...location import shown
+from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, QueuedWrites, latest_results
+from .columns import conversation_columns, result_columns, turn_columns
+from .database import TROUBLE, Database, reason, refused
+from .judge_cache import PostgresJudgeCache
+from .migrate import migrate
+from .reads import PostgresReads
+from .writes import Rows, delete_turns, insert_turns, put_conversations, put_results
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 100
+"""Characters of an id in a message: agents make up some of them."""
+
+
+class PostgresStore(PostgresReads, QueuedWrites):
+    """See `base.Store`. With `for_workers`, each turn that is added as pending is queued for them in the same
+    transaction.
+
+    Raises StoreUnreachableError where the database does not let us in, StoreError where it holds something else, or
+    (with `must_exist`) no store. Once open, it outlives a database that goes away: what is written waits in memory.
+    """
+
+    shared = True
+    trouble = TROUBLE
+    patience_s = 10.0
+
+    def __init__(self, url: str, *, must_exist: bool = False, for_workers: bool = False) -> None:
+        migrate(url, must_exist=must_exist)
+        database = Database(url)
+        PostgresReads.__init__(self, database, shown(url))
+        QueuedWrites.__init__(self, shown(url))
+        self.judge_cache = PostgresJudgeCache(database)
+        self._for_workers = for_workers
+        self._writer.start()
+
+    def close(self) -> None:
+        super().close()
+        self._database.close()
+
+    def _writing(self, group: list[Item]) -> Callable[[], None]:
+        return partial(self._write, [_rows(item) for item in group])
+
+    def _write(self, items: list[_Rows]) -> None:
+        """Write them together; where the database will not take one of them, all others."""
+        try:
+            self._database.submit(partial(_write_all, items, for_workers=self._for_workers)).result()
+        except TROUBLE as error:
+            if not refused(error):
+                raise
+            if len(items) > 1:
+                for item in items:
+                    self._write([item])
+            else:
+                logger.error("store %s will not take %s: %s", self._name, items[0].what, reason(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """One item of the queue, ready to be written; `what` it is, in words."""
+
+    what: str
+    added: Rows = field(default_factory=list)
+    finished: Finish | None = None
+    conversations: Rows = field(default_factory=list)
+    discarded: list[str] = field(default_factory=list)
+
+
+def _rows(item: Item) -> _Rows:
+    match item:
+        case Add(turns=turns, score=score):
+            what = f"turn(s) {_listed(turn.turn_id for turn in turns)}"
+            return _Rows(what, added=[turn_columns(turn, score) for turn in turns])
+        case Finish(scored=scored):
+            return _Rows(f"the results of turn(s) {_listed(one.turn_id for one in scored)}", finished=item)
+        case FinishConversations(scored=whole):
+            what = f"the results of conversation(s) {_listed(one.key.conversation_id for one in whole)}"
+            return _Rows(what, conversations=[conversation_columns(one) for one in whole])
+        case Discard(turn_ids=turn_ids):
+            return _Rows(f"that turn(s) {_listed(turn_ids)} go", discarded=list(turn_ids))
+        case Mark():
+            return _Rows("a mark")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(name[:_SHOWN] for name in names)
+
+
+async def _write_all(items: list[_Rows], connection: AsyncConnection, *, for_workers: bool) -> None:
+    """Turns before their results, results in the order in which they came."""
+    await insert_turns(connection, [row for item in items for row in item.added], for_workers=for_workers)
+    scored = latest_results(item.finished for item in items if item.finished is not None)
+    await put_results(connection, [result_columns(one) for one in scored])
+    for item in items:
+        await put_conversations(connection, item.conversations)
+        await delete_turns(connection, item.discarded)

@@ -1,0 +1,110 @@
+"""The statements that write a PostgreSQL store; each takes any number of rows and runs in its caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Integer, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from .columns import OUTCOMES, by_column
+from .jobs import queue_jobs
+
+Rows = list[dict[str, Any]]
+"""Rows by column, as `columns` makes them."""
+
+_APPENDING = 0x6132_6165_7661_6C01
+"""Advisory lock of who adds turns."""
+
+_TEXTS = ARRAY(Text)
+_TYPES: dict[str, ARRAY[Any]] = {
+    "seq": ARRAY(BigInteger),
+    "turns": ARRAY(Integer),
+    **dict.fromkeys(OUTCOMES, ARRAY(Integer)),
+}
+_TYPES |= {"job_id": ARRAY(BigInteger), **dict.fromkeys(("started_at", "ended_at"), ARRAY(TIMESTAMP(timezone=True)))}
+
+
+_TURN = ("turn_id", "run", "case_id", "conversation_id", "status", "started_at", "ended_at", "body", "evaluations")
+_TURN_COLUMNS = (*_TURN, *OUTCOMES, "job_id")
+_RESULT_COLUMNS = ("turn_id", "body", "case_id", "evaluations", *OUTCOMES)
+_CONVERSATION_COLUMNS = ("key", "run", "conversation_id", "case_id", "turns", "evaluations", *OUTCOMES)
+
+
+def _statement(template: str, columns: Sequence[str]) -> Any:
+    """`template` with `{rows}` as a table of these columns, `{columns}` as their names."""
+    arrays = ", ".join(f":{column}" for column in columns)
+    names = ", ".join(columns)
+    rows = f"unnest({arrays}) WITH ORDINALITY AS given ({names}, position)"
+    parameters = [bindparam(column, type_=_TYPES.get(column, _TEXTS)) for column in columns]
+    return text(template.format(rows=rows, columns=names)).bindparams(*parameters)
+
+
+_LOCK = text("SELECT pg_advisory_xact_lock(:key)")
+_INSERT = _statement(
+    "INSERT INTO turns ({columns}) SELECT {columns} FROM {rows} ORDER BY position ON CONFLICT (turn_id) DO NOTHING",
+    _TURN_COLUMNS,
+)
+_UPDATE = (
+    "UPDATE turns SET status = 'done', version = version + 1, body = coalesce(given.body, turns.body),"
+    " case_id = CASE WHEN given.body IS NULL THEN turns.case_id ELSE given.case_id END,"
+    " evaluations = given.evaluations, passed = given.passed, failed = given.failed, errored = given.errored,"
+    " skipped = given.skipped FROM {rows} WHERE turns.turn_id = given.turn_id"
+)
+_FINISH = _statement(_UPDATE, _RESULT_COLUMNS)
+_FINISH_PENDING = _statement(_UPDATE + " AND turns.status = 'pending' RETURNING turns.turn_id", _RESULT_COLUMNS)
+_CONVERSATION = _statement(
+    "INSERT INTO conversations AS known ({columns}) SELECT {columns} FROM {rows} ORDER BY key ON CONFLICT (key) DO"
+    " UPDATE SET turns = excluded.turns, evaluations = excluded.evaluations, passed = excluded.passed,"
+    " failed = excluded.failed, errored = excluded.errored, skipped = excluded.skipped",
+    _CONVERSATION_COLUMNS,
+)
+_DISCARD_CONVERSATIONS = text(
+    "DELETE FROM conversations AS c USING turns AS t WHERE t.turn_id = ANY(:ids) AND c.run = t.run"
+    " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id"
+    " AND c.case_id = coalesce(t.case_id, '')"
+).bindparams(bindparam("ids", type_=_TEXTS))
+_DISCARD = text("DELETE FROM turns WHERE turn_id = ANY(:ids)").bindparams(bindparam("ids", type_=_TEXTS))
+
+
+async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: bool) -> None:
+    """Add turns that are not there yet, and (`for_workers`) jobs for those that are pending.
+
+    One transaction adds at a time, so that turns become visible in the order of their numbers: a page that ends with
+    a turn would else hide an earlier one that was committed later.
+    """
+    if not rows:
+        return
+    await connection.execute(_LOCK, {"key": _APPENDING})
+    pending = [row["turn_id"] for row in rows if row["status"] == "pending"] if for_workers else []
+    jobs = await queue_jobs(connection, pending)
+    complete = [{**row, "job_id": jobs.get(row["turn_id"])} for row in rows]
+    await connection.execute(_INSERT, by_column(complete, _TURN_COLUMNS))
+
+
+async def put_results(connection: AsyncConnection, rows: Rows) -> None:
+    """Replace the results of these turns, whatever they had before; one row for a turn."""
+    if rows:
+        await connection.execute(_FINISH, by_column(rows, _RESULT_COLUMNS))
+
+
+async def put_first_results(connection: AsyncConnection, rows: Rows) -> set[str]:
+    """Give results to those of these turns that are pending; returns which."""
+    found = await connection.execute(_FINISH_PENDING, by_column(rows, _RESULT_COLUMNS))
+    return set(found.scalars())
+
+
+async def put_conversations(connection: AsyncConnection, rows: Rows) -> None:
+    """Replace the results of these conversations; of two for the same one the later counts."""
+    latest = {row["key"]: row for row in rows}
+    if latest:
+        await connection.execute(_CONVERSATION, by_column(list(latest.values()), _CONVERSATION_COLUMNS))
+
+
+async def delete_turns(connection: AsyncConnection, turn_ids: list[str]) -> None:
+    """Forget turns, and what was said of their conversations."""
+    if turn_ids:
+        await connection.execute(_DISCARD_CONVERSATIONS, {"ids": turn_ids})
+        await connection.execute(_DISCARD, {"ids": turn_ids})
