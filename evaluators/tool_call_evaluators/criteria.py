@@ -6,7 +6,6 @@ Criteria are options of the evaluator, for the whole suite, and fields of the ca
 from __future__ import annotations
 
 import json
-import operator
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,19 +17,9 @@ from .assignment import longest_common_subsequence
 from .base import ComputedEvaluator, Measurement, SkipEvaluation
 from .explain import counted, sentence
 from .matching import shown
-from .model import EvalCase, ExpectedOutput, count_criterion, expected_output
+from .model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
 from .options import OptionError
 from .registry import register
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 @register
@@ -96,8 +85,9 @@ class ToolCallCount(ComputedEvaluator):
             raise _no_criteria("tool_calls_count")
         made = Counter(call.name for call in case.tool_calls)
         details, problems = {}, []
-        for name, (comparator, times) in criteria.items():
-            satisfied = _COMPARE[comparator](made[name], times)
+        for name, entry in criteria.items():
+            comparator, times = criterion = CountCriterion(*entry)
+            satisfied = criterion.met_by(made[name])
             details[name] = {
                 "actual": made[name],
                 "comparator": comparator,

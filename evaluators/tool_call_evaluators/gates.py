@@ -44,7 +44,8 @@ class RunGates:
     findings: Mapping[Severity, int] = field(default_factory=dict)
     """The most findings of a severity that the turns may have together."""
     captured: float | None = None
-    """The least share, 0 to 1, of the turns that expect tool calls in which any was captured."""
+    """The least share, 0 to 1, of the turns, and of the conversations as wholes, that expect tool calls in which any
+    was captured."""
     pass_rate: float | None = None
     """The least share, 0 to 1, of conversations in which every result passed; takes the place of "every result
     must pass"."""
@@ -122,8 +123,9 @@ def gate(
     """Judge a run.
 
     `metrics` names what was to be measured; `gates` holds what metrics must reach, `run` what the whole run must.
-    A metric without a gate must pass everywhere it was measured. A run in which turns expect tool calls and none
-    was ever captured does not pass. `tolerate` lists codes of `TOLERABLE`; raises ValueError for another.
+    A metric without a gate must pass everywhere it was measured. A run in which tool calls are expected and none
+    was ever captured does not pass, nor does one for which no metric was asked for. `tolerate` lists codes of
+    `TOLERABLE`; raises ValueError for another.
     """
     if unknown := set(tolerate) - set(TOLERABLE):
         raise ValueError(f"cannot tolerate {min(unknown)}; accepted are {', '.join(TOLERABLE)}")
@@ -147,6 +149,8 @@ def gate(
             reasons += _gate_reasons(metric, gates[metric], scored)
         elif run.pass_rate is None:
             reasons += _failures(metric, scored)
+    if outcomes and not found:
+        reasons.append(Reason("unmeasured", "nothing was measured: no evaluator was asked for"))
     reasons += _run_reasons(outcomes, run)
     return Verdict(
         reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
@@ -221,12 +225,12 @@ def _run_reasons(outcomes: Sequence[Outcome], run: RunGates) -> list[Reason]:
             reasons.append(Reason("too_many_findings", message))
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
     if expecting and not any(expecting):
-        message = f"{len(expecting)} turns expect tool calls, and not one call was captured in the whole run"
-        reasons.append(Reason("nothing_captured", message))
+        reasons.append(Reason("nothing_captured", "tool calls are expected, and not one was captured in the whole run"))
     if run.captured is not None and not expecting:
-        reasons.append(Reason("unmeasured", "captured: has a share to reach, but no turn expects a tool call"))
+        reasons.append(Reason("unmeasured", "captured: has a share to reach, but no tool call is expected"))
     elif run.captured is not None and (share := sum(expecting) / len(expecting)) < run.captured:
-        message = f"tool calls were captured in {share:g} of the turns that expect some, below {run.captured:g}"
+        where = "of the turns and conversations that expect some"
+        message = f"tool calls were captured in {share:g} {where}, below {run.captured:g}"
         reasons.append(Reason("below_captured", message))
     if run.pass_rate is not None and outcomes:
         passed: dict[str, bool] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -12,7 +13,15 @@ from a2a_tool_capture.models import ToolCall
 
 T = TypeVar("T")
 
-COMPARATORS = (">", ">=", "<", "<=", "=", "==", "!=")
+COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 class Status(StrEnum):
@@ -169,6 +178,10 @@ class CountCriterion(NamedTuple):
 
     comparator: str
     times: int
+
+    def met_by(self, made: int) -> bool:
+        """Whether `made` calls are as many as there should be."""
+        return COMPARATORS[self.comparator](made, self.times)
 
 
 @dataclass(frozen=True, init=False)

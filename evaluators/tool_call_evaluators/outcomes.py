@@ -24,6 +24,19 @@ A result that names a `case_id` is about the conversation's turns of that case o
 FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
 
 
+def turn_failure(turn: TurnJson) -> str | None:
+    """How a turn went wrong, whatever it scored; None where it did not."""
+    if turn["state"] in FAILED_STATES:
+        text = turn["response_text"]
+        return f"the task ended as {turn['state']}" + (f": {text}" if text else "")
+    for finding in turn["findings"]:
+        if finding["severity"] == Severity.ERROR or finding["code"] == "incomplete":
+            return f"{finding['code']}: {finding['message']}"
+    if turn["status"] != "done":
+        return f"the turn was never scored, it is {turn['status']}"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationTurn:
     """One turn of a conversation: what was planned and what came. `turn` is None where it never came.
@@ -42,18 +55,8 @@ class ConversationTurn:
 
     @property
     def failure(self) -> str | None:
-        """How the turn itself went wrong, whatever it scored; None where it did not, or never came."""
-        if self.turn is None:
-            return None
-        if self.turn["state"] in FAILED_STATES:
-            text = self.turn["response_text"]
-            return f"the task ended as {self.turn['state']}" + (f": {text}" if text else "")
-        for finding in self.turn["findings"]:
-            if finding["severity"] == Severity.ERROR or finding["code"] == "incomplete":
-                return f"{finding['code']}: {finding['message']}"
-        if self.turn["status"] != "done":
-            return f"the turn was never scored, it is {self.turn['status']}"
-        return None
+        """How the turn itself went wrong; None where it did not, or never came."""
+        return None if self.turn is None else turn_failure(self.turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +127,11 @@ def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], 
 
 
 def outcomes(conversations: Iterable[Conversation]) -> list[Outcome]:
-    """What `gates.gate` judges: an outcome for every turn, and one for each conversation with results of its own."""
+    """What `gates.gate` judges: an outcome for every turn, and one for each conversation that as a whole has results,
+    or is expected to call tools."""
     found = []
     for conversation in conversations:
         for turn in conversation.turns:
-            expected = None if turn.expect is None else turn.expect.tool_calls
             came = turn.turn is not None
             found.append(
                 Outcome(
@@ -138,13 +141,23 @@ def outcomes(conversations: Iterable[Conversation]) -> list[Outcome]:
                     conversation.case_id,
                     turn.turn["turn_id"] if turn.turn else None,
                     turn.failure,
-                    bool(turn.turn["tool_calls"]) if turn.turn and expected else None,
+                    _captured(turn.expect, [turn]),
                     [Severity(finding["severity"]) for finding in turn.turn["findings"]] if turn.turn else (),
                 )
             )
-        if conversation.results:
-            found.append(Outcome(conversation.label, conversation.label, conversation.results, conversation.case_id))
+        captured = _captured(conversation.case.expect, conversation.turns) if conversation.case else None
+        if conversation.results or captured is not None:
+            label = conversation.label
+            found.append(Outcome(label, label, conversation.results, conversation.case_id, captured=captured))
     return found
+
+
+def _captured(expect: Expectation | None, turns: Iterable[ConversationTurn]) -> bool | None:
+    """Whether any tool call was captured in these turns; None where none was expected, or no turn came."""
+    came = [turn.turn for turn in turns if turn.turn is not None]
+    if expect is None or not expect.calls_expected or not came:
+        return None
+    return any(turn["tool_calls"] for turn in came)
 
 
 def judge(suite: Suite, conversations: Iterable[Conversation]) -> Verdict:

@@ -94,6 +94,17 @@ class Expectation:
     response_contains: str | None = None
     behavior: str | None = None
 
+    @property
+    def calls_expected(self) -> bool:
+        """Whether it takes a tool call to meet it."""
+        counts = (self.tool_calls_count or {}).values()
+        return bool(
+            self.tool_calls
+            or self.tool_calls_order
+            or self.tool_outputs
+            or any(not criterion.met_by(0) for criterion in counts)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CaseTurn:

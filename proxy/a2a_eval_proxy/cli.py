@@ -339,13 +339,13 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     help="How to say it.",
 )
 @click.option(
-    "--output",
+    "--out",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write the report there instead of to standard output.",
 )
 def check(
-    url: str, messages: tuple[str, ...], headers: tuple[str, ...], timeout: float, form: str, output: Path | None
+    url: str, messages: tuple[str, ...], headers: tuple[str, ...], timeout: float, form: str, out: Path | None
 ) -> None:
     """Does the agent at URL implement the extension rightly?
 
@@ -358,7 +358,7 @@ def check(
     from .check.command import check_and_show
 
     agent = _agent_url(url, "URL")
-    conforms = run_async(check_and_show(agent, messages, _headers(headers), timeout, form, output))
+    conforms = run_async(check_and_show(agent, messages, _headers(headers), timeout, form, out))
     sys.exit(PASSED if conforms else GATE_FAILED)
 
 

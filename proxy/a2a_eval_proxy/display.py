@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from tool_call_evaluators.judge.question import Usage
 from tool_call_evaluators.model import Status
-from tool_call_evaluators.outcomes import Conversation
+from tool_call_evaluators.outcomes import Conversation, turn_failure
 
 TurnJson = Mapping[str, Any]
 
@@ -21,9 +21,9 @@ def turn_table(turns: Sequence[TurnJson], metrics: Sequence[str]) -> Table:
     scored = (result["evaluator"] for turn in turns for result in turn["evaluations"])
     shown = list(dict.fromkeys([*metrics, *scored]))
     table = Table(box=None, pad_edge=False, header_style="bold", caption=f"scores: {', '.join(shown)}")
-    table.add_column("case", no_wrap=True)
-    table.add_column("tool calls", overflow="fold")
-    table.add_column("scores", no_wrap=True)
+    table.add_column("case", overflow="fold", min_width=4)
+    table.add_column("tool calls", overflow="fold", min_width=20)
+    table.add_column("scores", overflow="fold")
     table.add_column("find-\nings", justify="right")
     table.add_column("verdict", no_wrap=True)
     previous: tuple[str, str] | None = None
@@ -68,9 +68,13 @@ def score_text(result: Mapping[str, Any]) -> str:
 
 
 def passed(turn: TurnJson) -> bool:
-    """Whether no result of the turn failed or errored. A turn without results has not passed."""
+    """Whether the turn did not break off, and none of its results failed or errored. Without results it has not."""
     results = turn["evaluations"]
-    return bool(results) and not any(result["status"] in ("failed", "errored") for result in results)
+    return (
+        bool(results)
+        and turn_failure(turn) is None
+        and not any(result["status"] in ("failed", "errored") for result in results)
+    )
 
 
 def _score(result: Mapping[str, Any]) -> str:

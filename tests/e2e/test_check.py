@@ -127,7 +127,7 @@ def test_no_calls_are_no_pass(right: str) -> None:
 
 def test_json(wrong: str, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    done = run(wrong, "--message", "Any cups?", "--format", "json", "--output", file)
+    done = run(wrong, "--message", "Any cups?", "--format", "json", "--out", file)
     report = json.loads(file.read_text())
     assert (done.returncode, done.stdout) == (1, "")
     assert (report["verdict"], report["messages"]) == ("not conforming", ["Any cups?"])
@@ -213,6 +213,6 @@ def test_nobody_there() -> None:
 
 
 def test_a_report_that_cannot_be_written(right: str, tmp_path: Path) -> None:
-    done = run(right, "--output", tmp_path / "nowhere" / "report.txt")
+    done = run(right, "--out", tmp_path / "nowhere" / "report.txt")
     assert done.returncode == 2
     assert "nowhere" in done.stderr

@@ -109,6 +109,34 @@ def test_what_the_gates_get_to_see():
     assert outcomes(follow([quiet], SUITE))[3].captured is None  # no call was expected
 
 
+@pytest.mark.parametrize(
+    ("expect", "captured"),
+    [
+        ("tool_calls: [{name: f}]", False),
+        ("tool_calls: []", None),
+        ("tool_calls_order: [f]", False),
+        ("tool_calls_order: []", None),
+        ("tool_outputs: [{name: f, output: x}]", False),
+        ('tool_calls_count: {f: ["<=", 2], g: [">", 0]}', False),
+        ('tool_calls_count: {f: ["<=", 2], g: ["=", 0]}', None),
+        ("response: Hello", None),
+    ],
+)
+def test_a_silent_agent_is_seen_whatever_expects_its_calls_of_a_turn_or_of_the_conversation(expect, captured):
+    head = "suite: x\nevaluators: [{tool_error: {scope: conversation}}]\ncases:\n  - id: a\n    turns: "
+    of_turn = parse_suite(f"{head}[{{user: Hi, expect: {{{expect}}}}}]")
+    of_conversation = parse_suite(f"{head}[{{user: Hi}}]\n    expect: {{{expect}}}")
+    silent = turn("s", "Hi", case="a", conversation="c")
+    said = {"c": [result("tool_error", 1.0)]}
+    for suite in (of_turn, of_conversation):
+        conversations = follow([silent], suite, said)
+        seen = [item.captured for item in outcomes(conversations) if item.captured is not None]
+        assert seen == ([] if captured is None else [captured])
+        codes = [reason.code for reason in judge(suite, conversations).reasons]
+        assert codes == ([] if captured is None else ["nothing_captured"])
+        assert judge(suite, follow([{**silent, "tool_calls": [call("f")]}], suite, said)).passed
+
+
 def test_the_verdict_on_a_whole_run():
     good = [result("tool_error", 1.0)]
     turns = [

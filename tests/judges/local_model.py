@@ -83,7 +83,10 @@ def _model_path() -> Path | None:
 def _library() -> Any:
     for name in ("llama_cpp", "llama_cpp_py_sync"):
         try:
-            return importlib.import_module(name)
+            module = importlib.import_module(name)
+            if name == "llama_cpp_py_sync":
+                importlib.import_module(f"{name}._cffi_bindings").get_lib()  # else it is loaded with the model
+            return module
         except (ImportError, OSError, RuntimeError):  # not there, or built for another C library
             continue
     return None

@@ -24,23 +24,23 @@ _WIDTH = 120
 
 
 async def check_and_show(
-    url: str, messages: Sequence[str], headers: Mapping[str, str], timeout_s: float, form: str, output: Path | None
+    url: str, messages: Sequence[str], headers: Mapping[str, str], timeout_s: float, form: str, out: Path | None
 ) -> bool:
     """Check the agent at `url` and write the report as `text`, `json` or `junit`; returns whether it conforms.
 
     Raises AgentUnreachable or AgentError where there is no card, ConfigurationError for a header, OSError for
-    `output`.
+    `out`.
     """
     with Console(stderr=True).status("") as status:
         async with Line(headers, timeout_s) as line:
             record = await examine(line, url, messages, lambda what: status.update(escape(what)))
     report = judge(record)
-    if output is None:
+    if out is None:
         _write(report, url, form, Console(highlight=False, file=sys.stdout))
     else:
         text = io.StringIO()
         _write(report, url, form, Console(highlight=False, file=text, width=_WIDTH))
-        await asyncio.to_thread(output.write_text, text.getvalue(), "utf-8")
+        await asyncio.to_thread(out.write_text, text.getvalue(), "utf-8")
     return report.verdict is Verdict.CONFORMING
 
 
