@@ -17,7 +17,7 @@ from .admin.api import admin_app
 from .capture.turn import Turn
 from .capture.turnbook import TurnBook
 from .cases import CaseBook
-from .config import Settings
+from .config import DEFAULT_MAX_HEADER_BYTES, Settings
 from .events import EventBus
 from .forward import Forwarder
 from .metrics import Metrics, MetricsCollector
@@ -145,7 +145,9 @@ class RunningProxy:
         stack.callback(expiring.cancel)
         requests = telemetry.requests if telemetry is not None else None
         forwarder = Forwarder(settings, upstream, self.book, self.negotiation, metrics, requests)
-        self._data = await _listening(stack, forwarder, settings.listen, "--listen", settings.shutdown_timeout)
+        self._data = await _listening(
+            stack, forwarder, settings.listen, "--listen", settings.shutdown_timeout, settings.max_header_bytes
+        )
         stack.callback(self._stop_accepting)
 
     def _stop_accepting(self) -> None:
@@ -232,10 +234,15 @@ def _filled(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 async def _listening(
-    stack: AsyncExitStack, app: Any, address: str, setting: str, shutdown_timeout_s: float
+    stack: AsyncExitStack,
+    app: Any,
+    address: str,
+    setting: str,
+    shutdown_timeout_s: float,
+    max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES,
 ) -> HttpServer:
     try:
-        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s)
+        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, max_header_bytes=max_header_bytes)
     except ListenError as error:
         raise ListenError(error.errno, f"{error.strerror}; choose another address with {setting}") from error
     stack.push_async_callback(server.stop)

@@ -43,7 +43,7 @@ class CardRelay:
             raw = self.with_public_location(raw, public)
         if response.status != 200:
             return Answer(response.status, raw, body)
-        rewritten = self._rewritten(body, public)
+        rewritten = self._rewritten(body, public, teaches=scope["path"] in upstream.card_paths)
         if rewritten is None or not rewritten.changed:
             return _unless_known(Answer(200, raw, body), dict(head.forward))
         content = json.dumps(rewritten.card, separators=(",", ":"), ensure_ascii=False).encode()
@@ -80,14 +80,15 @@ class CardRelay:
             for name, value in headers
         ]
 
-    def _rewritten(self, body: bytes, public: str) -> RewrittenCard | None:
+    def _rewritten(self, body: bytes, public: str, *, teaches: bool) -> RewrittenCard | None:
         try:
             card = json.loads(body)
         except (ValueError, RecursionError):
             return None
         if not isinstance(card, dict):
             return None
-        self._negotiation.learn(card, asyncio.get_running_loop().time())
+        if teaches or not self._negotiation.known:  # a card elsewhere may be another agent's
+            self._negotiation.learn(card, asyncio.get_running_loop().time())
         rewritten = rewrite(card, self._upstream.base, public)
         self._warn(rewritten)
         return rewritten

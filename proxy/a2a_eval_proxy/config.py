@@ -23,6 +23,7 @@ ENV_PREFIX = "A2A_EVAL_PROXY_"
 NEGOTIATE_MODES = ("declared", "always", "never")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
+DEFAULT_MAX_HEADER_BYTES = 65_536
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -264,7 +265,9 @@ class Settings:
         32 * 1024 * 1024,
         metavar="N",
     )
-    max_header_bytes: int = _setting(_count, "Largest header block accepted from either side.", 65_536, metavar="N")
+    max_header_bytes: int = _setting(
+        _count, "Largest header block accepted from either side.", DEFAULT_MAX_HEADER_BYTES, metavar="N"
+    )
     log_level: str = _setting(_one_of(LOG_LEVELS), "How much is logged to stderr.", "info", choices=LOG_LEVELS)
 
     def __post_init__(self) -> None:
@@ -282,8 +285,15 @@ class Settings:
 
     @property
     def card_paths(self) -> tuple[str, ...]:
-        """Paths at which a request is for the agent card; where to look for it, in this order."""
+        """Where to look for the agent's card, in this order."""
         return (self.card_path,) if self.card_path else tuple(sorted(WELL_KNOWN_PATHS))
+
+    def is_card_path(self, path: str) -> bool:
+        """Whether a request for `path` is for an agent card: `card_path`, or a well-known one below any path.
+
+        An upstream may serve several agents; a card that is not rewritten leads clients past the proxy.
+        """
+        return path == self.card_path or path.endswith(tuple(WELL_KNOWN_PATHS))
 
     def __repr__(self) -> str:
         texts = (

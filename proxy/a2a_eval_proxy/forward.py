@@ -7,6 +7,7 @@ It waits for nothing but the two peers. What it does change is decided by pure m
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ from .upstream import Upstream
 
 if TYPE_CHECKING:
     from .telemetry_requests import RequestSpans, RequestTelemetry
+
+logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -113,7 +116,7 @@ class _Request:
         if self._head.size > settings.max_header_bytes:
             message = f"the request's headers exceed {settings.max_header_bytes} bytes"
             await self.refuse(431, "HEADERS_TOO_LARGE", message)
-        elif self._method in ("GET", "HEAD") and self._scope["path"] in settings.card_paths:
+        elif self._method in ("GET", "HEAD") and settings.is_card_path(self._scope["path"]):
             await self.relay_card()
         else:
             await self.relay()
@@ -229,11 +232,11 @@ class _Request:
         request = tap.request
         if request is None or request.operation not in _CARRIES_TASKS:
             if request is not None and request.operation is Operation.EXTENDED_CARD:
-                await self._extended_card(response, request)
+                await self._extended_card(response, request, tap)
             else:
                 await self._pass(response)
             return
-        readable = tap.decodes(response.header(b"content-encoding").decode("latin-1").strip().lower())
+        readable = tap.decodes(_encoding(response))
         if not readable:
             await self._pass(response)
         elif response.header(b"content-type").lower().startswith(b"text/event-stream"):
@@ -334,15 +337,21 @@ class _Request:
         clean = leakguard.strip(event.data, tap.keeps)
         return event.raw if clean is event.data else with_data(event.raw, clean)
 
-    async def _extended_card(self, response: Response, request: A2ARequest) -> None:
+    async def _extended_card(self, response: Response, request: A2ARequest, tap: Tap) -> None:
+        readable = tap.decodes(_encoding(response))
         body, complete = await self._read(response)
-        if not complete or response.header(b"content-encoding"):
+        decoded = tap.decoded(body) if readable and complete else body
+        if tap.blind is not None or not complete:
+            logger.warning("the extended agent card could not be read; its URLs may lead past the proxy")
             await self._pass(response, body)
             return
         rewritten = self._owner._cards.rewrite_extended(
-            body, self._public_url, in_envelope=request.binding is Binding.JSONRPC
+            decoded, self._public_url, in_envelope=request.binding is Binding.JSONRPC
         )
-        await self._answer(response, rewritten, drop=frozenset() if rewritten is body else _ENCODING_HEADERS)
+        if rewritten is decoded:
+            await self._answer(response, body)
+        else:
+            await self._answer(response, rewritten, drop=_ENCODING_HEADERS)
 
     async def relay_card(self) -> None:
         """The agent's card, interfaces rewritten to the proxy."""
@@ -405,6 +414,8 @@ class _Request:
         await self._send({"type": "http.response.body", "body": b""})
 
     def _response_headers(self, response: Response, drop: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+        if response.status == 304:  # its length is that of a body it does not have; uvicorn would wait for it
+            drop |= {b"content-length"}
         headers = response_headers(response.headers, drop=drop)
         if response.header(b"location"):
             headers = self._owner._cards.with_public_location(headers, self._public_url)
@@ -460,6 +471,10 @@ class _ClientWatch:
         if self._listener is not None:
             listener, self._listener = self._listener, None
             listener.cancel()
+
+
+def _encoding(response: Response) -> str:
+    return response.header(b"content-encoding").decode("latin-1").strip().lower()
 
 
 def _failure(error: UpstreamError, upstream: str) -> tuple[int, str, str]:

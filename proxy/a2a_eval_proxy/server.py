@@ -7,12 +7,16 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
 
-from .config import split_address
-from .server_protocol import JoiningProtocol
+from .config import DEFAULT_MAX_HEADER_BYTES, split_address
+from .server_protocol import BoundedProtocol
+
+_READ_AT_ONCE = 256 * 1024
+"""What an event loop reads from a socket at a time: so much of a body may come along with a header."""
 
 _CUT = "ASGI callable returned without completing response."
 
@@ -37,13 +41,19 @@ _log.setLevel(logging.WARNING)  # that a server started is ours to say
 
 
 class HttpServer(uvicorn.Server):
-    """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish."""
+    """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish.
 
-    def __init__(self, app: Any, address: str, *, shutdown_timeout_s: float) -> None:
+    Where the header section of a request is far beyond `max_header_bytes`, it is not read to its end; to refuse
+    those a little beyond is the application's part.
+    """
+
+    def __init__(
+        self, app: Any, address: str, *, shutdown_timeout_s: float, max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=JoiningProtocol,
+                http=partial(BoundedProtocol, max_unread_bytes=2 * max_header_bytes + _READ_AT_ONCE),  # type: ignore[arg-type]  # uvicorn but calls it
                 lifespan="off",
                 ws="none",
                 log_config=None,

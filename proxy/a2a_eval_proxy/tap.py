@@ -27,7 +27,7 @@ class Tap:
     ours): from then on bytes pass unread, and the turn says so in a finding.
     """
 
-    __slots__ = ("_asked", "_decoder", "_ended", "_exchange", "_limit", "_request_seen", "_splitter", "blind")
+    __slots__ = ("_asked", "_decoder", "_ended", "_exchange", "_limit", "_request_seen", "_splitter", "_wbits", "blind")
 
     def __init__(
         self,
@@ -85,7 +85,8 @@ class Tap:
         if encoding in ("", "identity"):
             return True
         if encoding in ("gzip", "x-gzip", "deflate"):
-            self._decoder = zlib.decompressobj(wbits=47 if encoding != "deflate" else 15)
+            self._wbits = 47 if encoding != "deflate" else 15
+            self._decoder = zlib.decompressobj(self._wbits)
             return True
         self.go_blind("unknown_encoding", f"content coding {encoding!r} cannot be decoded; the response was not read")
         return False
@@ -94,13 +95,21 @@ class Tap:
         """The chunk without its content coding, at most the limit; goes blind on garbage and bombs."""
         if self._decoder is None:
             return chunk
+        out = b""
         try:
-            out: bytes = self._decoder.decompress(chunk, self._limit)
+            while chunk:
+                if self._decoder.eof:  # gzip files may follow one another (RFC 1952, section 2.2)
+                    if not chunk.startswith(b"\x1f"):
+                        break  # padding
+                    self._decoder = zlib.decompressobj(self._wbits)
+                out += self._decoder.decompress(chunk, self._limit - len(out))
+                chunk = self._decoder.unused_data
+                if self._decoder.unconsumed_tail or (chunk and len(out) == self._limit):
+                    self.go_blind("body_too_large", f"the decoded response exceeds {self._limit} bytes")
+                    break
         except zlib.error as error:
             self.go_blind("undecodable_body", f"the compressed response could not be decoded: {error}")
             return b""
-        if self._decoder.unconsumed_tail:
-            self.go_blind("body_too_large", f"the decoded response exceeds {self._limit} bytes")
         return out
 
     def split(self, chunk: bytes) -> list[SseEvent]:

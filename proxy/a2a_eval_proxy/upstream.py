@@ -24,7 +24,7 @@ class Upstream:
         self.base = settings.upstream
         self.authority = parts.netloc.rpartition("@")[2].encode()
         self._prefix = parts.path.encode()
-        self._card_paths = settings.card_paths
+        self.card_paths = settings.card_paths
         self.http = HttpClient(
             parts.hostname or "",
             parts.port or (443 if secure else 80),
@@ -58,9 +58,9 @@ class Upstream:
     async def fetch_card(self) -> Any:
         """The agent's card, decoded. Raises UpstreamError (no answer), TimeoutError, or ValueError (no card there)."""
         async with asyncio.timeout(_CARD_TIMEOUT_S):
-            for path in self._card_paths:
+            for path in self.card_paths:
                 headers = [(b"host", self.authority), (b"accept", b"application/json")]
                 response, body = await self.get(self.target(path.encode(), b""), headers)
                 if response.status == 200:
                     return json.loads(body)
-        raise ValueError(f"no agent card at {self.base} ({', '.join(self._card_paths)})")
+        raise ValueError(f"no agent card at {self.base} ({', '.join(self.card_paths)})")

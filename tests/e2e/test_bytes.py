@@ -224,6 +224,15 @@ def test_chunked_upload_with_curl(replay: ReplayAgent, replay_proxy_url: str, tm
     assert replay.received[0].body == recording.request_body
 
 
+def test_not_modified_may_tell_the_length_of_what_it_leaves_out(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    """RFC 9110, section 8.6. The connection goes on."""
+    replay.prepare(Answer([b'HTTP/1.1 304 Not Modified\r\netag: "x"\r\ncontent-length: 1234\r\n\r\n']))
+    with RawConnection(replay_proxy_url) as connection:
+        for _ in range(2):
+            connection.send("GET /files/a HTTP/1.1", [("If-None-Match", '"x"')])
+            assert connection.read_head().status == 304
+
+
 def test_answer_that_ends_with_the_connection(replay: ReplayAgent, replay_proxy_url: str) -> None:
     """HTTP/1.1 allows a body without a length: its end is the connection's."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"

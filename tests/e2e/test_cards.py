@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,10 +145,24 @@ def test_redirects_lead_to_the_proxy(replay: ReplayAgent, proxy_of: GetProxy) ->
     assert response.header("location") == f"{proxy.url}/no-such/"
 
 
-@pytest.mark.parametrize("path", ["/custom/card.json", CARD])
-def test_card_path(path: str, agent: GetAgent, replay: ReplayAgent, tmp_path: Path) -> None:
-    """For agents whose card is not at the well-known place."""
-    replay.prepare(card_answer(signed_card(replay)))
+@pytest.mark.parametrize("path", ["/custom/card.json", CARD, f"/agents/orders{CARD}"])
+def test_card_path(path: str, replay: ReplayAgent, tmp_path: Path) -> None:
+    """For agents whose card is not at the well-known place; one that is there too is a card all the same."""
+    replay.card = card_answer(signed_card(replay))
+    replay.prepare(replay.card)
     with Proxy(replay.url, tmp_path / "turns.db", "--card-path", "/custom/card.json") as proxy:
-        card = json.loads(get(proxy.url, "/custom/card.json").body)
+        card = json.loads(get(proxy.url, path).body)
         assert {url.split("/a2a/")[0] for url in interface_urls(card)} == {proxy.url}
+
+
+@pytest.mark.parametrize("path", ["/extendedAgentCard", "/v1/card", "/agent/authenticatedExtendedCard"])
+def test_compressed_extended_cards_lead_to_the_proxy(path: str, replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    proxy = proxy_of(replay.url)
+    body = gzip.compress(json.dumps(signed_card(replay)).encode())
+    head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
+    replay.prepare(Answer([head + body]))
+
+    response = get(proxy.url, path, [("Accept-Encoding", "gzip")])
+
+    assert response.header("content-encoding") is None
+    assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body))} == {proxy.url}

@@ -111,8 +111,9 @@ def test_paths_that_are_none_of_ours(method: str, path: str) -> None:
     assert rest_request(method, path, b"") is None
 
 
-def test_the_card_of_0_3() -> None:
-    request = rest_request("GET", "/a2a/v1/card", b"")
+@pytest.mark.parametrize("path", ["/a2a/v1/card", "/agent/authenticatedExtendedCard"])
+def test_the_card_of_0_3(path: str) -> None:
+    request = rest_request("GET", path, b"")
     assert request is not None
     assert request.operation is Operation.EXTENDED_CARD
 

@@ -286,6 +286,16 @@ def test_where_the_card_is() -> None:
     assert load({"card_path": "/card"}).card_paths == ("/card",)
 
 
+@pytest.mark.parametrize("settings", [{}, {"card_path": "/card"}])
+def test_requests_for_a_card(settings: dict[str, str]) -> None:
+    """Well-known paths are for cards wherever they are: an upstream may serve several agents."""
+    is_card = load(settings).is_card_path
+    assert is_card("/.well-known/agent-card.json")
+    assert is_card("/agents/orders/.well-known/agent.json")
+    assert not is_card("/.well-known/agent-card.json/more")
+    assert is_card("/card") is bool(settings)
+
+
 # ── documentation ───────────────────────────────────────────────────────────────────────────────────────────
 
 

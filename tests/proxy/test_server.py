@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -75,6 +76,66 @@ def test_an_address_in_use() -> None:
 def test_an_address_that_is_not_ours() -> None:
     with pytest.raises(ListenError, match=r"cannot listen on 192\.0\.2\.1:80"):
         HttpServer(hello, "192.0.2.1:80", shutdown_timeout_s=1)
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "more"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: h\r\n", b"x-filler: 0123456789\r\n" * 1000),
+        (b"GET / HTTP/1.1\r\nhost: ", b"h" * 20_000),
+        (b"GET /", b"x" * 20_000),
+        (CHUNKED + b"0\r\n", b"x-filler: 0123456789\r\n" * 1000),
+    ],
+    ids=["many headers", "a long header", "a long target", "trailers"],
+)
+async def test_a_header_without_end_is_not_kept(beginning: bytes, more: bytes) -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    await server.start()
+    _, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    writer.write(beginning)
+    sent = 0
+    with suppress(ConnectionError):
+        while sent < 50_000_000:
+            writer.write(more)
+            await writer.drain()
+            sent += len(more)
+    assert sent < 50_000_000
+    writer.transport.abort()
+    await server.stop()
+
+
+async def test_a_header_far_too_large_is_refused() -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    await server.start()
+    reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    writer.write(b"GET / HTTP/1.1\r\nx: " + b"x" * 265_000)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+    writer.close()
+    await writer.wait_closed()
+    await server.stop()
+
+
+async def test_large_bodies_are_no_headers() -> None:
+    received = 0
+
+    async def count(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal received
+        while True:
+            message = await receive()
+            received += len(message["body"])
+            if not message["more_body"]:
+                break
+        await hello(scope, receive, send)
+
+    server = HttpServer(count, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    await server.start()
+    async with httpx.AsyncClient() as client:
+        assert (await client.post(server.url, content=bytes(3_000_000))).text == "hello"
+    assert received == 3_000_000
+    await server.stop()
 
 
 class _Wire(asyncio.Transport):

@@ -160,6 +160,7 @@ def test_the_limit_loses_no_byte(stream: bytes, borders: list[int], limit: int) 
         (b"\n\n", b""),
         (b"", b""),
         (b"data: unfinished", b"unfinished"),
+        (b"\xef\xbb\xbfdata: x\r\n\r\n", b"x"),
     ],
 )
 def test_data_of_an_event(raw: bytes, data: bytes) -> None:
@@ -174,6 +175,7 @@ def test_data_of_an_event(raw: bytes, data: bytes) -> None:
         (b"id: 1\r\ndata: x\r\n: note\r\n\r\n", b"id: 1\r\ndata: NEW\r\n: note\r\n\r\n"),
         (b"data: 1\ndata: 2\nid: 3\n\n", b"data: NEW\nid: 3\n\n"),
         (b"data: x", b"data: NEW"),
+        (b"\xef\xbb\xbfdata: x\r\n\r\n", b"\xef\xbb\xbfdata: NEW\r\n\r\n"),
     ],
 )
 def test_replacing_data_keeps_the_rest(raw: bytes, replaced: bytes) -> None:

@@ -158,6 +158,26 @@ def test_a_bomb_is_not_unpacked() -> None:
     assert tapped.codes == ["body_too_large"]
 
 
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_gzip_files_that_follow_one_another(tapped: Tapped, pieces: int) -> None:
+    """Who compresses each event by itself sends such a stream."""
+    tap = tapped.tap()
+    assert tap.decodes("gzip")
+    body = b"".join(gzip.compress(event) for event in (b"data: 1\n\n", b"", b"data: 2\n\n")) + bytes(9)
+    size = -(-len(body) // pieces)
+    decoded = [tap.decoded(body[at : at + size]) for at in range(0, len(body), size)]
+    assert b"".join(decoded) == b"data: 1\n\ndata: 2\n\n"
+    assert tap.blind is None
+
+
+def test_many_small_bombs_are_not_unpacked() -> None:
+    tap = Tapped(limit=1_000).tap()
+    assert tap.decodes("gzip")
+    assert len(tap.decoded(gzip.compress(bytes(400)) * 5)) <= 1_000
+    assert tap.blind is not None
+    assert tap.blind.code == "body_too_large"
+
+
 # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 

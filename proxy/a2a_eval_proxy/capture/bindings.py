@@ -50,7 +50,7 @@ _RPC_OPERATIONS = {
 # Tenants and mount points come before these (A2A 1.0, section 11.3; 0.3 puts `/v1` there).
 _REST_PATH = re.compile(
     r"(?:/message:(?P<message>send|stream)|/tasks/(?P<id>[^/]+?)(?::(?P<verb>cancel|subscribe))?"
-    r"|(?P<list>/tasks)|(?P<card>/extendedAgentCard|/v1/card))$"
+    r"|(?P<list>/tasks)|(?P<card>/extendedAgentCard|/v1/card|/agent/authenticatedExtendedCard))$"
 )
 
 _RPC_METHOD = re.compile(rb'"method"\s*:\s*"([A-Za-z/]{1,64})"')

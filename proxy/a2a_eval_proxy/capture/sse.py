@@ -8,6 +8,8 @@ from typing import NamedTuple
 # A blank line: two line ends in a row, each CRLF, LF or CR (HTML standard, section 9.2.6). Who ended the line before
 # with CRLF will send the LF of this CR too, if it is not here yet.
 _BLANK_LINE = re.compile(rb"\r(?:\n(?:\r\n|\n|\r(?!\n|\Z))|\r\n?)|\n(?<!\r\n)(?:\n|\r\n?)")
+_BOM = b"\xef\xbb\xbf"
+"""May stand before a stream (section 9.2.5); what follows it is a line like any other."""
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|$)")
 
 
@@ -62,7 +64,8 @@ def event_data(raw: bytes) -> bytes:
     """The data of an event: its `data:` lines joined by newlines; b"" where it has none."""
     if raw.startswith(b"data: ") and _is_one_line(raw):
         return raw[6:-4]
-    lines = [line[5:].removeprefix(b" ") for line in re.split(rb"\r\n|\n|\r", raw) if line.startswith(b"data:")]
+    text = raw.removeprefix(_BOM)
+    lines = [line[5:].removeprefix(b" ") for line in re.split(rb"\r\n|\n|\r", text) if line.startswith(b"data:")]
     return b"\n".join(lines)
 
 
@@ -74,10 +77,11 @@ def _is_one_line(raw: bytes) -> bool:
 
 def with_data(raw: bytes, data: bytes) -> bytes:
     """`raw` with its data replaced; other lines, line ends and spacing stay as they are."""
-    out = []
+    text = raw.removeprefix(_BOM)
+    out = [raw[: len(raw) - len(text)]]
     lines = data.split(b"\n")
     written = False
-    for match in _LINE.finditer(raw):
+    for match in _LINE.finditer(text):
         line, end = match.groups()
         if not line.startswith(b"data:"):
             out.append(line + end)
