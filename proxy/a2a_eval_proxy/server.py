@@ -90,7 +90,7 @@ class HttpServer(uvicorn.Server):
         self.config.encoded_headers = [(b"connection", b"close")]  # uvicorn makes its default headers of these
         self.server_state.default_headers = list(self.config.encoded_headers)
         for connection in self.server_state.connections:
-            cycle = connection.cycle if isinstance(connection, JoiningProtocol) else None
+            cycle = connection.cycle if isinstance(connection, BoundedProtocol) else None
             if cycle is not None and not cycle.response_started:
                 cycle.keep_alive = False
 
