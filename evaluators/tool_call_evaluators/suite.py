@@ -351,7 +351,8 @@ def _evaluator(item: Node, folder: Path | None) -> tuple[EvaluatorSpec, str]:
             options[option].fail("may only be set in a suite file: it says what is run, or who gets the judge's key")
     try:
         if folder is not None and "folder" in option_names(name) and isinstance(values.get("folder", ""), str):
-            values["folder"] = str(folder / values.get("folder", ""))  # programs stand beside the suite
+            # programs stand beside the suite; absolute, for the spec may be written into one that stands elsewhere
+            values["folder"] = str((folder / values.get("folder", "")).resolve())
         evaluator = get_evaluator(name, **values)
         return EvaluatorSpec(name, values, _scope(scope, evaluator.scope)), evaluator.metric
     except OptionError as error:

@@ -52,6 +52,18 @@ def test_what_never_came_is_run_again():
     assert parse_suite(everything.text).cases[0].repetitions == 2
 
 
+def test_programs_are_found_from_wherever_the_focus_suite_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("suites").mkdir()
+    Path("suites/s.yaml").write_text(
+        "suite: x\nevaluators: [{external: {command: [./score.sh]}}]\ncases: [{id: a, turns: [{user: hi}]}]"
+    )
+    suite = load_suite("suites/s.yaml")
+    everything, *_ = focus_suites(report([turn("1", "hi", case="a", evaluations=[result("external", 0.0)])], suite))
+    (again,) = parse_suite(everything.text, "report/focus/all-failures.yaml").evaluators
+    assert again.options["folder"] == str(tmp_path / "suites")
+
+
 def test_traffic_without_cases_is_said_again():
     bad = [
         turn("1", "First: this", conversation="c\n1", start=1, evaluations=[result("tool_error", 1.0)]),
