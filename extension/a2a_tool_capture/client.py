@@ -434,7 +434,8 @@ def _explain(error: Exception, url: str) -> CaptureError:
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
             kind = AgentUnreachable if response.status_code in _GATEWAY_STATUSES else AgentError
-            return kind(f"{response.url} answered HTTP {response.status_code}: {response.text[:200]}".rstrip(": "))
+            said = " ".join(response.text[:1_000].split())[:200]  # one line, also of an HTML page
+            return kind(f"{response.url} answered HTTP {response.status_code}: {said}".rstrip(": "))
         if isinstance(cause, httpx.TimeoutException):
             return AgentUnreachable(f"{url} did not answer in time ({type(cause).__name__})")
         if isinstance(cause, httpx.RequestError):

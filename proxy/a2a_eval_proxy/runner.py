@@ -157,6 +157,12 @@ async def _drive(
         await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
     if not driver.answered and driver.problem:
         raise NothingRanError(driver.problem)
+    if driver.unanswered:
+        logger.warning(
+            "the agent left %d conversations without an answer; the first thing that went wrong: %s",
+            driver.unanswered,
+            driver.problem,
+        )
 
 
 class _Driver:
@@ -166,6 +172,8 @@ class _Driver:
         self._run = run
         self._advanced = advanced
         self.answered = 0
+        self.unanswered = 0
+        """Conversations in which a message led to no turn."""
         self.problem = ""
         """The first thing that went wrong."""
 
@@ -188,7 +196,9 @@ class _Driver:
         for planned in case.turns:
             if not broken:
                 turn, broken = await self._say(conversation, planned.user, case)
-                if turn is not None:
+                if turn is None:
+                    self.unanswered += 1
+                else:
                     # some agents give their conversations no id
                     conversation_id = turn.conversation_id or conversation_id or f"{self._run}/{uuid.uuid4().hex}"
                     turn.conversation_id = conversation_id

@@ -492,7 +492,7 @@ async def test_nobody_there_is_unreachable() -> None:
 async def test_a_card_that_is_refused(status: int, error: type[CaptureError]) -> None:
     def make_app(_: str) -> App:
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await answer(send, b"text/plain", b"go away", status=status)
+            await answer(send, b"text/plain", b"go\n    away\n", status=status)
 
         return app
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -136,7 +137,7 @@ async def test_nobody_is_there(location: str) -> None:
 
 
 async def test_an_agent_that_dies_amid_the_run_fails_it(
-    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = []
     really_send = CaptureClient.send
@@ -152,6 +153,7 @@ async def test_an_agent_that_dies_amid_the_run_fails_it(
     assert not conclusion.verdict.passed
     assert {reason.code for reason in conclusion.verdict.reasons} >= {"missing_turn"}
     assert sum(reason.code == "missing_turn" for reason in conclusion.verdict.reasons) == 4
+    assert re.search(r"left \d conversations without an answer; .*: nobody is there any more", caplog.text)
 
 
 async def test_a_conversation_that_crashes_is_a_missing_one_and_the_others_go_on(
