@@ -44,11 +44,12 @@ class CapturingExecutor(AgentExecutor):
 
     Only in requests that activate the extension (the header of A2A 1.0 and that of 0.3, as the SDK reads them);
     all others go to `agent` as they are. In the former, every artifact lists the extension's URI and carries the
-    calls made before it, each call on one artifact; a chunk before which calls were made has all calls of its artifact
-    so far: servers merge chunks by overwriting metadata and keep the `extensions` of the first (those of a2a-sdk 0.3
-    keep the metadata of the first, too: there, later chunks carry none). Calls that no artifact of the agent's
-    followed go out on an artifact of their own, with an empty text, before the status that ends the request. An agent
-    that answers with a Message has no artifact: its calls are not sent, and a warning says so.
+    calls made before it, each call on one artifact, and on none that began before another that carries calls:
+    readers take artifacts in the order in which they began. A chunk before which calls were made has all calls of
+    its artifact so far: servers merge chunks by overwriting metadata and keep the `extensions` of the first (those
+    of a2a-sdk 0.3 keep the metadata of the first, too: there, later chunks carry none). Calls that no artifact of
+    the agent's followed go out on an artifact of their own, with an empty text, before the status that ends the
+    request. An agent that answers with a Message has no artifact: its calls are not sent, and a warning says so.
     """
 
     def __init__(self, agent: AgentExecutor, recorder: ToolCallRecorder) -> None:
@@ -123,6 +124,10 @@ class _Delivery:
         """The list that each artifact has at the server: a chunk without one leaves it as it is."""
         self._artifact_of: dict[str, str] = {}
         """Artifact id by call id."""
+        self._began: dict[str, int] = {}
+        """Number of each artifact of the task, in the order in which they began."""
+        self._carrying = -1
+        """Number of the last artifact that carries calls of this request: earlier ones get no more."""
         self._warned_of: set[str] = set()
         """Ids of calls that will not be sent, as the log says."""
         self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
@@ -177,6 +182,7 @@ class _Delivery:
     def _with_calls(self, event: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
         self._task_exists = True
         artifact_id = event.artifact.artifact_id
+        self._number(artifact_id)
         if not event.append:
             self._unlisted.discard(artifact_id)
         if artifact_id in self._unlisted or (event.append and not sdk.CHUNKS_CARRY_METADATA):
@@ -194,6 +200,8 @@ class _Delivery:
         calls = self._recording.tool_calls
         state = sdk.state_name(task.status)
         settled = state in SETTLED_STATES
+        for artifact in artifacts:
+            self._number(artifact.artifact_id)
         if artifacts:
             last = artifacts[-1].artifact_id
             self._place(last, [call for call in calls if settled or call.ended_at is not None])
@@ -217,9 +225,15 @@ class _Delivery:
         self._write(artifact)
         return artifact
 
+    def _number(self, artifact_id: str) -> int:
+        return self._began.setdefault(artifact_id, len(self._began))
+
     def _place(self, artifact_id: str, calls: list[ToolCall]) -> None:
-        for call in calls:
-            self._artifact_of.setdefault(call.id, artifact_id)
+        """Let the artifact carry those of `calls` that no other does, unless they would come before earlier ones."""
+        new = [call.id for call in calls if call.id not in self._artifact_of]
+        if new and self._number(artifact_id) >= self._carrying:
+            self._carrying = self._number(artifact_id)
+            self._artifact_of.update(dict.fromkeys(new, artifact_id))
 
     def _calls_on(self, artifact_id: str) -> list[ToolCall]:
         return [call for call in self._recording.tool_calls if self._artifact_of.get(call.id) == artifact_id]
@@ -239,6 +253,7 @@ class _Delivery:
             sdk.set_extensions(artifact, [*uris, URI])
 
     def _remember(self, artifact: Artifact) -> None:
+        self._number(artifact.artifact_id)
         if URI not in sdk.extensions_of(artifact):
             self._unlisted.add(artifact.artifact_id)
         elif METADATA_KEY in sdk.metadata_keys(artifact):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +103,18 @@ def test_calls_can_be_recorded_without_a_decorator() -> None:
     told = {(call.name, str(call.arguments), call.result) for call in recording.tool_calls}
     assert told == {("search", "{'q': 'kettle'}", '["KET-01"]')}
     assert len(recording.tool_calls) == 3
+
+
+async def test_tools_in_a_pool_of_threads_are_recorded() -> None:
+    (example,) = blocks("python", "run_in_executor")
+    recorder = ToolCallRecorder()
+    with ThreadPoolExecutor() as pool, recorder.request() as recording:
+        names: dict[str, Any] = {"asyncio": asyncio, "contextvars": contextvars, "pool": pool}
+        names["look_up"] = recorder.tool(name="look_up")(lambda order_id: order_id.lower())
+        exec(example, names)
+        await asyncio.gather(*map(names["look_up_in_pool"], ("A", "B")))
+    assert recording is not None
+    assert {call.result for call in recording.tool_calls} == {"a", "b"}
 
 
 class _Agent(AgentExecutor):

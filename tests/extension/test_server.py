@@ -123,6 +123,20 @@ class Agent(AgentExecutor):
                 await say("one", "first")
                 search("cup")
                 await say("two", "second")
+            case "interleaved":
+                search("kettle")
+                await say("one ", "first")
+                search("cup")
+                await say("two ", "second")
+                search("kettle")
+                await say("three", "first", append=True)
+                search("cup")
+                await say("four", "second", append=True)
+                await say("five", "third")
+                await say("six", "first", append=True)
+                with pytest.raises(PermissionError):
+                    await pay(9.5)
+                await say("seven", "first", append=True)
             case "ask":
                 search("kettle")
                 await say("one ", "notes")
@@ -196,6 +210,7 @@ CASES = {
     "late": [KETTLE],
     "silent": [KETTLE, "never ends {} -> None"],
     "two": [KETTLE, CUP],
+    "interleaved": [KETTLE, CUP, KETTLE, CUP, "pay {'amount': 9.5} -> declined"],
     "snapshot": [KETTLE],
     "bare": [KETTLE],
 }
