@@ -48,7 +48,7 @@ class TurnSuccessRatio(ComputedEvaluator):
             succeeded / len(turns),
             sentence(
                 f"{succeeded} of {counted(len(turns), 'turn')} without a failure",
-                [f"turn {number}: {result.label or result.evaluator}" for number, result in failed],
+                list(dict.fromkeys(f"turn {number}: {result.label or result.evaluator}" for number, result in failed)),
             ),
             {
                 "failed": [

@@ -87,7 +87,7 @@ def unique_errors(failures: Iterable[BehaviorFailure]) -> list[UniqueError]:
     """Group failures of one label whose reasons say the same, worst first, then the most frequent.
 
     Reasons say the same where they differ only in case, punctuation, white space, numbers, identifiers with
-    digits in them, or what they quote.
+    digits in them, or what they quote. A turn of which several metrics say the same is one occurrence.
     """
     groups: dict[tuple[str, str], list[BehaviorFailure]] = {}
     for failure in failures:
@@ -97,7 +97,7 @@ def unique_errors(failures: Iterable[BehaviorFailure]) -> list[UniqueError]:
             label,
             group[0].reason,
             SEVERITY.get(label, "medium"),
-            tuple((failure.conversation, failure.turn) for failure in group),
+            tuple(dict.fromkeys((failure.conversation, failure.turn) for failure in group)),
         )
         for (label, _), group in groups.items()
     ]

@@ -42,5 +42,6 @@ async def _merged(errors: list[UniqueError], judge: Judge) -> list[UniqueError]:
         root = first[named] if named < index else index
         first.append(root)
         known = groups.get(root)
-        groups[root] = replace(known, occurrences=known.occurrences + error.occurrences) if known else error
+        occurrences = dict.fromkeys((*(known.occurrences if known else ()), *error.occurrences))
+        groups[root] = replace(known or error, occurrences=tuple(occurrences))
     return list(groups.values())

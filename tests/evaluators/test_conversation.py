@@ -47,6 +47,9 @@ def test_a_turn_failed_once_however_many_judges_say_so():
     assert result.reason == (
         "1 of 3 turns without a failure: turn 1: repetition; turn 1: unsafe action; turn 3: unsafe state."
     )
+    same = [behavior("repetition"), behavior("repetition", "tool_call_behavior_failure")]
+    told_once = TurnSuccessRatio().evaluate(EvalCase(turns=[EvalCase(results=same)]))
+    assert told_once.reason == "0 of 1 turn without a failure: turn 1: repetition."
     assert result.details["failed"][2] == {
         "turn": 3,
         "metric": "tool_call_behavior_failure",

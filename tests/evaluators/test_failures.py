@@ -92,6 +92,11 @@ def test_errors_are_grouped_worst_and_most_frequent_first():
     assert json.loads(json.dumps(errors[0].to_dict()))["occurrences"][1] == {"conversation": "c3", "turn": 4}
 
 
+def test_what_several_metrics_say_of_a_turn_happened_once():
+    (error,) = unique_errors([BehaviorFailure("c", 1, "repetition", reason) for reason in ("Twice.", "twice")])
+    assert error.occurrences == (("c", 1),)
+
+
 failures = st.lists(
     st.builds(
         BehaviorFailure,
@@ -107,7 +112,7 @@ failures = st.lists(
 @given(failures)
 def test_no_occurrence_is_lost_or_doubled(found):
     errors = unique_errors(found)
-    assert sorted((error.label, *place) for error in errors for place in error.occurrences) == sorted(
-        (failure.label, failure.conversation, failure.turn) for failure in found
-    )
+    assert sorted(
+        (error.label, normalised(error.description), *place) for error in errors for place in error.occurrences
+    ) == sorted({(item.label, normalised(item.reason), item.conversation, item.turn) for item in found})
     assert len({(error.label, normalised(error.description)) for error in errors}) == len(errors)

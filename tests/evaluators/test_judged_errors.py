@@ -33,6 +33,12 @@ async def test_what_the_judge_takes_for_the_same_is_one_error():
     assert len(question.data["errors"].splitlines()) == 3, "one label, and what words already show is not asked"
 
 
+async def test_what_several_metrics_say_of_a_turn_in_their_own_words_happened_once():
+    said = [BehaviorFailure("c", 1, "repetition", "Said it twice."), BehaviorFailure("c", 1, "repetition", "Again.")]
+    (error,) = await judged_unique_errors(said, PreparedJudge([same_as(1, 1)]))
+    assert error.occurrences == (("c", 1),)
+
+
 async def test_without_a_judge_s_answer_there_is_no_grouping_of_it():
     with pytest.raises(JudgeUnreachableError):
         await judged_unique_errors(FAILURES, PreparedJudge([JudgeUnreachableError("gone")]))
