@@ -83,6 +83,10 @@ class CaseBook:
         if len(self._conversations) > self._limit:
             self._conversations.popitem(last=False)
 
+    def forget(self, conversation_id: str) -> None:
+        """What this conversation was about so far."""
+        self._conversations.pop(conversation_id, None)
+
     def _by_context(self, conversation_id: str) -> str | None:
         return next(iter(self._contexts.ids(conversation_id)), None) if conversation_id else None
 

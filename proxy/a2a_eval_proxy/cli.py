@@ -17,6 +17,7 @@ from a2a_tool_capture.dialects import DIALECTS
 from . import __version__
 from .config import ConfigError, Settings, environment_name, load_settings, parse_dialects, parse_url
 from .flags import Command, known_settings
+from .location import is_postgres, shown
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of every command."""
@@ -203,6 +204,53 @@ def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, 
 
     passed = run_async(evaluate_and_show(suite, form, store, run_name, report, Console(highlight=False)))
     sys.exit(PASSED if passed else GATE_FAILED)
+
+
+@cli.command()
+@store_option
+@click.option("--suite", metavar="FILE", help="Suite file with cases and evaluators.")
+@click.option(
+    "--concurrency",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="Jobs at once, each of at most 50 turns: more where judges are waited for.",
+)
+@click.option(
+    "--stalled-after",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="A worker without sign of life for so long counts as dead: its jobs go to others.",
+)
+@click.option(
+    "--shutdown-timeout",
+    default=20.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Time for jobs that are under way to end after SIGTERM.",
+)
+def worker(store: str, suite: str | None, concurrency: int, stalled_after: float, shutdown_timeout: float) -> None:
+    """Score turns that proxies with --no-evaluate leave in a shared store.
+
+    Any number of workers share the work. A turn is scored once, also when a worker dies over it. Prints one line when
+    ready; SIGTERM lets what is under way end.
+
+    \b
+    Example: a2a-eval-proxy worker --store postgresql://user@host/turns --suite suite.yaml
+    """
+    if not is_postgres(store):
+        raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {shown(store)!r}")
+
+    from .store.postgres import require_extra
+
+    require_extra()
+    from .worker.command import work_until_stopped
+    from .worker.engine import EngineOptions
+
+    run_async(work_until_stopped(store, suite, EngineOptions(concurrency, stalled_after, shutdown_timeout)))
 
 
 def _agent_url(text: str, option: str = "--agent") -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from ...capture.turn import Turn
-from ..base import Evaluations, Score, Scored, ScoredConversation
+from ..base import ConversationKey, Evaluations, Score, Scored, ScoredConversation, TurnJson
 from ..encoding import json_text, utf8_text
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")
@@ -51,10 +52,15 @@ def result_columns(scored: Scored) -> dict[str, Any]:
     }
 
 
+def conversation_digest(key: ConversationKey) -> str:
+    """What a conversation is known by: its names may be of any length, an entry of an index may not."""
+    return hashlib.sha256("\x00".join(stored_text(part or "") for part in key).encode()).hexdigest()
+
+
 def conversation_columns(scored: ScoredConversation) -> dict[str, Any]:
     run, conversation_id, case_id = (stored_text(part or "") for part in scored.key)
     return {
-        "key": hashlib.sha256("\x00".join((run, conversation_id, case_id)).encode()).hexdigest(),
+        "key": conversation_digest(scored.key),
         "run": run,
         "conversation_id": conversation_id,
         "case_id": case_id,
@@ -66,6 +72,11 @@ def conversation_columns(scored: ScoredConversation) -> dict[str, Any]:
 def evaluation_columns(evaluations: Evaluations) -> dict[str, Any]:
     counts = Counter(result["status"] for result in evaluations)
     return {"evaluations": json_text(evaluations), **{outcome: counts[outcome] for outcome in OUTCOMES}}
+
+
+def turn_json(status: str, body: str, evaluations: str) -> TurnJson:
+    """The turn of a row."""
+    return {**json.loads(body), "status": status, "evaluations": json.loads(evaluations)}
 
 
 def by_column(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> dict[str, list[Any]]:

@@ -20,7 +20,7 @@ from ..base import (
     TurnJson,
     TurnQuery,
 )
-from .columns import OUTCOMES, PREFIX, stored_text
+from .columns import OUTCOMES, PREFIX, stored_text, turn_json
 from .database import TROUBLE, Database, Work, reason
 
 T = TypeVar("T")
@@ -133,13 +133,7 @@ class PostgresReads:
             f"SELECT seq, status, body, evaluations FROM turns WHERE {conditions} ORDER BY seq {order} LIMIT :limit",  # noqa: S608  # fixed texts
             {**values, "limit": limit},
         )
-        turns = []
-        for seq, status, body, evaluations in rows:
-            turn = json.loads(body)
-            turn["status"] = status
-            turn["evaluations"] = json.loads(evaluations)
-            turns.append((seq, turn))
-        return turns
+        return [(seq, turn_json(status, body, evaluations)) for seq, status, body, evaluations in rows]
 
     async def _rows(self, statement: str, values: dict[str, Any]) -> Sequence[Any]:
         async def select(connection: AsyncConnection) -> Sequence[Any]:

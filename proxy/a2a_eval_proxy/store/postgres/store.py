@@ -16,6 +16,7 @@ from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
 from .migrate import migrate
 from .reads import PostgresReads
+from .work import WorkStore
 from .writes import Rows, delete_turns, insert_turns, put_conversations, put_results
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ class PostgresStore(PostgresReads, QueuedWrites):
         PostgresReads.__init__(self, database, shown(url))
         QueuedWrites.__init__(self, shown(url))
         self.judge_cache = PostgresJudgeCache(database)
+        self.work = WorkStore(database, shown(url))
+        """What workers do."""
         self._for_workers = for_workers
         self._writer.start()
 

@@ -55,12 +55,13 @@ _UPDATE = (
 )
 _FINISH = _statement(_UPDATE, _RESULT_COLUMNS)
 _FINISH_PENDING = _statement(_UPDATE + " AND turns.status = 'pending' RETURNING turns.turn_id", _RESULT_COLUMNS)
-_CONVERSATION = _statement(
+_UPSERT = (
     "INSERT INTO conversations AS known ({columns}) SELECT {columns} FROM {rows} ORDER BY key ON CONFLICT (key) DO"
     " UPDATE SET turns = excluded.turns, evaluations = excluded.evaluations, passed = excluded.passed,"
-    " failed = excluded.failed, errored = excluded.errored, skipped = excluded.skipped",
-    _CONVERSATION_COLUMNS,
+    " failed = excluded.failed, errored = excluded.errored, skipped = excluded.skipped"
 )
+_CONVERSATION = _statement(_UPSERT, _CONVERSATION_COLUMNS)
+_NEWER_CONVERSATION = _statement(_UPSERT + " WHERE known.turns < excluded.turns", _CONVERSATION_COLUMNS)
 _DISCARD_CONVERSATIONS = text(
     "DELETE FROM conversations AS c USING turns AS t WHERE t.turn_id = ANY(:ids) AND c.run = t.run"
     " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id"
@@ -101,6 +102,11 @@ async def put_conversations(connection: AsyncConnection, rows: Rows) -> None:
     latest = {row["key"]: row for row in rows}
     if latest:
         await connection.execute(_CONVERSATION, by_column(list(latest.values()), _CONVERSATION_COLUMNS))
+
+
+async def put_newer_conversations(connection: AsyncConnection, rows: Rows) -> None:
+    """Replace the results of those of these conversations of which something was said when they had fewer turns."""
+    await connection.execute(_NEWER_CONVERSATION, by_column(rows, _CONVERSATION_COLUMNS))
 
 
 async def delete_turns(connection: AsyncConnection, turn_ids: list[str]) -> None:

@@ -1,0 +1,90 @@
+"""What workers read and write: unlike the store's own writes, these are awaited, and tell what they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from ..base import ConversationKey, Scored, ScoredConversation, StoreUnreachableError, TurnJson
+from .columns import conversation_columns, conversation_digest, result_columns, stored_text, turn_json
+from .database import TROUBLE, Database, reason
+from .jobs import queue_abandoned
+from .writes import put_first_results, put_newer_conversations
+
+T = TypeVar("T")
+
+_TEXTS = ARRAY(Text)
+_TURNS = text("SELECT seq, status, body, evaluations FROM turns WHERE turn_id = ANY(:ids) ORDER BY seq").bindparams(
+    bindparam("ids", type_=_TEXTS)
+)
+_CONVERSATIONS = text(
+    "SELECT t.seq, t.status, t.body, t.evaluations FROM unnest(:runs, :ids) AS given (run, id) CROSS JOIN LATERAL"
+    " (SELECT * FROM turns WHERE left(conversation_id, 128) = left(given.id, 128) AND conversation_id = given.id"
+    " AND run = given.run AND seq <= (SELECT coalesce(max(seq), 9223372036854775807) FROM turns"
+    " WHERE turn_id = ANY(:until)) ORDER BY seq DESC LIMIT :most) AS t ORDER BY t.seq"
+).bindparams(*(bindparam(name, type_=_TEXTS) for name in ("runs", "ids", "until")))
+_SAID = text("SELECT key, turns FROM conversations WHERE key = ANY(:keys)").bindparams(bindparam("keys", type_=_TEXTS))
+
+_ALL = 2**31 - 1
+
+
+class WorkStore:
+    """The store of workers. Every method raises StoreUnreachableError where the database is away or refuses."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self._database = database
+        self._name = name
+
+    async def turns(self, turn_ids: Sequence[str]) -> list[TurnJson]:
+        """Those of these turns that there are, in the order in which they were added."""
+        return await self._select(_TURNS, {"ids": list(turn_ids)})
+
+    async def conversations(
+        self, turns: Sequence[Mapping[str, Any]], most: int = _ALL, until: Sequence[str] = ()
+    ) -> list[TurnJson]:
+        """All turns of the conversations of these turns, in order: of each the last `most`, and none after the last
+        of those in `until`."""
+        keys = dict.fromkeys((stored_text(turn["run"]), stored_text(turn["conversation_id"])) for turn in turns)
+        runs, ids = [run for run, _ in keys], [conversation_id for _, conversation_id in keys]
+        return await self._select(_CONVERSATIONS, {"runs": runs, "ids": ids, "most": most, "until": list(until)})
+
+    async def said(self, conversations: Sequence[ConversationKey]) -> dict[ConversationKey, int]:
+        """How many turns those of these conversations had of which something was said."""
+        keys = {conversation_digest(key): key for key in conversations}
+
+        async def select(connection: AsyncConnection) -> dict[ConversationKey, int]:
+            rows = await connection.execute(_SAID, {"keys": list(keys)})
+            return {keys[digest]: turns for digest, turns in rows}
+
+        return await self._run(select)
+
+    async def finish(self, scored: Sequence[Scored]) -> set[str]:
+        """Give these turns their results and mark them done, those that are pending; returns which these were."""
+        rows = [result_columns(one) for one in scored]
+        return await self._run(lambda connection: put_first_results(connection, rows))
+
+    async def finish_conversations(self, scored: Sequence[ScoredConversation]) -> None:
+        """Replace their results, unless something was said of one when it had more turns."""
+        rows = [conversation_columns(one) for one in scored]
+        await self._run(lambda connection: put_newer_conversations(connection, rows))
+
+    async def queue_abandoned(self) -> int:
+        """See `jobs.queue_abandoned`."""
+        return await self._run(queue_abandoned)
+
+    async def _select(self, statement: Any, values: dict[str, Any]) -> list[TurnJson]:
+        async def select(connection: AsyncConnection) -> list[TurnJson]:
+            rows = await connection.execute(statement, values)
+            return [turn_json(status, body, evaluations) for _, status, body, evaluations in rows]
+
+        return await self._run(select)
+
+    async def _run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        try:
+            return await self._database.run(work)
+        except TROUBLE as error:
+            raise StoreUnreachableError(f"store {self._name}: {reason(error)}") from error

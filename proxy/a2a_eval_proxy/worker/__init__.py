@@ -1,0 +1,1 @@
+"""`worker`: scores turns that proxies without evaluation leave pending in a shared store."""

@@ -1,0 +1,120 @@
+"""The job engine, procrastinate: fetches jobs, tries them again, and takes over those of workers that died."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import procrastinate
+import psycopg
+from procrastinate.exceptions import ProcrastinateException
+from procrastinate.jobs import Job, Status
+
+from ..store import StoreError
+from ..store.postgres.jobs import QUEUE, TASK
+from ..store.postgres.work import WorkStore
+
+logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 10
+_LONGEST_WAIT_S = 300
+_RECONNECT_S = 2.0
+
+_AWAY = (ProcrastinateException, psycopg.Error, StoreError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """`concurrency` jobs at once; a worker that gives no sign of life for `stalled_after_s` counts as dead; a job
+    that is under way when the worker is stopped may take `grace_s` more."""
+
+    concurrency: int = 4
+    stalled_after_s: float = 30.0
+    grace_s: float = 20.0
+
+
+class _Backoff(procrastinate.BaseRetryStrategy):
+    """Waits 2, 4, 8 ... seconds, at most 300, and gives up after 10 attempts."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> procrastinate.RetryDecision | None:
+        if job.attempts + 1 >= MAX_ATTEMPTS:
+            return None
+        return procrastinate.RetryDecision(retry_in={"seconds": min(2 ** (job.attempts + 1), _LONGEST_WAIT_S)})
+
+
+class Engine:
+    """Runs jobs of one database until it is cancelled. A database that goes away is waited for."""
+
+    def __init__(
+        self, url: str, work: WorkStore, score: Callable[[Sequence[str]], Awaitable[int]], options: EngineOptions
+    ) -> None:
+        self._work = work
+        self._options = options
+        connector = procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=10.0)
+        self._app = procrastinate.App(connector=connector)
+        self.scored = 0
+        """Turns so far."""
+
+        @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())
+        async def score_turns(turn_ids: list[str]) -> None:
+            scored = await score(turn_ids)
+            self.scored += scored
+
+    async def run(self) -> None:
+        """Work until cancelled; then jobs that are under way may end."""
+        while True:
+            try:
+                await self._run_while_connected()
+            except _AWAY as error:
+                logger.error("the database of the jobs cannot be reached: %s; trying again", _one_line(error))
+            await asyncio.sleep(_RECONNECT_S)  # without error, too: the engine stops when it loses its connection
+
+    async def _run_while_connected(self) -> None:
+        options = self._options
+        async with self._app.open_async():
+            recovering = asyncio.create_task(self._recover_forever())
+            try:
+                await self._app.run_worker_async(
+                    queues=[QUEUE],
+                    concurrency=options.concurrency,
+                    delete_jobs="successful",
+                    install_signal_handlers=False,
+                    shutdown_graceful_timeout=options.grace_s,
+                    update_heartbeat_interval=options.stalled_after_s / 3,
+                    stalled_worker_timeout=options.stalled_after_s,
+                )
+            finally:
+                recovering.cancel()
+                await asyncio.gather(recovering, return_exceptions=True)
+
+    async def _recover_forever(self) -> None:
+        while True:
+            try:
+                await self._recover()
+            except _AWAY as error:
+                logger.warning("jobs of dead workers could not be looked for: %s", _one_line(error))
+            await asyncio.sleep(self._options.stalled_after_s / 3)
+
+    async def _recover(self) -> None:
+        """Hand on the jobs of workers that died, and queue turns that have none."""
+        jobs = self._app.job_manager
+        stalled = await jobs.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=self._options.stalled_after_s)
+        for job in stalled:
+            try:
+                if job.attempts + 1 >= MAX_ATTEMPTS:
+                    logger.error("job %s has failed: %d workers died over it", job.id, MAX_ATTEMPTS)
+                    await jobs.finish_job(job, Status.FAILED, delete_job=False)
+                else:
+                    logger.warning("job %s is tried again: its worker gave no sign of life", job.id)
+                    await jobs.retry_job(job)
+            except ProcrastinateException as error:  # another worker was quicker
+                logger.debug("job %s: %s", job.id, error)
+        queued = await self._work.queue_abandoned()
+        if queued:
+            logger.warning("%d pending turn(s) that nobody was going to score were queued", queued)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error.__cause__ or error).split())[:300]
