@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
-from postgres_server import PostgresServer, running_postgres, why_not
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -25,12 +24,3 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> M
             return factories
         factories["uvloop"] = new_event_loop
     return factories
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for all tests of this process."""
-    if reason := why_not():
-        pytest.skip(reason)
-    with running_postgres() as server:
-        yield server

@@ -1,0 +1,94 @@
+"""Many proxies, one store: whoever is killed, no stored turn is lost and each is scored exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from e2e.contracts import GetAgent
+from e2e.shared_store import EVALUATORS, Fleet, Said, fleet, keep_talking
+from postgres_server import PostgresServer
+
+BATCH = 20
+SEED = 7
+DEADLINE_S = 100
+"""Longest wait for what is pending in the end."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_no_turn_is_lost_and_each_is_scored_once(
+    agent: GetAgent, postgres: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    total: int = request.config.getoption("--chaos-turns")
+    said = [Said(), Said()]
+    kills = random.Random(SEED)
+    async with fleet(postgres.new_database(), agent("v1"), tmp_path) as running:
+        members = [*running.proxies, *running.workers]
+        news: asyncio.Queue[int] = asyncio.Queue()
+
+        async def kill_now_and_then() -> None:
+            """The first time all workers at once, in the middle of a job; then whoever it hits."""
+            await until_a_job_is_under_way(running)
+            await asyncio.gather(*(worker.kill() for worker in running.workers))
+            confirmed = next_kill = 0
+            while True:
+                confirmed += await news.get()
+                if confirmed >= next_kill:
+                    next_kill = confirmed + kills.randint(total // 20, total // 8)
+                    await kills.choice(members).kill()
+
+        killing = asyncio.create_task(kill_now_and_then())
+        talking = [
+            keep_talking(proxy, what, total // 2, BATCH, news.put_nowait)
+            for proxy, what in zip(running.proxies, said, strict=True)
+        ]
+        began = time.monotonic()
+        await asyncio.gather(*talking)
+        killing.cancel()
+        await asyncio.gather(killing, return_exceptions=True)
+        await until_all_is_scored(running)
+        took = time.monotonic() - began
+        rows = running.rows("SELECT body::json->>'user_text', status, version, evaluations FROM turns")
+        conversations = running.rows("SELECT turns, evaluations FROM conversations")
+        jobs = running.rows("SELECT status FROM procrastinate_jobs")
+
+    kept = {text for what in said for text in what.kept}
+    unsure = {text for what in said for text in what.unsure}
+    stored = [text for text, *_ in rows]
+    handed_on = sum(worker.told.count("is tried again") for worker in running.workers)
+    deaths = [member.kills for member in members]
+    print(
+        f"{len(kept)} turns confirmed, {len(unsure)} in the window of a kill, of which {len(unsure & set(stored))} "
+        f"stored; {deaths} kills of proxies and workers, {handed_on} jobs handed on; {took:.1f} s"
+    )
+    assert len(kept) >= total
+    assert len(stored) == len(set(stored))
+    assert kept <= set(stored) <= kept | unsure
+    assert Counter((status, version) for _, status, version, _ in rows) == {("done", 1): len(rows)}
+    assert all(sorted(one["evaluator"] for one in json.loads(results)) == EVALUATORS for *_, results in rows)
+    assert Counter(turns for turns, _ in conversations) == {1: len(rows)}
+    assert jobs == []
+    assert handed_on > 0
+
+
+async def until_a_job_is_under_way(running: Fleet) -> None:
+    while not await asyncio.to_thread(running.rows, "SELECT FROM procrastinate_jobs WHERE status = 'doing'"):
+        await asyncio.sleep(0.01)
+
+
+async def until_all_is_scored(running: Fleet) -> None:
+    """Turns, conversations, and the jobs themselves."""
+    left = (
+        "SELECT (SELECT count(*) FROM turns WHERE status = 'pending'), (SELECT count(*) FROM procrastinate_jobs),"
+        " (SELECT count(*) FROM turns) - (SELECT count(*) FROM conversations)"
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        while (rows := await asyncio.to_thread(running.rows, left)) != [(0, 0, 0)]:
+            assert rows
+            await asyncio.sleep(0.05)
