@@ -233,10 +233,10 @@ def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, 
     help="Time for jobs that are under way to end after SIGTERM.",
 )
 def worker(store: str, suite: str | None, concurrency: int, stalled_after: float, shutdown_timeout: float) -> None:
-    """Score turns that proxies with --no-evaluate leave in a shared store.
+    """Score what proxies leave pending.
 
-    Any number of workers share the work. A turn is scored once, also when a worker dies over it. Prints one line when
-    ready; SIGTERM lets what is under way end.
+    That is what `serve --no-evaluate` stores in PostgreSQL. Any number of workers share the work. A turn is scored
+    once, also when a worker dies over it. Prints one line when ready; SIGTERM lets what is under way end.
 
     \b
     Example: a2a-eval-proxy worker --store postgresql://user@host/turns --suite suite.yaml

@@ -37,12 +37,8 @@ plugins: [patience.py]
 evaluators: [tool_error, patience, {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}]
 cases:
   - id: weather
-    turns:
-      - user: whatever
-        expect:
-          tool_calls:
-            - {name: search, arguments: {q: weather Berlin}}
-            - {name: convert, arguments: {c: 21}}
+    turns: [{user: whatever}]
+    expect: {tool_calls: [{name: search, arguments: {q: weather Berlin}}, {name: convert, arguments: {c: 21}}]}
 """
 EVALUATORS = ["patience", "tool_error"]
 
@@ -84,11 +80,11 @@ class Member:
         async with self._lock:
             return
 
-    def stop(self) -> int:
+    def stop(self) -> None:
+        """Ask it to end; `code` is what it exits with."""
         self._child.terminate()
-        code = self._child.wait(60)
+        self.code = self._child.wait(60)
         self._close()
-        return code
 
     def _close(self) -> None:
         self.told += self._child.stderr()
