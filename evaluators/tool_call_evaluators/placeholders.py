@@ -10,7 +10,8 @@ Written inside expected arguments, at any depth, as small objects that JSON and 
     {"$literal": {"$any": true}}          exactly the value within, where it only looks like a placeholder
 
 An object with any other key is not a placeholder but an ordinary object. A placeholder whose own value is
-wrong (an unknown type, a pattern that does not compile) is a PlaceholderError, never a silent mismatch.
+wrong (an unknown type, a pattern that does not compile, or takes for ever) is a PlaceholderError, never a silent
+mismatch.
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
+
+import regex
 
 MAX_PATTERN_LENGTH = 1_000
 MAX_TEXT_LENGTH = 10_000
-"""Longer texts match no pattern: the time a pattern may take is bounded through what it is given."""
+"""Longer texts match no pattern."""
+MAX_MATCH_S = 1.0
+"""A pattern that takes longer on one text is an error: some backtrack for ages where they nest repetitions."""
 
 DEFAULT_TOLERANCE = 1e-6
 
@@ -96,11 +102,26 @@ def _has_type(names: Any, actual: Any) -> bool:
 def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_LENGTH:
         raise PlaceholderError(f"$regex takes a pattern of at most {MAX_PATTERN_LENGTH} characters")
+    compiled = _compiled(pattern, ignore_case)
+    if not isinstance(actual, str) or len(actual) > MAX_TEXT_LENGTH:
+        return False
     try:
-        compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
-    except re.error as error:
+        return compiled.fullmatch(actual, timeout=MAX_MATCH_S) is not None
+    except TimeoutError:
+        raise PlaceholderError(
+            f"$regex {pattern!r} took more than {MAX_MATCH_S:g} s on a text of {len(actual)} characters; "
+            "write it without repetitions within repetitions"
+        ) from None
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str, ignore_case: bool) -> regex.Pattern[str]:
+    """The pattern, of Python's own syntax, for an engine that can be told to stop. Raises PlaceholderError."""
+    try:
+        re.compile(pattern)
+        return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+    except (re.error, regex.error) as error:
         raise PlaceholderError(f"$regex {pattern!r} does not compile: {error}") from None
-    return isinstance(actual, str) and len(actual) <= MAX_TEXT_LENGTH and compiled.fullmatch(actual) is not None
 
 
 def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:

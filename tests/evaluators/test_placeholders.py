@@ -87,6 +87,14 @@ def test_a_placeholder_that_cannot_mean_anything_is_an_error(wrong, complaint):
         matches(wrong, "x")
 
 
+def test_a_pattern_that_would_take_for_ever_is_an_error():
+    endless = {"$regex": "(a|aa)+$"}
+    check_placeholders(endless)
+    assert matches(endless, "aaa")
+    with pytest.raises(PlaceholderError, match=r"took more than 1 s on a text of 101 characters"):
+        matches(endless, "a" * 100 + "!")
+
+
 def test_sound_placeholders_pass_the_check():
     check_placeholders({"a": [{"$any": True}], "b": {"$literal": {"$type": "nonsense"}}, "c": 1})
     assert contains_placeholder({"a": [{"b": {"$any": True}}]})
