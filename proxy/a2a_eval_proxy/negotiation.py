@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from .card import declared_uris
-from .http1 import UpstreamError
+from .http1 import UpstreamError, UpstreamTimeoutError
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,8 @@ class Negotiation:
 
     `mode` is `declared` (if the card declares it), `always` or `never`. `fetch` gets the card (decoded JSON) and
     raises UpstreamError, ValueError or TimeoutError where there is none. Stale knowledge is used while it is
-    refreshed beside the traffic; only the first request of all waits, at most `first_wait_s`.
+    refreshed beside the traffic; only while nothing is known do requests wait, at most `first_wait_s`, and no more
+    once an agent let one wait in vain.
     """
 
     def __init__(self, mode: str, fetch: Fetch, *, ttl_s: float = 30.0, first_wait_s: float = 2.0) -> None:
@@ -30,6 +31,7 @@ class Negotiation:
         self._first_wait_s = first_wait_s
         self._known_until = 0.0
         self._refreshing: asyncio.Task[None] | None = None
+        self._waited_in_vain = False
         self.declared = False
         """Whether the card, when last seen, declared a version of the extension."""
         self.known = False
@@ -53,11 +55,15 @@ class Negotiation:
 
     def undecided(self, now: float) -> bool:
         """Whether nothing is known yet, and a card may be about to come."""
-        return not self.known and (self.stale(now) or (self._refreshing is not None and not self._refreshing.done()))
+        return not (self.known or self._waited_in_vain) and (
+            self.stale(now) or (self._refreshing is not None and not self._refreshing.done())
+        )
 
     async def wait_first(self, now: float) -> None:
         """Before the very first request: learn whether the card declares the extension."""
-        await asyncio.wait({self.refresh(now)}, timeout=self._first_wait_s)
+        _, waiting = await asyncio.wait({self.refresh(now)}, timeout=self._first_wait_s)
+        if waiting:
+            self._waited_in_vain = True
 
     def wants_extension(self) -> bool:
         return self._mode == "always" or (self._mode == "declared" and self.declared)
@@ -72,5 +78,7 @@ class Negotiation:
             card = await self._fetch()
         except (UpstreamError, ValueError, TimeoutError, RecursionError) as error:
             logger.debug("agent card not available: %s", error)
+            if not isinstance(error, TimeoutError | UpstreamTimeoutError):
+                self._waited_in_vain = False  # it answers, or refuses, at once: it may have been started again
             return
         self.learn(card, asyncio.get_running_loop().time())

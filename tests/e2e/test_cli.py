@@ -97,6 +97,12 @@ def test_bad_suite(content: str, tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_without_arguments_the_help_is_shown(tmp_path: Path) -> None:
+    result = run(cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: a2a-eval-proxy ")
+
+
 @pytest.mark.parametrize("flag", ["--listen", "--admin"])
 def test_address_in_use(flag: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

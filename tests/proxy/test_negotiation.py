@@ -92,6 +92,21 @@ async def test_requests_do_not_wait_for_an_agent_that_just_had_no_card() -> None
     assert negotiation.undecided(1.0)
 
 
+async def test_a_card_that_never_comes_delays_one_request_and_not_each() -> None:
+    agent = Agent(TimeoutError())
+    agent.answers.clear()
+    negotiation = Negotiation("declared", agent.fetch, first_wait_s=0.01)
+    assert negotiation.undecided(0.0)
+    await negotiation.wait_first(0.0)
+    assert not negotiation.undecided(0.1)
+    agent.answers.set()
+    await negotiation.refresh(0.1)  # in vain, too
+    assert not negotiation.undecided(5.0)
+    agent.card = UpstreamUnreachableError("restarting")
+    await negotiation.refresh(5.0)
+    assert negotiation.undecided(6.0)
+
+
 async def test_many_first_requests_fetch_the_card_once() -> None:
     agent = Agent(DECLARING)
     negotiation = Negotiation("declared", agent.fetch)
