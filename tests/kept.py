@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from a2a_eval_proxy.capture.turn import Turn
@@ -38,9 +39,9 @@ class Kept:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    async def add(self, *turns: Turn, score: Score | None = None) -> None:
+    async def add(self, *turns: Turn, score: Score | None = None, held: Collection[str] = ()) -> None:
         committed = threading.Event()
-        assert self.store.add(turns, committed.set, score)
+        assert self.store.add(turns, committed.set, score, held)
         await _awaited(committed)
 
     async def finish(self, *scored: Scored) -> None:

@@ -85,6 +85,9 @@ class Pipeline:
                 store, cases, scorer, thread, self.moved, self._count_up, self._conversations_done
             )
             self._workers = [self._loop.create_task(work) for work in (self._work(thread), self._conversations.work())]
+        elif tracing is not None:
+            self._scoring = thread = ScoringThread(None)
+            self._workers = [self._loop.create_task(self._work(thread))]
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -194,23 +197,31 @@ class Pipeline:
     def _hand_over(self) -> None:
         self._next_batch_at = self._loop.time() + _GATHER_S
         turns, self._closed = self._closed, []
-        jobs = [self._job(turn) for turn in turns] if self._scorer is not None else []
+        jobs = [self._job(turn) for turn in turns] if self._scoring is not None else []
+        held = self._held(turns)
         first = None
         if self._scorer is not None and self._scorer.swift and not (self._tracing and self._tracing.heard):
             first = ScoreFirst(self._scorer, jobs)
-        committed = partial(self._loop.call_soon_threadsafe, self._committed, turns, jobs, first)
-        if not self._store.add(turns, committed, first):
+        committed = partial(self._loop.call_soon_threadsafe, self._committed, turns, jobs, held, first)
+        if not self._store.add(turns, committed, first, held):
             self._metrics.turns_dropped += len(turns)
             logger.error("the store does not keep up: %d turn(s) were dropped", len(turns))
             self._count_down(len(turns))
             return
         self._set_out(jobs)
 
-    def _committed(self, turns: list[Turn], jobs: list[Job], first: ScoreFirst | None) -> None:
+    def _held(self, turns: list[Turn]) -> set[str]:
+        """The ids of those that others are to score, when what traces tell of them is merged in."""
+        tracing = self._tracing
+        if self._scorer is not None or tracing is None:
+            return set()
+        return {turn.turn_id for turn in turns if tracing.wait_s(turn) > 0 or tracing.evidence(turn) is not None}
+
+    def _committed(self, turns: list[Turn], jobs: list[Job], held: set[str], first: ScoreFirst | None) -> None:
         if self._bus.listened:
             for turn in turns:
                 self._bus.publish("turn.closed", {**turn.to_dict(), "evaluations": []})
-        if self._scorer is None:
+        if self._scoring is None:
             self._count_down(len(turns))
             return
         ready = []
@@ -221,7 +232,10 @@ class Pipeline:
                 done.append(job)
                 continue
             wait_s = self._tracing.wait_s(job.turn) if self._tracing is not None else 0.0
-            if wait_s > 0:
+            if self._scorer is None and job.turn.turn_id not in held:
+                self._look_again(job, None)
+                done.append(job)
+            elif wait_s > 0:
                 self._settling[job.turn.turn_id] = (job, self._loop.call_later(wait_s, self._settle, job))
             else:
                 ready.append(job)
@@ -241,6 +255,12 @@ class Pipeline:
             evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
             histories = [await self._history(job.turn) for job in jobs]
             outcome = await thread.score(list(zip(jobs, evidence, histories, strict=True)))
+            if self._scorer is None:
+                for job, seen in zip(jobs, evidence, strict=True):
+                    self._look_again(job, seen)
+                turns = [turn for turn, _ in outcome]
+                self._store.settle(turns, partial(self._loop.call_soon_threadsafe, self._count_down, len(turns)))
+                continue
             scored = []
             for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
                 self._scored(job, turn, results, seen)
@@ -265,6 +285,10 @@ class Pipeline:
             self.on_scored(turn, results, job.late)
         if self._bus.listened:
             self._bus.publish("turn.done", {**turn.to_dict(), "status": "done", "evaluations": results})
+        self._look_again(job, seen)
+
+    def _look_again(self, job: Job, seen: Evidence | None) -> None:
+        """Spans that come late, or came while it was scored, settle the turn anew."""
         if self._tracing is not None:
             self._remember(job)
             now_there = self._tracing.evidence(job.turn)
@@ -291,7 +315,7 @@ class Pipeline:
         if self._conversations is not None:
             for job in jobs:
                 self._conversations.arrived(job.conversation)
-        self._metrics.turns_scored += len(jobs)
+        self._metrics.turns_scored += len(jobs) if self._scorer is not None else 0
         self._count_down(len(jobs))
 
     def _job(self, turn: Turn, *, ended: bool = False) -> Job:

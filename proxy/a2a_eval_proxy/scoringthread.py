@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from a2a_tool_capture import Finding, Severity
@@ -71,15 +72,20 @@ T = TypeVar("T")
 class ScoringThread:
     """Merging and evaluators run here: what they compute does not hold up traffic. Those that wait have a loop."""
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer | None) -> None:
         self._scorer = scorer
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self._runner = asyncio.Runner()
 
     async def score(self, work: _Work) -> _Outcome:
-        """Each turn, with what its traces say merged in, and its results."""
-        waits = any(self._scorer.evaluators(job.turn.case_id).waits for job, _, _ in work)
-        run = self._wait_for if waits else self._compute
+        """Each turn, with what its traces say merged in, and its results; without a scorer none."""
+        scorer = self._scorer
+        if scorer is None:
+            run = _merge
+        elif any(scorer.evaluators(job.turn.case_id).waits for job, _, _ in work):
+            run = partial(self._wait_for, scorer)
+        else:
+            run = partial(_compute, scorer)
         return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
 
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -94,19 +100,24 @@ class ScoringThread:
         self._executor.submit(self._runner.close)
         self._executor.shutdown(wait=True)
 
-    def _compute(self, work: _Work) -> _Outcome:
-        turns = [(_merged(job, evidence), job.earlier) for job, evidence, _ in work]
-        return [(turn, self._scorer.score_now(turn, earlier)) for turn, earlier in turns]
-
-    def _wait_for(self, work: _Work) -> _Outcome:
+    def _wait_for(self, scorer: Scorer, work: _Work) -> _Outcome:
         async def score_all() -> _Outcome:
             turns = [_merged(job, evidence) for job, evidence, _ in work]
             results = await asyncio.gather(
-                *(self._scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
+                *(scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
             )
             return list(zip(turns, results, strict=True))
 
         return self._runner.run(score_all())
+
+
+def _merge(work: _Work) -> _Outcome:
+    return [(_merged(job, evidence), []) for job, evidence, _ in work]
+
+
+def _compute(scorer: Scorer, work: _Work) -> _Outcome:
+    turns = [(_merged(job, evidence), job.earlier) for job, evidence, _ in work]
+    return [(turn, scorer.score_now(turn, earlier)) for turn, earlier in turns]
 
 
 def _merged(job: Job, evidence: Evidence | None) -> Turn:

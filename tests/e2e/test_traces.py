@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from a2a.helpers import new_task_from_user_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -22,6 +23,9 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.server import HttpServer
+from a2a_eval_proxy.store import Scored
+from a2a_eval_proxy.store.postgres.store import PostgresStore
+from a2a_eval_proxy.worker.scoring import JobScorer
 from a2a_tool_capture import METADATA_KEY, URI, agent_extension
 from a2a_tool_capture.client import CaptureClient
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -30,6 +34,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from postgres_server import PostgresServer
 from starlette.applications import Starlette
 
 CALLS = [
@@ -140,14 +145,14 @@ def exporting(url: str) -> Iterator[TracerProvider]:
 @asynccontextmanager
 async def behind_proxy(agent: Agent, tmp_path: Path, **settings: Any) -> AsyncIterator[RunningProxy]:
     async with serving(agent) as upstream:
-        options = {"trace_wait": 20.0, "expect_traces": agent.traces, **settings}
+        kept_in = str(tmp_path / "turns.db")
+        options = {"trace_wait": 20.0, "expect_traces": agent.traces, "store": kept_in, **settings}
         async with run_proxy(
             Settings(
                 upstream=upstream,
                 listen="127.0.0.1:0",
                 admin="127.0.0.1:0",
                 otlp="127.0.0.1:0",
-                store=str(tmp_path / "turns.db"),
                 run="traces",
                 **options,
             )
@@ -250,3 +255,66 @@ async def test_turns_in_one_trace_of_the_client_keep_their_own_calls(tmp_path: P
         turns = await proxy.turns()
     assert [turn["trace_id"] for turn in turns] == [trace_id, trace_id]
     assert [called(turn) for turn in turns] == [CALLED, CALLED]
+
+
+# ── a proxy that does not score ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("emits_extension", [True, False])
+async def test_traces_are_merged_without_evaluation_too(tmp_path: Path, emits_extension: bool) -> None:
+    agent = Agent(emits_extension=emits_extension)
+    async with behind_proxy(agent, tmp_path, evaluate=False) as proxy:
+        turn = await one_turn(proxy)
+    assert called(turn) == CALLED
+    assert turn["capture"]["trace_only"] == (0 if emits_extension else 4)
+    assert (turn["status"], turn["findings"], turn["evaluations"]) == ("pending", [], [])
+
+
+async def test_workers_get_a_turn_when_its_traces_are_there(tmp_path: Path, postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    agent = Agent(emits_extension=False, held_back=True)
+    async with behind_proxy(agent, tmp_path, evaluate=False, store=url) as proxy:
+        async with proxy.bus.listen() as events, CaptureClient(proxy.url) as client:
+            await client.send("Is the kettle in stock?")
+            event = await events.get()
+            assert event is not None
+            assert event.name == "turn.closed"  # stored, that is
+        assert await asyncio.to_thread(queued, url) == []
+        assert agent.provider is not None
+        await asyncio.to_thread(agent.provider.force_flush)
+        assert await proxy.flush(30) == {"pending": 0, "open": 0}
+        (turn,) = await proxy.turns()
+        assert called(turn) == CALLED
+        assert await asyncio.to_thread(queued, url) == [[turn["turn_id"]]]
+
+
+async def test_spans_after_a_worker_has_scored_make_a_turn_pending_again(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.new_database()
+    agent = Agent(emits_extension=False, held_back=True)
+    async with behind_proxy(agent, tmp_path, evaluate=False, store=url, expect_traces=False) as proxy:
+        first = await one_turn(proxy)
+        assert isinstance(proxy.store, PostgresStore)
+        worker = JobScorer(proxy.store, None)
+        assert await worker.score([first["turn_id"]]) == 1
+        outdated = await proxy.store.work.turns([first["turn_id"]])
+        assert agent.provider is not None
+        await asyncio.to_thread(agent.provider.force_flush)
+        async with asyncio.timeout(30):
+            while (await proxy.turns())[0]["status"] != "pending":
+                await asyncio.sleep(0.02)
+        stale = [(Scored(first["turn_id"], []), claim) for claim in outdated]
+        assert await proxy.store.work.finish(stale) == set()
+        assert await worker.score([first["turn_id"]]) == 1
+        (turn,) = await proxy.turns()
+    assert (turn["status"], called(turn)) == ("done", CALLED)
+    assert [result["score"] for result in turn["evaluations"]] == [0.75]
+    assert [finding["code"] for finding in turn["findings"]] == ["late_spans"]
+
+
+def queued(url: str) -> list[list[str]]:
+    """The turns of each job."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT args->'turn_ids' FROM procrastinate_jobs ORDER BY id").fetchall()
+    return [turn_ids for (turn_ids,) in rows]

@@ -134,6 +134,16 @@ async def test_of_two_results_written_together_the_later_one_counts(kept: Kept) 
     assert [call["name"] for call in stored["tool_calls"]] == ["from_the_trace"]
 
 
+async def test_a_turn_that_settles_is_pending_with_what_is_known_now(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2), held=["turn-0001"])
+    await kept.finish(Scored("turn-0002", [result()]))
+    for number in (1, 2):
+        kept.store.settle([turn(number, tool_calls=[ToolCall("from_the_trace")])], lambda: None)
+    await kept.store.drained()
+    found = (await kept.store.turns(TurnQuery())).items
+    assert [(item["status"], len(item["tool_calls"])) for item in found] == [("pending", 1)] * 2
+
+
 # ── finding them again ──────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -91,12 +91,23 @@ class ScoredConversation:
 class Store(Protocol):
     """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited."""
 
-    def add(self, turns: Sequence[Turn], committed: Callable[[], object], score: Score | None = None) -> bool:
+    def add(
+        self,
+        turns: Sequence[Turn],
+        committed: Callable[[], object],
+        score: Score | None = None,
+        held: Collection[str] = (),
+    ) -> bool:
         """Keep closed turns as pending. False where the queue is full and they were not taken.
+
+        Those whose ids are `held` are not for workers yet: `settle` is going to be called for them.
 
         `score` is asked for each turn's evaluations before it is written, in the thread that writes; a turn for
         which it has some is done at once, in one write instead of two.
         """
+
+    def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
+        """Replace what is known of these turns, as traces have it now; they are pending, again or still."""
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         """Replace the evaluations of these turns (and what was merged into them) and mark them done."""

@@ -15,7 +15,7 @@ from ..capture.turn import Turn
 from .base import Score, Scored, ScoredConversation, StoreError
 from .encoding import json_text, utf8_text
 from .sqlite_reads import SqliteReads
-from .writing import Add, Discard, Finish, FinishConversations, Item, QueuedWrites, latest_results
+from .writing import Add, Discard, Finish, FinishConversations, Item, QueuedWrites, Settle, latest_results
 
 T = TypeVar("T")
 
@@ -97,7 +97,9 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
     for results in _chunks([_results(item) for item in scored]):
         yield _update(len(results)), [value for result in results for value in result]
     for item in group:
-        if isinstance(item, FinishConversations):
+        if isinstance(item, Settle):
+            yield from ((_SETTLE, (json_text(turn.to_dict()), turn.turn_id)) for turn in item.turns)
+        elif isinstance(item, FinishConversations):
             yield from ((_CONVERSATION, _conversation_row(scored)) for scored in item.scored)
         elif isinstance(item, Discard):
             yield from ((statement, (turn_id,)) for turn_id in item.turn_ids for statement in _DISCARD)
@@ -125,6 +127,7 @@ def _conversation_row(scored: ScoredConversation) -> tuple[Any, ...]:
 _CONVERSATION = (
     "INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, evaluations) VALUES (?, ?, ?, ?, ?)"
 )
+_SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
 _DISCARD = (
     "DELETE FROM conversations WHERE EXISTS (SELECT 1 FROM turns WHERE turn_id = ? AND turns.run = conversations.run"
     " AND turns.conversation_id = conversations.conversation_id"

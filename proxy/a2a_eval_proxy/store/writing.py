@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..capture.turn import Turn
@@ -34,7 +34,14 @@ class Add:
     turns: Sequence[Turn]
     committed: Callable[[], object]
     score: Score | None
+    held: Collection[str]
     characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    turns: Sequence[Turn]
+    committed: Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class Mark:
     last: bool = False
 
 
-Item = Add | Finish | FinishConversations | Discard | Mark
+Item = Add | Settle | Finish | FinishConversations | Discard | Mark
 
 
 class QueuedWrites(ABC):
@@ -91,15 +98,24 @@ class QueuedWrites(ABC):
 
         Turns are scored here, where they are to be: once, not at each try."""
 
-    def add(self, turns: Sequence[Turn], committed: Callable[[], object], score: Score | None = None) -> bool:
+    def add(
+        self,
+        turns: Sequence[Turn],
+        committed: Callable[[], object],
+        score: Score | None = None,
+        held: Collection[str] = (),
+    ) -> bool:
         characters = sum(map(_characters, turns))
         with self._lock:
             if self._waiting_turns >= MAX_QUEUED or self._waiting_characters >= MAX_QUEUED_CHARACTERS:
                 return False
             self._waiting_turns += len(turns)
             self._waiting_characters += characters
-        self._queue.put(Add(turns, committed, score, characters))
+        self._queue.put(Add(turns, committed, score, held, characters))
         return True
+
+    def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
+        self._queue.put(Settle(turns, committed))
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
         self._queue.put(Finish(scored, committed))

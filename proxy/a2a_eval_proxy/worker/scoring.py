@@ -47,21 +47,21 @@ class JobScorer:
         Raises StoreUnreachableError while the database is away; then nothing of a turn is stored, or all of it.
         """
         found = await self._work.turns(turn_ids)
-        pending = [turn for turn in found if turn["status"] == "pending"]
-        to_score = await self._placed(pending)
+        pending = [claim for claim in found if claim.turn["status"] == "pending"]
+        to_score = await self._placed([claim.turn for claim in pending])
         results = await asyncio.gather(
             *(self._scorer.score(one.turn, one.place.earlier, one.history) for one in to_score)
         )
         scored = []
-        for item, one, result in zip(pending, to_score, results, strict=True):
-            merged = one.turn if one.turn.case_id != item["case_id"] else None
-            scored.append(Scored(one.turn.turn_id, result, merged))
+        for claim, one, result in zip(pending, to_score, results, strict=True):
+            merged = one.turn if one.turn.case_id != claim.turn["case_id"] else None
+            scored.append((Scored(one.turn.turn_id, result, merged), claim))
         finished = await self._work.finish(scored) if scored else set()
         cases = {one.turn.turn_id: one.place.case_id for one in to_score}
         await self._score_conversations(
             [
                 ConversationKey(turn["run"], turn["conversation_id"], cases.get(turn["turn_id"], turn["case_id"]))
-                for turn in found
+                for turn, _ in found
             ]
         )
         return len(finished)

@@ -42,6 +42,10 @@ def turn_columns(turn: Turn, score: Score | None) -> dict[str, Any]:
     }
 
 
+def settled_columns(turn: Turn) -> dict[str, Any]:
+    return {"turn_id": turn.turn_id, "body": json_text(turn.to_dict())}
+
+
 def result_columns(scored: Scored) -> dict[str, Any]:
     merged = scored.merged
     return {

@@ -10,14 +10,14 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ...location import shown
-from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, QueuedWrites, latest_results
-from .columns import conversation_columns, result_columns, turn_columns
+from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, QueuedWrites, Settle, latest_results
+from .columns import conversation_columns, result_columns, settled_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
 from .migrate import migrate
 from .reads import PostgresReads
 from .work import WorkStore
-from .writes import Rows, delete_turns, insert_turns, put_conversations, put_results
+from .writes import Rows, delete_turns, insert_turns, put_conversations, put_results, settle_turns
 
 logger = logging.getLogger(__name__)
 
@@ -76,15 +76,20 @@ class _Rows:
     what: str
     added: Rows = field(default_factory=list)
     finished: Finish | None = None
+    settled: Rows = field(default_factory=list)
     conversations: Rows = field(default_factory=list)
     discarded: list[str] = field(default_factory=list)
 
 
 def _rows(item: Item) -> _Rows:
     match item:
-        case Add(turns=turns, score=score):
+        case Add(turns=turns, score=score, held=held):
             what = f"turn(s) {_listed(turn.turn_id for turn in turns)}"
-            return _Rows(what, added=[turn_columns(turn, score) for turn in turns])
+            added = [turn_columns(turn, score) | {"held": turn.turn_id in held} for turn in turns]
+            return _Rows(what, added=added)
+        case Settle(turns=turns):
+            what = f"what traces tell of turn(s) {_listed(turn.turn_id for turn in turns)}"
+            return _Rows(what, settled=[settled_columns(turn) for turn in turns])
         case Finish(scored=scored):
             return _Rows(f"the results of turn(s) {_listed(one.turn_id for one in scored)}", finished=item)
         case FinishConversations(scored=whole):
@@ -103,6 +108,7 @@ def _listed(names: Iterable[str]) -> str:
 async def _write_all(items: list[_Rows], connection: AsyncConnection, *, for_workers: bool) -> None:
     """Turns before their results, results in the order in which they came."""
     await insert_turns(connection, [row for item in items for row in item.added], for_workers=for_workers)
+    await settle_turns(connection, [row for item in items for row in item.settled], for_workers=for_workers)
     scored = latest_results(item.finished for item in items if item.finished is not None)
     await put_results(connection, [result_columns(one) for one in scored])
     for item in items:

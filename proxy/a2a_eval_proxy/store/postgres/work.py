@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -18,7 +18,7 @@ from .writes import put_first_results, put_newer_conversations
 T = TypeVar("T")
 
 _TEXTS = ARRAY(Text)
-_TURNS = text("SELECT seq, status, body, evaluations FROM turns WHERE turn_id = ANY(:ids) ORDER BY seq").bindparams(
+_TURNS = text("SELECT job_id, status, body, evaluations FROM turns WHERE turn_id = ANY(:ids) ORDER BY seq").bindparams(
     bindparam("ids", type_=_TEXTS)
 )
 _CONVERSATIONS = text(
@@ -32,6 +32,13 @@ _SAID = text("SELECT key, turns FROM conversations WHERE key = ANY(:keys)").bind
 _ALL = 2**31 - 1
 
 
+class Claim(NamedTuple):
+    """A turn as it was read, and the job it was in: it is in another when more has come to be known of it since."""
+
+    turn: TurnJson
+    job_id: int | None
+
+
 class WorkStore:
     """The store of workers. Every method raises StoreUnreachableError where the database is away or refuses."""
 
@@ -39,9 +46,14 @@ class WorkStore:
         self._database = database
         self._name = name
 
-    async def turns(self, turn_ids: Sequence[str]) -> list[TurnJson]:
+    async def turns(self, turn_ids: Sequence[str]) -> list[Claim]:
         """Those of these turns that there are, in the order in which they were added."""
-        return await self._select(_TURNS, {"ids": list(turn_ids)})
+
+        async def select(connection: AsyncConnection) -> list[Claim]:
+            rows = await connection.execute(_TURNS, {"ids": list(turn_ids)})
+            return [Claim(turn_json(status, body, evaluations), job) for job, status, body, evaluations in rows]
+
+        return await self._run(select)
 
     async def conversations(
         self, turns: Sequence[Mapping[str, Any]], most: int = _ALL, until: Sequence[str] = ()
@@ -62,9 +74,10 @@ class WorkStore:
 
         return await self._run(select)
 
-    async def finish(self, scored: Sequence[Scored]) -> set[str]:
-        """Give these turns their results and mark them done, those that are pending; returns which these were."""
-        rows = [result_columns(one) for one in scored]
+    async def finish(self, scored: Sequence[tuple[Scored, Claim]]) -> set[str]:
+        """Give these turns their results and mark them done: those that are pending, and the same as when they were
+        claimed. Returns which these were."""
+        rows = [result_columns(one) | {"job_id": claim.job_id} for one, claim in scored]
         return await self._run(lambda connection: put_first_results(connection, rows))
 
     async def finish_conversations(self, scored: Sequence[ScoredConversation]) -> None:

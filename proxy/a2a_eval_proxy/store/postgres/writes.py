@@ -53,8 +53,18 @@ _UPDATE = (
     " evaluations = given.evaluations, passed = given.passed, failed = given.failed, errored = given.errored,"
     " skipped = given.skipped FROM {rows} WHERE turns.turn_id = given.turn_id"
 )
+_SETTLED_COLUMNS = ("turn_id", "body", "job_id")
+_SETTLE = _statement(
+    "UPDATE turns SET status = 'pending', body = given.body, job_id = given.job_id FROM {rows}"
+    " WHERE turns.turn_id = given.turn_id",
+    _SETTLED_COLUMNS,
+)
 _FINISH = _statement(_UPDATE, _RESULT_COLUMNS)
-_FINISH_PENDING = _statement(_UPDATE + " AND turns.status = 'pending' RETURNING turns.turn_id", _RESULT_COLUMNS)
+_FINISH_PENDING = _statement(
+    _UPDATE
+    + " AND turns.status = 'pending' AND turns.job_id IS NOT DISTINCT FROM given.job_id RETURNING turns.turn_id",
+    (*_RESULT_COLUMNS, "job_id"),
+)
 _UPSERT = (
     "INSERT INTO conversations AS known ({columns}) SELECT {columns} FROM {rows} ORDER BY key ON CONFLICT (key) DO"
     " UPDATE SET turns = excluded.turns, evaluations = excluded.evaluations, passed = excluded.passed,"
@@ -71,7 +81,7 @@ _DISCARD = text("DELETE FROM turns WHERE turn_id = ANY(:ids)").bindparams(bindpa
 
 
 async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: bool) -> None:
-    """Add turns that are not there yet, and (`for_workers`) jobs for those that are pending.
+    """Add turns that are not there yet, and (`for_workers`) jobs for those that are pending and not held.
 
     One transaction adds at a time, so that turns become visible in the order of their numbers: a page that ends with
     a turn would else hide an earlier one that was committed later.
@@ -79,10 +89,20 @@ async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: 
     if not rows:
         return
     await connection.execute(_LOCK, {"key": _APPENDING})
-    pending = [row["turn_id"] for row in rows if row["status"] == "pending"] if for_workers else []
-    jobs = await queue_jobs(connection, pending)
+    pending = [row["turn_id"] for row in rows if row["status"] == "pending" and not row["held"]]
+    jobs = await queue_jobs(connection, pending if for_workers else [])
     complete = [{**row, "job_id": jobs.get(row["turn_id"])} for row in rows]
     await connection.execute(_INSERT, by_column(complete, _TURN_COLUMNS))
+
+
+async def settle_turns(connection: AsyncConnection, rows: Rows, *, for_workers: bool) -> None:
+    """Replace what is known of these turns, which makes them pending, and (`for_workers`) queue them."""
+    latest = {row["turn_id"]: row for row in rows}
+    if not latest:
+        return
+    jobs = await queue_jobs(connection, list(latest) if for_workers else [])
+    complete = [{**row, "job_id": jobs.get(turn_id)} for turn_id, row in latest.items()]
+    await connection.execute(_SETTLE, by_column(complete, _SETTLED_COLUMNS))
 
 
 async def put_results(connection: AsyncConnection, rows: Rows) -> None:
@@ -92,8 +112,8 @@ async def put_results(connection: AsyncConnection, rows: Rows) -> None:
 
 
 async def put_first_results(connection: AsyncConnection, rows: Rows) -> set[str]:
-    """Give results to those of these turns that are pending; returns which."""
-    found = await connection.execute(_FINISH_PENDING, by_column(rows, _RESULT_COLUMNS))
+    """Give results to those of these turns that are pending and still for that `job_id`; returns which."""
+    found = await connection.execute(_FINISH_PENDING, by_column(rows, (*_RESULT_COLUMNS, "job_id")))
     return set(found.scalars())
 
 
