@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
+import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +32,12 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseError  # type: ignore[import-untyped]
 
 from .dialects import DIALECTS
+from .errors import AgentError as AgentError
+from .errors import AgentUnreachable as AgentUnreachable
+from .errors import CaptureError as CaptureError
+from .errors import ConfigurationError as ConfigurationError
+from .errors import TurnTimeout as TurnTimeout
+from .headervalues import filled_header
 from .merge import TaskMerger
 from .models import Finding, ToolCall
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
@@ -47,7 +53,6 @@ MAX_LOST_IN_A_ROW = 5
 """Failed attempts to reach the agent again, one after the other, before a turn is given up."""
 MAX_OPEN_TASKS = 1000
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _GATEWAY_STATUSES = (502, 503, 504)
 
 
@@ -80,35 +85,15 @@ class CapturedTurn:
         return self.state in INTERRUPTED_STATES
 
 
-class CaptureError(Exception):
-    """Base of all errors of this module. `turn` holds what was captured before `send` failed, if anything."""
-
-    turn: CapturedTurn | None = None
-
-
-class ConfigurationError(CaptureError):
-    """What the caller asked for cannot be done: a header, a binding."""
-
-
-class AgentUnreachable(CaptureError):  # noqa: N818 - named for what happened
-    """No connection, a lost one that did not come back, or a gateway that says so."""
-
-
-class AgentError(CaptureError):
-    """The agent answered, but with an error or with something that is not A2A."""
-
-
-class TurnTimeout(CaptureError):  # noqa: N818 - named for what happened
-    """The turn was not done in time; `turn` holds what was captured until then."""
-
-
 class CaptureClient:
     """A client of one agent that activates tool-call capture on every request.
 
     Use it as an async context manager: entering fetches the agent card. Several turns may run at once.
 
     `url`: where the agent lives; the card is read from `card_path` under it.
-    `headers`: sent with every request; `${NAME}` in a value stands for an environment variable.
+    `headers`: sent with every request; `${NAME}` in a value stands for an environment variable, `${file:PATH}` for
+    the text of a file.
+    `tls`: what to trust and to show over HTTPS; None for the system's authorities and no certificate of ours.
     `timeout_s`: longest time of a turn, all retries included; None for no limit. A stream may be quiet for as long.
     `streaming`: None does what the card says.
     `blocking`: False sends with `returnImmediately` and polls for the result; it implies no streaming.
@@ -120,6 +105,7 @@ class CaptureClient:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
         timeout_s: float | None = 300.0,
         connect_timeout_s: float = 10.0,
         streaming: bool | None = None,
@@ -135,6 +121,7 @@ class CaptureClient:
             raise ConfigurationError(f"unknown dialect {unknown[0]!r}; known are {', '.join(DIALECTS)}")
         self.url = url.rstrip("/")
         self._headers = {name: filled_header(name, value) for name, value in (headers or {}).items()}
+        self._tls = tls
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._streaming = streaming
@@ -157,6 +144,7 @@ class CaptureClient:
         """
         self._http = httpx.AsyncClient(
             headers=self._headers,
+            verify=self._tls or True,
             timeout=httpx.Timeout(None, connect=self._connect_timeout_s),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
         )
@@ -400,22 +388,6 @@ def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
             "expected an absolute http or https URL"
         )
     return interface
-
-
-def filled_header(name: str, value: str) -> str:
-    """The header's value with environment variables filled in. The value itself is never part of an error."""
-
-    def variable(match: re.Match[str]) -> str:
-        if match[1] not in os.environ:
-            raise ConfigurationError(f"header {name!r} needs the environment variable {match[1]}, which is not set")
-        return os.environ[match[1]]
-
-    filled = _VARIABLE.sub(variable, value)
-    if not (filled.isascii() and filled.isprintable()):
-        raise ConfigurationError(
-            f"header {name!r} holds a line break, a control or a non-ASCII character; is a variable in it right?"
-        )
-    return filled
 
 
 @contextmanager

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from a2a_tool_capture.headervalues import filled_header
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
@@ -19,6 +21,7 @@ from .capture.turnbook import TurnBook
 from .cases import CaseBook
 from .config import DEFAULT_MAX_HEADER_BYTES, Settings
 from .events import EventBus
+from .filewatch import FileWatch
 from .forward import Forwarder
 from .metrics import Metrics, MetricsCollector
 from .negotiation import Negotiation
@@ -27,6 +30,7 @@ from .scoring import Scorer
 from .server import HttpServer, ListenError
 from .store import TurnQuery, open_store
 from .telemetry import start_telemetry
+from .tls import ServerTls, TlsFiles
 from .tracing import Tracing
 from .upstream import Upstream
 
@@ -45,6 +49,7 @@ class RunningProxy:
         self.metrics = Metrics()
         self.bus = EventBus()
         self.cases = CaseBook(suite)
+        self.files = FileWatch()
         self.on_turn_opened: Callable[[Turn], None] | None = None
         """Called with every turn at its start, on the event loop; it may name the turn's case.
 
@@ -103,9 +108,10 @@ class RunningProxy:
         """Start every part; `stack` stops them in the opposite order, also where a later one cannot start."""
         settings, metrics = self.settings, self.metrics
         loop = asyncio.get_running_loop()
+        upstream = Upstream(settings, self.files)
+        tls = self._data_tls()
         self.store = open_store(settings.store, for_workers=not settings.evaluate)
         stack.push_async_callback(asyncio.to_thread, self.store.close)
-        upstream = Upstream(settings)
         stack.callback(upstream.http.close)
         self.negotiation = Negotiation(settings.negotiate, upstream.fetch_card)
         stack.push_async_callback(self.negotiation.close)
@@ -144,11 +150,29 @@ class RunningProxy:
         expiring = loop.create_task(self._expire())
         stack.callback(expiring.cancel)
         requests = telemetry.requests if telemetry is not None else None
+        self.files.start()
+        stack.push_async_callback(self.files.close)
         forwarder = Forwarder(settings, upstream, self.book, self.negotiation, metrics, requests)
-        self._data = await _listening(
-            stack, forwarder, settings.listen, "--listen", settings.shutdown_timeout, settings.max_header_bytes
-        )
+        limits = (settings.shutdown_timeout, settings.max_header_bytes)
+        self._data = await _listening(stack, forwarder, settings.listen, "--listen", *limits, tls)
         stack.callback(self._stop_accepting)
+
+    def _data_tls(self) -> ssl.SSLContext | None:
+        """What the data port is opened with; None: plain text."""
+        settings = self.settings
+        if settings.tls_cert is None:
+            return None
+        files = TlsFiles(
+            setting="tls",
+            ca_setting="tls_client_ca",
+            cert=settings.tls_cert,
+            key=settings.tls_key,
+            key_password=settings.tls_key_password,
+            ca=settings.tls_client_ca,
+        )
+        tls = ServerTls(files)
+        self.files.add("TLS for clients", files.paths, tls.load)
+        return tls.context
 
     def _stop_accepting(self) -> None:
         self._stopping = True
@@ -226,10 +250,6 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
 
 def _filled(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     """With environment variables filled in. Raises ConfigurationError where one is not set."""
-    if not headers:
-        return {}
-    from a2a_tool_capture.client import filled_header
-
     return {name: filled_header(name, value) for name, value in headers}
 
 
@@ -240,9 +260,12 @@ async def _listening(
     setting: str,
     shutdown_timeout_s: float,
     max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES,
+    tls: ssl.SSLContext | None = None,
 ) -> HttpServer:
     try:
-        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, max_header_bytes=max_header_bytes)
+        server = HttpServer(
+            app, address, shutdown_timeout_s=shutdown_timeout_s, max_header_bytes=max_header_bytes, tls=tls
+        )
     except ListenError as error:
         raise ListenError(error.errno, f"{error.strerror}; choose another address with {setting}") from error
     stack.push_async_callback(server.stop)

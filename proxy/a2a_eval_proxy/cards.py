@@ -35,8 +35,7 @@ class CardRelay:
         The condition of a conditional request is ours to check, since the entity is: upstream it is left out.
         """
         upstream = self._upstream
-        headers = [(b"host", upstream.authority)]
-        headers += [item for item in head.forward if item[0] not in _NOT_FORWARDED]
+        headers = upstream.headers([item for item in head.forward if item[0] not in _NOT_FORWARDED])
         response, body = await upstream.get(upstream.target(scope["raw_path"], scope["query_string"]), headers)
         raw = response_headers(response.headers)
         if response.header(b"location"):

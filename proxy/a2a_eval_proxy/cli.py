@@ -6,16 +6,27 @@ import asyncio
 import dataclasses
 import functools
 import os
+import ssl
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.errors import AgentError, AgentUnreachable, ConfigurationError
 
 from . import __version__
-from .config import ConfigError, Settings, environment_name, load_settings, parse_dialects, parse_url
+from .config import (
+    ConfigError,
+    Settings,
+    check_pair,
+    environment_name,
+    load_settings,
+    parse_dialects,
+    parse_header_lines,
+    parse_url,
+)
 from .flags import Command, known_settings
 from .location import is_postgres, shown
 
@@ -52,7 +63,10 @@ def settings_options(function: F) -> F:
         if isinstance(spec.default, bool):
             option = click.option(f"{flag}/--no-{flag[2:]}", spec.name, default=None, help=help_text)
         else:
-            option = click.option(flag, spec.name, metavar=metadata.get("metavar", "TEXT"), help=help_text)
+            several = metadata.get("multiple", False)
+            option = click.option(
+                flag, spec.name, metavar=metadata.get("metavar", "TEXT"), multiple=several, help=help_text
+            )
         function = option(function)
     return click.option("--no-otlp", is_flag=True, help="Receive no OpenTelemetry traces.")(function)
 
@@ -110,6 +124,46 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
     run_async(serve_until_stopped(settings))
 
 
+header_option = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="Send this header with every request; ${VARIABLE} and ${file:PATH} are filled in. Repeatable.",
+)
+
+
+def agent_tls_options(function: F) -> F:
+    """How the agent is talked to over HTTPS; the function gets it as `tls`."""
+
+    @functools.wraps(function)
+    def with_tls(
+        agent_ca: str | None, agent_cert: str | None, agent_key: str | None, agent_key_password: str | None, **rest: Any
+    ) -> Any:
+        return function(tls=_client_tls(agent_ca, agent_cert, agent_key, agent_key_password), **rest)
+
+    flags = (
+        ("--agent-ca", "FILE", "Authorities (PEM) the agent's certificate must come from, in place of the system's."),
+        ("--agent-cert", "FILE", "Certificate (PEM, with its chain) that is shown to the agent."),
+        ("--agent-key", "FILE", "Private key of that certificate (PEM)."),
+        ("--agent-key-password", "TEXT", "Password of that key, where it is encrypted."),
+    )
+    command: Any = with_tls
+    for flag, metavar, help_text in reversed(flags):
+        command = click.option(flag, metavar=metavar, help=help_text)(command)
+    return cast(F, command)
+
+
+def _client_tls(ca: str | None, cert: str | None, key: str | None, password: str | None) -> ssl.SSLContext | None:
+    check_pair("agent", cert, key)
+    if not ca and not cert:
+        return None
+    from .tls import TlsFiles
+
+    files = TlsFiles(setting="agent", ca_setting="agent_ca", cert=cert, key=key, key_password=password, ca=ca)
+    return files.client_context()
+
+
 @cli.command()
 @click.argument("suite", metavar="SUITE")
 @click.option("--agent", metavar="URL", help="The agent, or a proxy before it; default: as the suite says.")
@@ -118,13 +172,8 @@ def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
 @click.option("--resume", is_flag=True, help="Go on with the run of that name: what it has finished is not done again.")
 @report_option
 @format_option
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME:VALUE",
-    help="Send this header with every request; ${VARIABLE} stands for an environment variable. Repeatable.",
-)
+@header_option
+@agent_tls_options
 @click.option("--binding", type=click.Choice(["JSONRPC", "HTTP+JSON"]), help="Default: the first the card offers.")
 @click.option("--streaming/--no-streaming", default=None, help="Default: as the card says.")
 @click.option(
@@ -149,6 +198,7 @@ def run(
     report: Path | None,
     form: str | None,
     headers: tuple[str, ...],
+    tls: ssl.SSLContext | None,
     binding: str | None,
     streaming: bool | None,
     dialects: tuple[str, ...],
@@ -180,7 +230,9 @@ def run(
         concurrency=concurrency,
     )
     console = Console(highlight=False)
-    passed = run_async(run_and_show(suite, form, options, dialects, store, run_name, report, console, resume=resume))
+    passed = run_async(
+        run_and_show(suite, form, options, dialects, tls, store, run_name, report, console, resume=resume)
+    )
     sys.exit(PASSED if passed else GATE_FAILED)
 
 
@@ -268,13 +320,10 @@ def _dialects(text: str) -> tuple[str, ...]:
 
 
 def _headers(lines: tuple[str, ...]) -> dict[str, str]:
-    headers = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            raise ConfigError("--header: expected NAME:VALUE, such as 'Authorization: Bearer ${TOKEN}'")
-        headers[name.strip()] = value.strip()
-    return headers
+    try:
+        return dict(parse_header_lines(lines)) if lines else {}
+    except ValueError as error:
+        raise ConfigError(f"--header: {error}") from None
 
 
 @cli.command()
@@ -363,13 +412,8 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     metavar="TEXT",
     help="Say this to the agent: something that makes it call a tool. Repeatable. Default: an example of its card.",
 )
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME:VALUE",
-    help="Send this header with every request; ${VARIABLE} stands for an environment variable. Repeatable.",
-)
+@header_option
+@agent_tls_options
 @click.option(
     "--timeout",
     default=120.0,
@@ -393,7 +437,13 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     help="Write the report there instead of to standard output.",
 )
 def check(
-    url: str, messages: tuple[str, ...], headers: tuple[str, ...], timeout: float, form: str, out: Path | None
+    url: str,
+    messages: tuple[str, ...],
+    headers: tuple[str, ...],
+    tls: ssl.SSLContext | None,
+    timeout: float,
+    form: str,
+    out: Path | None,
 ) -> None:
     """Does the agent at URL implement the extension rightly?
 
@@ -406,7 +456,7 @@ def check(
     from .check.command import check_and_show
 
     agent = _agent_url(url, "URL")
-    conforms = run_async(check_and_show(agent, messages, _headers(headers), timeout, form, out))
+    conforms = run_async(check_and_show(agent, messages, _headers(headers), tls, timeout, form, out))
     sys.exit(PASSED if conforms else GATE_FAILED)
 
 
@@ -464,19 +514,17 @@ def _exit_code(error: Exception) -> int | None:
     from .store import StoreError, StoreUnreachableError
     from .traces.grpc_receiver import GrpcMissingError
 
-    if isinstance(error, ListenError | StoreUnreachableError):
-        return UNREACHABLE
-    if isinstance(error, SuiteError | StoreError | GrpcMissingError):
+    if isinstance(error, SuiteError | GrpcMissingError | ConfigurationError):
         return BAD_INPUT
-    if "a2a_tool_capture.client" in sys.modules:  # else nothing of it was raised, and it is slow to import
-        from a2a_tool_capture.client import AgentError, AgentUnreachable, ConfigurationError
-
+    if isinstance(error, ListenError | StoreUnreachableError | AgentUnreachable | AgentError):
+        return UNREACHABLE
+    if isinstance(error, StoreError):
+        return BAD_INPUT
+    if "a2a_tool_capture.client" in sys.modules:  # else nothing has run, and it is slow to import
         from .runner import NothingRanError
 
-        if isinstance(error, AgentUnreachable | AgentError | NothingRanError):
+        if isinstance(error, NothingRanError):
             return UNREACHABLE
-        if isinstance(error, ConfigurationError):
-            return BAD_INPUT
     return BAD_INPUT if isinstance(error, OSError) and error.filename else None
 
 

@@ -17,6 +17,7 @@ import yaml
 from a2a_tool_capture.dialects import DIALECTS
 
 from .card import WELL_KNOWN_PATHS
+from .headers import NOT_TO_SET
 from .location import shown
 
 ENV_PREFIX = "A2A_EVAL_PROXY_"
@@ -143,6 +144,30 @@ def _headers(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
+def parse_header_lines(value: Any) -> tuple[tuple[str, str], ...]:
+    """Headers as `NAME:VALUE`, each an item or a line; or a mapping. Raises ValueError with what is accepted."""
+    headers: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        headers = list(value.items())
+    elif isinstance(value, str | list | tuple):
+        lines = value.splitlines() if isinstance(value, str) else value
+        headers = [(name.strip(), text.strip()) for name, _, text in (str(line).partition(":") for line in lines)]
+    if not headers or not all(
+        isinstance(name, str) and _HEADER_NAME.fullmatch(name) and isinstance(text, str) and text.strip()
+        for name, text in headers
+    ):
+        raise ValueError("expected NAME:VALUE, such as 'Authorization: Bearer ${TOKEN}'")
+    return tuple(headers)
+
+
+def _upstream_headers(value: Any) -> tuple[tuple[str, str], ...]:
+    headers = parse_header_lines(value)
+    for name, _ in headers:
+        if name.lower().encode() in NOT_TO_SET:
+            raise ValueError(f"{name} is set by the proxy itself; leave it out")
+    return headers
+
+
 def _names(value: Any) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
@@ -162,6 +187,9 @@ def _run_of_today() -> str:
 
 
 # ── the settings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_FILE = {"metavar": "FILE"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +219,32 @@ class Settings:
         (),
         metavar="NAME=VALUE,...",
         secret=True,
+    )
+    tls_cert: str | None = _setting(
+        _text, "Certificate (PEM, with its chain) to serve clients over HTTPS; read again when replaced.", None, **_FILE
+    )
+    tls_key: str | None = _setting(_text, "Private key of that certificate (PEM).", None, **_FILE)
+    tls_key_password: str | None = _setting(_text, "Password of that key, where it is encrypted.", None, secret=True)
+    tls_client_ca: str | None = _setting(
+        _text, "Let in only clients with a certificate of these authorities (PEM).", None, **_FILE
+    )
+    upstream_ca: str | None = _setting(
+        _text, "Authorities (PEM) the agent's certificate must come from, in place of the system's.", None, **_FILE
+    )
+    upstream_cert: str | None = _setting(
+        _text, "Certificate (PEM, with its chain) that is shown to the agent.", None, **_FILE
+    )
+    upstream_key: str | None = _setting(_text, "Private key of that certificate (PEM).", None, **_FILE)
+    upstream_key_password: str | None = _setting(
+        _text, "Password of that key, where it is encrypted.", None, secret=True
+    )
+    upstream_header: tuple[tuple[str, str], ...] = _setting(
+        _upstream_headers,
+        "Header for the agent, in place of a client's; ${VARIABLE} and ${file:PATH} are filled in. Repeatable.",
+        (),
+        metavar="NAME:VALUE",
+        secret=True,
+        multiple=True,
     )
     expect_traces: bool = _setting(
         _switch, "Wait for traces of every turn, also of an agent that has not sent any yet.", False
@@ -276,12 +330,22 @@ class Settings:
                 f"admin: {self.admin} is reachable from other machines; set an admin token (--admin-token), or "
                 "bind to 127.0.0.1"
             )
+        self._check_tls()
         for receiver in (self.otlp, self.otlp_grpc):
             if receiver and self.otlp_forward and _leads_to(self.otlp_forward, receiver):
                 raise ConfigError(
                     f"otlp_forward: {self.otlp_forward} is where this proxy receives traces itself; give the URL of "
                     "a collector"
                 )
+
+    def _check_tls(self) -> None:
+        check_pair("tls", self.tls_cert, self.tls_key)
+        check_pair("upstream", self.upstream_cert, self.upstream_key)
+        if self.tls_client_ca and not self.tls_cert:
+            raise ConfigError("tls_client_ca: clients show certificates over HTTPS only; set tls_cert and tls_key, too")
+        for name in ("upstream_ca", "upstream_cert"):
+            if getattr(self, name) and not self.upstream.startswith("https:"):
+                raise ConfigError(f"{name}: is for an agent that speaks HTTPS, but upstream is {self.upstream}")
 
     @property
     def card_paths(self) -> tuple[str, ...]:
@@ -306,6 +370,15 @@ class Settings:
 
 SETTINGS: Mapping[str, dataclasses.Field[Any]] = {spec.name: spec for spec in dataclasses.fields(Settings)}
 """By their names."""
+
+
+def check_pair(setting: str, cert: str | None, key: str | None) -> None:
+    """Raise ConfigError where only one of `setting`_cert and `setting`_key is given."""
+    if bool(cert) != bool(key):
+        given, missing = ("cert", "key") if cert else ("key", "cert")
+        raise ConfigError(
+            f"{setting}_{given}: needs {setting}_{missing}, too (the same file, where it holds certificate and key)"
+        )
 
 
 def is_loopback(address: str) -> bool:
@@ -353,7 +426,7 @@ def load_settings(
     from_file = read_config_file(config_file, {*SETTINGS, *other_keys})
     values: dict[str, Any] = {}
     for name, spec in SETTINGS.items():
-        if flags.get(name) is not None:
+        if flags.get(name) not in (None, ()):
             origin, raw = f"--{name.replace('_', '-')}", flags[name]
         elif environment_name(name) in environment:
             origin, raw = environment_name(name), environment[environment_name(name)]

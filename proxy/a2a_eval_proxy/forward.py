@@ -200,7 +200,7 @@ class _Request:
         # The answers of a JSON-RPC batch are not read: what was not asked for would reach the client.
         follows = owner._negotiation.wants_extension() and not beginning.lstrip().startswith(b"[")
         headers = negotiated(self._head) if follows else self._head.forward
-        headers = [(b"host", owner._upstream.authority), *headers]
+        headers = owner._upstream.headers(headers)
         if self._body and not self._head.has_length:  # it came chunked, and whole
             headers.append((b"content-length", b"%d" % len(self._body)))
         return headers

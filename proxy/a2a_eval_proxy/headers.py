@@ -29,6 +29,9 @@ _TRACEPARENT = re.compile(
 )
 _DECODABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
+NOT_TO_SET = _OURS | {b"content-length", b"traceparent", b"tracestate", _EXTENSIONS, _LEGACY_EXTENSIONS}
+"""What a configured header cannot be: these frame the request, or are written for each one."""
+
 _READ = _FORWARDED | {b"a2a-version", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
 
 

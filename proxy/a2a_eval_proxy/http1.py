@@ -59,7 +59,8 @@ class HttpClient:
     ) -> None:
         self._host = host
         self._port = port
-        self._tls = tls
+        self.tls = tls
+        """For new connections; None: plain text. May be replaced at any time."""
         self._connect_timeout_s = connect_timeout_s
         self._response_timeout_s = response_timeout_s
         self._max_header_bytes = max_header_bytes
@@ -112,13 +113,13 @@ class HttpClient:
         connection = _Connection(self, self._max_header_bytes)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                await loop.create_connection(lambda: connection, self._host, self._port, ssl=self._tls)
+                await loop.create_connection(lambda: connection, self._host, self._port, ssl=self.tls)
         except BaseException as error:
             connection.give_up()
             if isinstance(error, TimeoutError):
                 raise UpstreamTimeoutError(f"no connection within {self._connect_timeout_s:g} s") from None
             if isinstance(error, OSError):
-                raise UpstreamUnreachableError(error.strerror or str(error)) from error
+                raise UpstreamUnreachableError(_refusal(error)) from error
             raise
         return connection
 
@@ -197,6 +198,7 @@ class _Connection(asyncio.Protocol):
         self._upload: asyncio.Task[None] | None = None
         self._lost = False
         self._busy = False
+        self._reused = False
         self._timeout_s: float | None = None
         self._begin(b"")
 
@@ -275,6 +277,7 @@ class _Connection(asyncio.Protocol):
         self._busy = False
         whole_upload = self._upload is None or self._upload.done()
         if self._complete and whole_upload and not self._lost and self._keep_alive:
+            self._reused = True
             self._pool.returned(self)
         else:
             self.abort()
@@ -374,7 +377,15 @@ class _Connection(asyncio.Protocol):
             self._wake()
         else:
             where = "inside its response" if self._response is not None else "before answering"
-            self._fail(UpstreamCutError(f"the connection was closed {where}"))
+            self._fail(UpstreamCutError(f"the connection was closed {where}{self._tls_hint(exc)}"))
+
+    def _tls_hint(self, exc: Exception | None) -> str:
+        if isinstance(exc, ssl.SSLError):
+            return f": {_refusal(exc)}"
+        # With TLS 1.3 a refusal comes after the handshake, and from Python's servers it is a mere close.
+        fresh = self._response is None and not self._reused
+        secure = self._transport.get_extra_info("sslcontext") is not None
+        return ", right after the TLS handshake; does it want a client certificate?" if fresh and secure else ""
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -424,3 +435,12 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._response is not None:
             self._complete = True
+
+
+def _refusal(error: OSError) -> str:
+    """Why there is no connection, without the source lines of OpenSSL."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message.rstrip('.')}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    return error.strerror or str(error)

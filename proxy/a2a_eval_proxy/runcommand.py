@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ async def run_and_show(
     form: str | None,
     agent: AgentDefaults,
     dialects: tuple[str, ...],
+    tls: ssl.SSLContext | None,
     store: str,
     run: str | None,
     folder: Path | None,
@@ -40,7 +42,7 @@ async def run_and_show(
 ) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
     suite = _suite(suite_file, form)
-    options = AgentOptions.merged(suite.agent, agent, dialects)
+    options = AgentOptions.merged(suite.agent, agent, dialects, tls)
     name = run or f"{suite.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
         with _progress() as bar:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -57,9 +58,16 @@ class AgentOptions:
     timeout_s: float = TIMEOUT_S
     concurrency: int = CONCURRENCY
     dialects: tuple[str, ...] = ()
+    tls: ssl.SSLContext | None = None
 
     @classmethod
-    def merged(cls, suite: AgentDefaults, given: AgentDefaults, dialects: tuple[str, ...] = ()) -> AgentOptions:
+    def merged(
+        cls,
+        suite: AgentDefaults,
+        given: AgentDefaults,
+        dialects: tuple[str, ...] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> AgentOptions:
         """What the suite says of the agent, under what is `given`. Raises ConfigError without a URL."""
         url = given.url or suite.url
         if url is None:
@@ -73,6 +81,7 @@ class AgentOptions:
             given.timeout or suite.timeout or TIMEOUT_S,
             given.concurrency or suite.concurrency or CONCURRENCY,
             dialects,
+            tls,
         )
 
 
@@ -148,6 +157,7 @@ async def _drive(
     async with CaptureClient(
         agent.url,
         headers=agent.headers,
+        tls=agent.tls,
         binding=agent.binding,
         streaming=agent.streaming,
         timeout_s=agent.timeout_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -44,11 +45,17 @@ class HttpServer(uvicorn.Server):
     """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish.
 
     Where the header section of a request is far beyond `max_header_bytes`, it is not read to its end; to refuse
-    those a little beyond is the application's part.
+    those a little beyond is the application's part. With `tls` it speaks HTTPS only.
     """
 
     def __init__(
-        self, app: Any, address: str, *, shutdown_timeout_s: float, max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES
+        self,
+        app: Any,
+        address: str,
+        *,
+        shutdown_timeout_s: float,
+        max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -65,6 +72,8 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=max(1, round(shutdown_timeout_s)),
             )
         )
+        self.config.load()
+        self.config.ssl = tls
         self._socket = _listen(address)
         self._ready = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -72,7 +81,8 @@ class HttpServer(uvicorn.Server):
     @property
     def url(self) -> str:
         host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self.config.ssl else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def start(self) -> None:
         self._serving = asyncio.get_running_loop().create_task(self.serve(sockets=[self._socket]))

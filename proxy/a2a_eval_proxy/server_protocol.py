@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -12,9 +13,15 @@ _TOO_LARGE = (
     b"content-length: 42\r\nconnection: close\r\n\r\nThe request's header fields are too large."
 )
 
+_GOODBYE_S = 1.0
+"""How long a client may take to answer the close of a TLS connection while the server stops."""
+
+_MAX_GOODBYES = 30
+"""So many times, while not everything is sent: as long as event loops wait."""
+
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with two changes.
+    """Uvicorn's protocol with three changes.
 
     Uvicorn writes header and body apart: two system calls and two packets for what the agent sent as one. Joining
     them saves a tenth of what a request costs (tests/bench), and a client sees what it would see directly.
@@ -22,6 +29,8 @@ class BoundedProtocol(HttpToolsProtocol):
     Its parser keeps whatever comes before the end of a header or trailer section, without limit: ten times its size
     in memory, from anybody who can connect. Here `max_unread_bytes` is the most that may come without completing a
     header section or carrying body; more is answered with 431.
+
+    A server that stops would wait for TLS clients to end their idle connections, which they do not; see `_Joining`.
     """
 
     def __init__(self, *arguments: Any, max_unread_bytes: int, **named: Any) -> None:
@@ -30,7 +39,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]  # it is one, but in name
+        self._joining = _Joining(transport, self.loop)
+        super().connection_made(self._joining)  # type: ignore[arg-type]  # it is one, but in name
+
+    def shutdown(self) -> None:
+        """The server stops: end when the current response, if any, is sent."""
+        self._joining.stopping = True
+        super().shutdown()
 
     def data_received(self, data: bytes) -> None:
         self._unread += len(data)
@@ -56,13 +71,16 @@ class BoundedProtocol(HttpToolsProtocol):
 class _Joining:
     """A transport that keeps a response's header back until the next piece, at most to the end of this loop turn."""
 
-    __slots__ = ("_head", "_loop", "_transport", "_write")
+    __slots__ = ("_head", "_loop", "_tls", "_transport", "_write", "stopping")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._write = transport.write
         self._loop = loop
         self._head = b""
+        self._tls = transport.get_extra_info("sslcontext") is not None
+        self.stopping = False
+        """Whether the server stops, and waits for this connection to end."""
 
     def write(self, data: bytes) -> None:
         if self._head:
@@ -75,7 +93,32 @@ class _Joining:
 
     def close(self) -> None:
         self._flush()
-        self._transport.close()
+        if not self._tls:
+            self._transport.close()
+            return
+        if not self._transport.is_closing():
+            self._transport.close()
+        if self.stopping:
+            self._loop.call_later(_GOODBYE_S, self._part, _MAX_GOODBYES)
+
+    def _part(self, goodbyes: int) -> None:
+        """End a TLS connection without the client's goodbye, which need not be waited for (RFC 8446, 6.1).
+
+        asyncio and uvloop wait for it for 30 s, and clients with idle connections do not send it: to stop would take
+        as long. An end of what comes in is what makes them go on; it cuts nothing of what goes out.
+        """
+        if self._transport.get_write_buffer_size():
+            if goodbyes:
+                self._loop.call_later(_GOODBYE_S, self._part, goodbyes - 1)
+            return
+        connection = self._transport.get_extra_info("socket")
+        if connection is None:  # it is closed
+            return
+        try:
+            with connection.dup() as own:  # uvloop's own has no shutdown
+                own.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass  # it is closed, or the client has left
 
     def _flush(self) -> None:
         if self._head:

@@ -5,6 +5,7 @@ In tests: `with scenario_agent() as agent: agent.url`. By hand: `python -m agent
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
@@ -240,9 +241,9 @@ def build_app(url: str, options: AgentOptions, control: Control) -> Any:
     return control.wrap(Starlette(routes=routes))
 
 
-def scenario_agent(options: AgentOptions | None = None) -> ServerThread:
-    """The agent on a free port, as a context manager with a `url`."""
-    return ServerThread(lambda url: build_app(url, options or AgentOptions(), Control()))
+def scenario_agent(options: AgentOptions | None = None, tls: ssl.SSLContext | None = None) -> ServerThread:
+    """The agent on a free port, as a context manager with a `url`; over HTTPS with `tls`."""
+    return ServerThread(lambda url: build_app(url, options or AgentOptions(), Control()), tls)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -34,19 +35,23 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _server(app: Any) -> _Server:
+def _server(app: Any, tls: ssl.SSLContext | None = None) -> _Server:
     # Cut connections are logged as errors of the application, which is what they are; nobody needs to read them.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    return _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="auto", ws="none"))
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="auto", ws="none")
+    config.load()
+    config.ssl = tls
+    return _Server(config)
 
 
 class ServerThread:
-    """Context manager: the application behind `url` while inside. Leaving it drops open connections."""
+    """Context manager: the application behind `url` while inside, over HTTPS with `tls`. Leaving it drops open
+    connections."""
 
-    def __init__(self, factory: AppFactory) -> None:
+    def __init__(self, factory: AppFactory, tls: ssl.SSLContext | None = None) -> None:
         self._listener = _bind("127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._server = _server(factory(self.url))
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._server = _server(factory(self.url), tls)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from e2e.processes import ChildProcess
 
 COMMAND = Path(sys.executable).with_name("a2a-eval-proxy")
 READY = (
-    r"ready: proxy (?P<proxy>http://\S+) -> agent (?P<agent>http://[^\s,]+), admin (?P<admin>http://[^\s,]+), "
+    r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>https?://[^\s,]+), admin (?P<admin>http://[^\s,]+), "
     r"(traces (?P<traces>http://[^\s,]+), )?"
 )
 FLUSH_TIMEOUT_S = 10

@@ -375,3 +375,61 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
 def test_names_of_attributes_are_a_list_or_text(given: Any) -> None:
     assert load({"conversation_attributes": given}).conversation_attributes == ("shop.session", "chat")
     assert "separated by commas" in problem({"conversation_attributes": "a,,b"})
+
+
+# ── TLS, headers for the agent ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("Authorization: Bearer ${TOKEN}", "X-Tenant:a:b"),
+        ["Authorization:Bearer ${TOKEN}", " X-Tenant : a:b "],
+        "Authorization: Bearer ${TOKEN}\nX-Tenant: a:b\n",
+        {"Authorization": "Bearer ${TOKEN}", "X-Tenant": "a:b"},
+    ],
+)
+def test_headers_for_the_agent_are_lines_or_a_mapping(given: Any) -> None:
+    settings = load({"upstream_header": given})
+    assert settings.upstream_header == (("Authorization", "Bearer ${TOKEN}"), ("X-Tenant", "a:b"))
+    assert "upstream_header=***" in repr(settings)
+
+
+def test_no_headers_on_the_command_line_leave_the_others_their_say() -> None:
+    env = {"A2A_EVAL_PROXY_UPSTREAM_HEADER": "X-Tenant: a"}
+    assert load({"upstream_header": ()}, env).upstream_header == (("X-Tenant", "a"),)
+
+
+@pytest.mark.parametrize("given", ["", "s3cret", "x y: s3cret", "x:", ": s3cret", {"x": 3}, {}, [{"x": "s3cret"}], 3])
+def test_what_is_no_header_for_the_agent_is_refused_without_showing_it(given: Any) -> None:
+    assert problem({"upstream_header": given}).endswith("such as 'Authorization: Bearer ${TOKEN}', got ***")
+
+
+@pytest.mark.parametrize(
+    "name", ["Host", "content-length", "Transfer-Encoding", "A2A-Extensions", "traceparent", "A2A-Eval-Run"]
+)
+def test_headers_of_the_proxy_itself_are_not_to_be_set(name: str) -> None:
+    assert f"{name} is set by the proxy itself" in problem({"upstream_header": [f"{name}: x"]})
+
+
+HTTPS = {"upstream": "https://agent"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"tls_cert": "a"}, "tls_cert: needs tls_key, too"),
+        ({"tls_key": "a"}, "tls_key: needs tls_cert, too"),
+        ({"tls_client_ca": "a"}, "tls_client_ca: clients show certificates over HTTPS only"),
+        ({**HTTPS, "upstream_cert": "a"}, "upstream_cert: needs upstream_key, too"),
+        ({"upstream_cert": "a", "upstream_key": "a"}, "upstream_cert: is for an agent that speaks HTTPS, but upstream"),
+        ({"upstream_ca": "a"}, "upstream_ca: is for an agent that speaks HTTPS, but upstream is http://agent:9000"),
+    ],
+)
+def test_half_a_configuration_of_tls(settings: dict[str, str], said: str) -> None:
+    assert problem(settings).startswith(said)
+
+
+def test_passwords_of_keys_are_masked() -> None:
+    pair = {"tls_cert": "c", "tls_key": "k", "tls_key_password": "s3cret"}
+    assert "s3cret" not in repr(load(pair))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import ssl
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,13 @@ _WIDTH = 120
 
 
 async def check_and_show(
-    url: str, messages: Sequence[str], headers: Mapping[str, str], timeout_s: float, form: str, out: Path | None
+    url: str,
+    messages: Sequence[str],
+    headers: Mapping[str, str],
+    tls: ssl.SSLContext | None,
+    timeout_s: float,
+    form: str,
+    out: Path | None,
 ) -> bool:
     """Check the agent at `url` and write the report as `text`, `json` or `junit`; returns whether it conforms.
 
@@ -32,7 +39,7 @@ async def check_and_show(
     `out`.
     """
     with Console(stderr=True).status("") as status:
-        async with Line(headers, timeout_s) as line:
+        async with Line(headers, timeout_s, tls) as line:
             record = await examine(line, url, messages, lambda what: status.update(escape(what)))
     report = judge(record)
     if out is None:

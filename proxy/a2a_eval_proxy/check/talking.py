@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
-from a2a_tool_capture.client import AgentError, AgentUnreachable, ConfigurationError, filled_header
+from a2a_tool_capture.client import AgentError, AgentUnreachable, ConfigurationError
+from a2a_tool_capture.headervalues import filled_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 
 from ..capture.bindings import Operation, decode_json
@@ -30,17 +32,19 @@ Listener = Callable[[Event], None]
 class Line:
     """A line to one agent. Use as async context manager.
 
-    `headers` go with every request, `${NAME}` in a value stands for an environment variable; `timeout_s` is the
-    longest time of one exchange. Raises ConfigurationError for headers that cannot be sent.
+    `headers` go with every request, `${NAME}` in a value stands for an environment variable, `${file:PATH}` for the
+    text of a file; `timeout_s` is the longest time of one exchange. `tls`: what to trust and to show over HTTPS; None
+    for the system's authorities. Raises ConfigurationError for headers that cannot be sent.
     """
 
-    def __init__(self, headers: Mapping[str, str], timeout_s: float) -> None:
+    def __init__(self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
         for name in headers:
             if name.lower() in _OURS:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, in several ways; leave it out")
         self.timeout_s = timeout_s
         self._http = httpx.AsyncClient(
             headers={name: filled_header(name, value) for name, value in headers.items()},
+            verify=tls or True,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         )
 

@@ -1,0 +1,30 @@
+"""What `CaptureClient` raises: one base, named by whose fault it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .client import CapturedTurn
+
+
+class CaptureError(Exception):
+    """Base of all of them. `turn` holds what was captured before `send` failed, if anything."""
+
+    turn: CapturedTurn | None = None
+
+
+class ConfigurationError(CaptureError):
+    """What the caller asked for cannot be done: a header, a binding."""
+
+
+class AgentUnreachable(CaptureError):  # noqa: N818 - named for what happened
+    """No connection, a lost one that did not come back, or a gateway that says so."""
+
+
+class AgentError(CaptureError):
+    """The agent answered, but with an error or with something that is not A2A."""
+
+
+class TurnTimeout(CaptureError):  # noqa: N818 - named for what happened
+    """The turn was not done in time; `turn` holds what was captured until then."""
