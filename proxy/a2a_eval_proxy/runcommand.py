@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tool_call_evaluators.agentdefaults import AgentDefaults
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.unchecked import unchecked
 
 from .conclusion import Conclusion
 from .display import conversation_lines, turn_table, usage_line
@@ -86,6 +87,9 @@ def _suite(path: str, form: str | None) -> Suite:
         notes.print(f"{escape(path)} is a file of {imported.format}; of it, this was not taken over:", soft_wrap=True)
         for note in imported.notes:
             notes.print(f"  {escape(note)}", soft_wrap=True)
+    else:  # what others' files expect in vain is in their notes
+        for sentence in unchecked(imported.suite):
+            Console(stderr=True, highlight=False).print(f"note: {escape(sentence)}", soft_wrap=True)
     return imported.suite
 
 

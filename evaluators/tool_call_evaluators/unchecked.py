@@ -1,0 +1,61 @@
+"""Expectations of a suite that none of its evaluators looks at: whatever the agent does, they are met by silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .base import Scope
+from .external import External
+from .suite import Case, Suite
+
+LOOKED_AT_BY: Mapping[str, tuple[str, ...]] = {
+    "tool_calls": ("tool_trajectory", "tool_correctness", "tool_call_args"),
+    "tool_calls_order": ("tool_call_order",),
+    "tool_calls_count": ("tool_call_count",),
+    "tool_outputs": ("tool_call_output",),
+    "response": ("exact_match", "json_similarity", "llm_judge_output"),
+    "response_contains": ("contains",),
+    "behavior": ("llm_judge_trajectory",),
+}
+"""The keys of `expect`, and the evaluators that look at each."""
+
+
+def unchecked(suite: Suite) -> list[str]:
+    """A sentence for each key of `expect` that is said in vain, with the cases; [] where there is none.
+
+    Nothing is said of cases that have evaluators of another's making: they may look at anything.
+    """
+    in_vain: dict[str, dict[str, None]] = {key: {} for key in LOOKED_AT_BY}
+    scopes: tuple[Scope, ...] = ("turn", "conversation")
+    shared = {scope: _names(suite, scope, None) for scope in scopes}
+    for case in suite.cases:
+        for scope, of_suite in shared.items():
+            names = of_suite if case.evaluators is None else _names(suite, scope, case)
+            if names is None:
+                continue
+            expects = [turn.expect for turn in case.turns] if scope == "turn" else [case.expect]
+            for key, evaluators in LOOKED_AT_BY.items():
+                if names.isdisjoint(evaluators) and any(getattr(expect, key) is not None for expect in expects):
+                    in_vain[key][case.id] = None
+    return [
+        f"{key} is expected in {_cases(list(cases))}, and no evaluator looks at it ({_either(LOOKED_AT_BY[key])} would)"
+        for key, cases in in_vain.items()
+        if cases
+    ]
+
+
+def _names(suite: Suite, scope: Scope, case: Case | None) -> frozenset[str] | None:
+    """The evaluators' names; None where one is of another's making."""
+    evaluators = suite.build_evaluators(scope, case)
+    ours = all(
+        type(item).__module__.startswith(f"{__package__}.") and type(item) is not External for item in evaluators
+    )
+    return frozenset(item.name for item in evaluators) if ours else None
+
+
+def _cases(ids: list[str]) -> str:
+    return f"case {ids[0]}" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,0 +1,64 @@
+"""Expectations that no evaluator looks at."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from tool_call_evaluators import evaluator_names, parse_suite
+from tool_call_evaluators.suite import Expectation
+from tool_call_evaluators.unchecked import LOOKED_AT_BY, unchecked
+
+VALUES = {
+    "tool_calls": "[]",
+    "tool_calls_order": "[f]",
+    "tool_calls_count": '{f: ["=", 1]}',
+    "tool_outputs": "[{name: f, output: x}]",
+    "response": "x",
+    "response_contains": "x",
+    "behavior": "x",
+}
+
+
+def of(evaluators, case):
+    return unchecked(parse_suite(f"suite: x\nevaluators: {evaluators}\ncases: [{{id: a, turns: [{case}]}}]"))
+
+
+def test_every_expectation_and_only_evaluators_that_there_are():
+    assert set(LOOKED_AT_BY) == set(VALUES) == {item.name for item in fields(Expectation)}
+    assert {name for names in LOOKED_AT_BY.values() for name in names} <= set(evaluator_names())
+
+
+@pytest.mark.parametrize("key", VALUES)
+def test_what_nobody_looks_at_is_named_with_who_would(key):
+    turn = f"{{user: hi, expect: {{{key}: {VALUES[key]}}}}}"
+    (sentence,) = of("[tool_error]", turn)
+    assert sentence.startswith(f"{key} is expected in case a, and no evaluator looks at it (")
+    assert all(name in sentence for name in LOOKED_AT_BY[key])
+    for name in LOOKED_AT_BY[key]:
+        assert of(f"[{name}]", turn) == []
+        assert of(f"[{{{name}: {{scope: conversation}}}}]", turn) != [], "that looks elsewhere"
+
+
+def test_evaluators_of_another_s_making_may_look_at_anything():
+    turn = "{user: hi, expect: {response: x}}"
+    assert of("[{external: {command: [score]}}]", turn) == []
+
+
+def test_cases_have_evaluators_of_their_own_and_expectations_of_the_whole():
+    suite = parse_suite(
+        """
+suite: x
+evaluators: [tool_error, {tool_trajectory: {scope: conversation}}]
+cases:
+  - {id: a, turns: [{user: hi, expect: {response: x}}], evaluators: [exact_match]}
+  - {id: b, turns: [{user: hi, expect: {response: x}}], expect: {tool_calls: []}}
+  - {id: c, turns: [{user: hi, expect: {response: x}}]}
+  - {id: d, turns: [{user: hi}], expect: {response_contains: x}}
+"""
+    )
+    assert unchecked(suite) == [
+        "response is expected in case b and 1 more, and no evaluator looks at it "
+        "(exact_match, json_similarity or llm_judge_output would)",
+        "response_contains is expected in case d, and no evaluator looks at it (contains would)",
+    ]
