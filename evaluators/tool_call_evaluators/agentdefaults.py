@@ -48,6 +48,8 @@ def _url(node: Node) -> str:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         node.fail(f"expected a URL that begins with http:// or https://, got {node.kind}")
+    if "@" in parts.netloc:  # URLs are shown and stored
+        node.fail("expected a URL without user name and password; they go into a header")
     return text
 
 

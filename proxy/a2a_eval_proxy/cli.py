@@ -28,6 +28,7 @@ from .config import (
     parse_url,
 )
 from .flags import Command, known_settings
+from .location import shown
 from .location import is_postgres, shown
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
@@ -309,7 +310,7 @@ def _agent_url(text: str, option: str = "--agent") -> str:
     try:
         return parse_url(text)
     except ValueError as error:
-        raise ConfigError(f"{option}: {error}, got {text!r}") from None
+        raise ConfigError(f"{option}: {error}, got {shown(text) if '@' in text else text!r}") from None
 
 
 def _dialects(text: str) -> tuple[str, ...]:

@@ -42,15 +42,20 @@ def _text(value: Any) -> str:
 
 
 def parse_url(value: Any) -> str:
-    """An http or https URL without query, and without slash at its end. Raises ValueError with what is accepted."""
+    """An http or https URL without query, and without slash at its end. Raises ValueError with what is accepted.
+
+    Nor with a user name: URLs are logged, stored and told to clients.
+    """
     text = _text(value)
     try:
         parts = urlsplit(text)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         valid = False
-    if not valid or "?" in text or "#" in text:
+    if not valid or "?" in text or "#" in text or any(char.isspace() for char in text):
         raise ValueError("expected a URL such as http://127.0.0.1:9999, without query")
+    if "@" in parts.netloc:
+        raise ValueError("expected a URL without user name and password (they go into a header)")
     return text.rstrip("/")
 
 
@@ -440,8 +445,9 @@ def load_settings(
         try:
             values[name] = spec.metadata["parse"](raw)
         except ValueError as error:
-            shown = "***" if spec.metadata.get("secret") else repr(raw)
-            raise ConfigError(f"{origin}: {error}, got {shown}") from None
+            harmless = shown(raw) if isinstance(raw, str) and "@" in raw else raw
+            got = "***" if spec.metadata.get("secret") else repr(harmless)
+            raise ConfigError(f"{origin}: {error}, got {got}") from None
     if "upstream" not in values:
         raise ConfigError(
             f"the agent's URL is missing: give --upstream URL, set {environment_name('upstream')}, or write "

@@ -70,6 +70,7 @@ def nobody() -> Iterator[str]:
         (["no-such-command"], "no-such-command"),
         (["run", "no-such.yaml", "--agent", "http://127.0.0.1:1"], "no-such.yaml"),
         (["run", "suite.yaml"], "--agent"),
+        (["run", "suite.yaml", "--agent", "http://user:secret@agent"], "without user name"),
         (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--report", "suite.yaml/report"], "suite.yaml/report"),
         (["export", "--store", "no-such.db"], "no-such.db"),
     ],

@@ -375,6 +375,7 @@ def test_how_the_agent_is_talked_to():
     ("block", "message"),
     [
         ("{url: agent.example}", "s.yaml:2:9: agent.url: expected a URL that begins with http:// or https://"),
+        ('{url: "http://user:secret@agent"}', "s.yaml:2:9: agent.url: expected a URL without user name and password"),
         ('{url: "http://["}', "s.yaml:2:9: agent.url: expected a URL that begins with http:// or https://"),
         ("{binding: GRPC}", "s.yaml:2:9: agent.binding: unknown 'GRPC'; accepted are JSONRPC, HTTP+JSON"),
         ("{streaming: 1}", "s.yaml:2:9: agent.streaming: expected true or false, got 1"),

@@ -126,6 +126,7 @@ MISTAKES = [
     ("upstream", "http://agent/?tenant=1", "without query"),
     ("upstream", "http://agent/?", "without query"),
     ("upstream", "http://agent/#x", "without query"),
+    ("upstream", "http://agent/a b", "without query"),
     ("upstream", " ", "expected a non-empty text"),
     ("public_url", "proxy.example.com", "expected a URL such as"),
     ("listen", "8080", "expected HOST:PORT"),
@@ -167,6 +168,15 @@ def test_a_mistake_is_one_sentence_that_names_what_was_wrong(
         assert expected in message
         assert message.endswith(f"got {value!r}")
         assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["upstream", "public_url", "otlp_forward"])
+def test_a_password_in_a_url_is_refused_and_not_repeated(name: str) -> None:
+    """It would be in every turn, in the log and in errors that clients see."""
+    message = problem({name: "http://user:secret@agent:9999"})
+    assert message.endswith(
+        "expected a URL without user name and password (they go into a header), got 'http://user:***@agent:9999'"
+    )
 
 
 @pytest.mark.parametrize(
