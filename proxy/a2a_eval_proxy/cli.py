@@ -28,7 +28,6 @@ from .config import (
     parse_url,
 )
 from .flags import Command, known_settings
-from .location import shown
 from .location import is_postgres, shown
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3

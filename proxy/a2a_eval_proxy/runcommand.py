@@ -42,7 +42,7 @@ async def run_and_show(
     resume: bool = False,
 ) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
-    suite = _suite(suite_file, form)
+    suite, in_vain = _suite(suite_file, form)
     options = AgentOptions.merged(suite.agent, agent, dialects, tls)
     name = run or f"{suite.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
@@ -60,14 +60,14 @@ async def run_and_show(
     except asyncio.CancelledError:  # Ctrl-C
         Console(stderr=True).print(f"\ninterrupted; to go on with it: --run {escape(name)} --resume", soft_wrap=True)
         raise
-    return _show(conclusion, suite, store, folder, console)
+    return _show(conclusion, suite, in_vain, store, folder, console)
 
 
 async def evaluate_and_show(
     suite_file: str, form: str | None, store: str, run: str | None, folder: Path | None, console: Console
 ) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
-    suite = _suite(suite_file, form)
+    suite, in_vain = _suite(suite_file, form)
     with _progress() as bar:
         conclusion = await evaluate_store(
             suite,
@@ -77,20 +77,19 @@ async def evaluate_and_show(
             planned=lambda turns: bar.begin("scoring", turns),
             advanced=bar.advance,
         )
-    return _show(conclusion, suite, store, folder, console)
+    return _show(conclusion, suite, in_vain, store, folder, console)
 
 
-def _suite(path: str, form: str | None) -> Suite:
+def _suite(path: str, form: str | None) -> tuple[Suite, list[str]]:
+    """The suite, and what it expects in vain; of others' files, the notes of the importer tell that."""
     imported = import_suite(path, form)
     if imported.notes:
         notes = Console(stderr=True, highlight=False)
         notes.print(f"{escape(path)} is a file of {imported.format}; of it, this was not taken over:", soft_wrap=True)
         for note in imported.notes:
             notes.print(f"  {escape(note)}", soft_wrap=True)
-    else:  # what others' files expect in vain is in their notes
-        for sentence in unchecked(imported.suite):
-            Console(stderr=True, highlight=False).print(f"note: {escape(sentence)}", soft_wrap=True)
-    return imported.suite
+        return imported.suite, []
+    return imported.suite, unchecked(imported.suite)
 
 
 class _Bar:
@@ -114,7 +113,9 @@ def _progress() -> Iterator[_Bar]:
         yield _Bar(progress)
 
 
-def _show(conclusion: Conclusion, suite: Suite, store: str, folder: Path | None, console: Console) -> bool:
+def _show(
+    conclusion: Conclusion, suite: Suite, in_vain: list[str], store: str, folder: Path | None, console: Console
+) -> bool:
     """Print the end of a run and write its report; returns whether it passed."""
     report, verdict = conclusion.report, conclusion.verdict
     page = publish_report(report, folder)
@@ -130,6 +131,8 @@ def _show(conclusion: Conclusion, suite: Suite, store: str, folder: Path | None,
         console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")
     if verdict.tolerated:
         console.print(f"tolerated, as the suite says: {_count(verdict.tolerated)}")
+    for sentence in in_vain:
+        console.print(f"note: {escape(sentence)}", soft_wrap=True)
     if usage := usage_line(conclusion.usage):
         console.print(usage)
     where = f"store {shown(store)}" + (f", report {page}" if page else "")
