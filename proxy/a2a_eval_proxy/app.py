@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from a2a_tool_capture.headervalues import filled_header
@@ -26,6 +27,7 @@ from .forward import Forwarder
 from .metrics import Metrics, MetricsCollector
 from .negotiation import Negotiation
 from .pipeline import Pipeline
+from .privacy import judge_cache_of, privacy_of, redactor_of
 from .scoring import Scorer
 from .server import HttpServer, ListenError
 from .store import TurnQuery, open_store
@@ -37,6 +39,7 @@ from .upstream import Upstream
 logger = logging.getLogger(__name__)
 
 _EXPIRE_EVERY_S = 0.5
+_PRUNE_EVERY_S = 600.0
 _MAX_OTLP_BYTES = 32 * 1024 * 1024
 _FORWARD_CLOSE_S = 5.0
 
@@ -48,8 +51,9 @@ class RunningProxy:
         self.settings = settings
         self.metrics = Metrics()
         self.bus = EventBus()
-        self.cases = CaseBook(suite)
         self.files = FileWatch()
+        self.privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+        self.cases = CaseBook(suite, redactor=redactor_of(self.privacy))
         self.on_turn_opened: Callable[[Turn], None] | None = None
         """Called with every turn at its start, on the event loop; it may name the turn's case.
 
@@ -115,7 +119,8 @@ class RunningProxy:
         stack.callback(upstream.http.close)
         self.negotiation = Negotiation(settings.negotiate, upstream.fetch_card)
         stack.push_async_callback(self.negotiation.close)
-        scorer = Scorer(self.cases, self._suite, self.store.judge_cache) if settings.evaluate else None
+        judge_cache = judge_cache_of(self.store, self.privacy)
+        scorer = Scorer(self.cases, self._suite, judge_cache) if settings.evaluate else None
         if settings.otlp or settings.otlp_grpc:
             self._tracing = Tracing(
                 metrics,
@@ -123,7 +128,7 @@ class RunningProxy:
                 expected=settings.expect_traces,
                 conversation_attributes=settings.conversation_attributes,
             )
-        self.pipeline = Pipeline(self.store, self.cases, scorer, self.bus, metrics, self._tracing)
+        self.pipeline = Pipeline(self.store, self.cases, scorer, self.bus, metrics, self._tracing, self.privacy)
         self.book = TurnBook(
             self._closed,
             on_opened=self._opened,
@@ -147,8 +152,8 @@ class RunningProxy:
         if resumed:
             logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
         self.negotiation.refresh(loop.time())
-        expiring = loop.create_task(self._expire())
-        stack.callback(expiring.cancel)
+        for work in (self._expire, self._prune):
+            stack.callback(loop.create_task(work()).cancel)
         requests = telemetry.requests if telemetry is not None else None
         self.files.start()
         stack.push_async_callback(self.files.close)
@@ -222,6 +227,14 @@ class RunningProxy:
         if self._tracing is not None:
             self._tracing.closed(turn)
         self.pipeline.take(turn)
+
+    async def _prune(self) -> None:
+        """Have the store delete what is older, or more, than is to be kept, now and again."""
+        days, megabytes = self.settings.retain_days, self.settings.retain_mb
+        while days is not None or megabytes is not None:
+            before = None if days is None else datetime.now(UTC) - timedelta(days=days)
+            self.store.prune(before, None if megabytes is None else megabytes * 1_000_000)
+            await asyncio.sleep(_PRUNE_EVERY_S)
 
     async def _expire(self) -> None:
         while True:

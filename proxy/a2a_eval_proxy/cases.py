@@ -9,6 +9,9 @@ from typing import Any
 
 from tool_call_evaluators.suite import Case, Suite
 
+from .expectations import redacted_case
+from .redaction import Redactor
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCase:
@@ -19,15 +22,23 @@ class RegisteredCase:
 
 
 class CaseBook:
-    """The cases in force: the suite's, and those registered while the proxy runs."""
+    """The cases in force: the suite's, and those registered while the proxy runs.
 
-    def __init__(self, suite: Suite | None, max_conversations: int = 100_000) -> None:
+    With a `redactor`, turns come redacted, or with the text that was sent: they match either way, and the cases given
+    out are redacted.
+    """
+
+    def __init__(
+        self, suite: Suite | None, max_conversations: int = 100_000, *, redactor: Redactor | None = None
+    ) -> None:
         self.suite = suite
-        self._suite_cases = {case.id: case for case in suite.cases} if suite else {}
+        self._redactor = redactor
+        self._suite_cases = {case.id: self._seen(case) for case in suite.cases} if suite else {}
         self._suite_texts = _Index()
-        for case in self._suite_cases.values():
-            self._suite_texts.add(case.id, _texts(case))
+        for case in suite.cases if suite else ():
+            self._suite_texts.add(case.id, self._texts(case))
         self._registered: dict[str, RegisteredCase] = {}
+        self._registered_seen: dict[str, Case] = {}
         self._registered_texts = _Index()
         self._contexts = _Index()
         self._conversations: OrderedDict[str, str] = OrderedDict()
@@ -42,21 +53,22 @@ class CaseBook:
             registered = replace(registered, case=replace(case, tools=self.suite.tools))
         self.remove(case.id)
         self._registered[case.id] = registered
-        self._registered_texts.add(case.id, _texts(case))
-        self._contexts.add(case.id, _context(registered))
+        self._registered_seen[case.id] = self._seen(registered.case)
+        self._registered_texts.add(case.id, self._texts(case))
+        self._contexts.add(case.id, self._context(registered))
 
     def remove(self, case_id: str) -> bool:
         """Forget a registered case; False where there was none. The suite's own cases stay."""
         registered = self._registered.pop(case_id, None)
         if registered is None:
             return False
-        self._registered_texts.remove(case_id, _texts(registered.case))
-        self._contexts.remove(case_id, _context(registered))
+        del self._registered_seen[case_id]
+        self._registered_texts.remove(case_id, self._texts(registered.case))
+        self._contexts.remove(case_id, self._context(registered))
         return True
 
     def case(self, case_id: str) -> Case | None:
-        registered = self._registered.get(case_id)
-        return registered.case if registered else self._suite_cases.get(case_id)
+        return self._registered_seen.get(case_id) or self._suite_cases.get(case_id)
 
     def match(self, case_id: str | None, conversation_id: str, user_text: str) -> str | None:
         """The id of the turn's case: as the client named it; else by a registered `context_id`; else what the
@@ -87,6 +99,19 @@ class CaseBook:
         """What this conversation was about so far."""
         self._conversations.pop(conversation_id, None)
 
+    def _seen(self, case: Case) -> Case:
+        return case if self._redactor is None else redacted_case(case, self._redactor)
+
+    def _texts(self, case: Case) -> set[str]:
+        texts = {turn.user.strip() for turn in case.turns}
+        return texts if self._redactor is None else texts | {self._redactor.text(text) for text in texts}
+
+    def _context(self, registered: RegisteredCase) -> list[str]:
+        context_id = registered.context_id
+        if context_id and self._redactor is not None:
+            context_id = self._redactor.identifier(context_id)
+        return [context_id] if context_id else []
+
     def _by_context(self, conversation_id: str) -> str | None:
         return next(iter(self._contexts.ids(conversation_id)), None) if conversation_id else None
 
@@ -115,14 +140,6 @@ class _Index:
             del self._ids[key][case_id]
             if not self._ids[key]:
                 del self._ids[key]
-
-
-def _texts(case: Case) -> set[str]:
-    return {turn.user.strip() for turn in case.turns}
-
-
-def _context(registered: RegisteredCase) -> list[str]:
-    return [registered.context_id] if registered.context_id else []
 
 
 def registered_case(data: Mapping[str, Any], case_id: str) -> tuple[dict[str, Any], str | None]:

@@ -18,6 +18,7 @@ from a2a_tool_capture.errors import AgentError, AgentUnreachable, ConfigurationE
 
 from . import __version__
 from .config import (
+    SETTINGS,
     ConfigError,
     Settings,
     check_pair,
@@ -29,6 +30,8 @@ from .config import (
 )
 from .flags import Command, known_settings
 from .location import is_postgres, shown
+from .redaction import Rule
+from .redactionrules import parse_rules
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of every command."""
@@ -60,7 +63,9 @@ def settings_options(function: F) -> F:
         if spec.default not in (None, (), dataclasses.MISSING) and not isinstance(spec.default, bool):
             help_text += f"  [default: {spec.default}]"
         flag = "--" + spec.name.replace("_", "-")
-        if isinstance(spec.default, bool):
+        if spec.name.startswith("no_"):
+            option = click.option(flag, spec.name, is_flag=True, default=None, help=help_text)
+        elif isinstance(spec.default, bool):
             option = click.option(f"{flag}/--no-{flag[2:]}", spec.name, default=None, help=help_text)
         else:
             several = metadata.get("multiple", False)
@@ -98,6 +103,22 @@ report_option = click.option(
     callback=_made_folder,
     help="Write the report there: report.html, junit.xml, report.json, summary.md; in focus/ suites of what failed.",
 )
+
+
+def _rules(_: click.Context, option: click.Parameter, value: Any) -> tuple[Rule, ...]:
+    try:
+        return () if value is None else parse_rules(value)
+    except ValueError as error:
+        raise ConfigError(f"--{option.name}: {error}") from None
+
+
+def redact_options(function: F) -> F:
+    """The settings of `serve` about redaction."""
+    key, rules = SETTINGS["redact_key"].metadata, SETTINGS["redact"].metadata
+    function = click.option("--redact-key", metavar=key["metavar"], help=key["help"])(function)
+    return click.option(
+        "--redact", metavar=rules["metavar"], help=rules["help"], type=click.UNPROCESSED, callback=_rules
+    )(function)
 
 
 @cli.command(cls=click.Command)  # its settings say more of what was wrong, and where
@@ -189,6 +210,8 @@ def _client_tls(ca: str | None, cert: str | None, key: str | None, password: str
     help="Longest time of a turn; default: 300.",
 )
 @click.option("--concurrency", type=click.IntRange(1, 1000), help="Conversations at once; default: 4.")
+@redact_options
+@click.option("--no-content", is_flag=True, help=SETTINGS["no_content"].metadata["help"])
 def run(
     suite: str,
     agent: str | None,
@@ -204,6 +227,9 @@ def run(
     dialects: tuple[str, ...],
     timeout: float | None,
     concurrency: int | None,
+    redact: tuple[Rule, ...],
+    redact_key: str | None,
+    no_content: bool,
 ) -> None:
     """Drive an agent with the cases of SUITE and score every turn.
 
@@ -219,6 +245,7 @@ def run(
     from rich.console import Console
     from tool_call_evaluators.agentdefaults import AgentDefaults
 
+    from .privacy import privacy_of
     from .runcommand import run_and_show
 
     options = AgentDefaults(
@@ -230,9 +257,11 @@ def run(
         concurrency=concurrency,
     )
     console = Console(highlight=False)
-    passed = run_async(
-        run_and_show(suite, form, options, dialects, tls, store, run_name, report, console, resume=resume)
+    privacy = privacy_of(redact, redact_key, no_content=no_content)
+    driving = run_and_show(
+        suite, form, options, dialects, tls, store, run_name, report, console, resume=resume, privacy=privacy
     )
+    passed = run_async(driving)
     sys.exit(PASSED if passed else GATE_FAILED)
 
 
@@ -242,7 +271,16 @@ def run(
 @click.option("--suite", required=True, metavar="FILE", help="Suite file with cases and evaluators.")
 @report_option
 @format_option
-def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, form: str | None) -> None:
+@redact_options
+def evaluate(
+    store: str,
+    run_name: str | None,
+    suite: str,
+    report: Path | None,
+    form: str | None,
+    redact: tuple[Rule, ...],
+    redact_key: str | None,
+) -> None:
     """Score stored turns again with a suite, without an agent.
 
     The exit code says whether they passed.
@@ -252,9 +290,12 @@ def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, 
     """
     from rich.console import Console
 
+    from .privacy import privacy_of
     from .runcommand import evaluate_and_show
 
-    passed = run_async(evaluate_and_show(suite, form, store, run_name, report, Console(highlight=False)))
+    privacy = privacy_of(redact, redact_key)
+    console = Console(highlight=False)
+    passed = run_async(evaluate_and_show(suite, form, store, run_name, report, console, privacy=privacy))
     sys.exit(PASSED if passed else GATE_FAILED)
 
 
@@ -284,7 +325,16 @@ def evaluate(store: str, run_name: str | None, suite: str, report: Path | None, 
     metavar="SECONDS",
     help="Time for jobs that are under way to end after SIGTERM.",
 )
-def worker(store: str, suite: str | None, concurrency: int, stalled_after: float, shutdown_timeout: float) -> None:
+@redact_options
+def worker(
+    store: str,
+    suite: str | None,
+    concurrency: int,
+    stalled_after: float,
+    shutdown_timeout: float,
+    redact: tuple[Rule, ...],
+    redact_key: str | None,
+) -> None:
     """Score what proxies leave pending.
 
     That is what `serve --no-evaluate` stores in PostgreSQL. Any number of workers share the work. A turn is scored
@@ -299,10 +349,12 @@ def worker(store: str, suite: str | None, concurrency: int, stalled_after: float
     from .store.postgres import require_extra
 
     require_extra()
+    from .privacy import privacy_of
     from .worker.command import work_until_stopped
     from .worker.engine import EngineOptions
 
-    run_async(work_until_stopped(store, suite, EngineOptions(concurrency, stalled_after, shutdown_timeout)))
+    options = EngineOptions(concurrency, stalled_after, shutdown_timeout)
+    run_async(work_until_stopped(store, suite, options, privacy_of(redact, redact_key)))
 
 
 def _agent_url(text: str, option: str = "--agent") -> str:
@@ -390,6 +442,7 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     \b
     Example: a2a-eval-proxy record --store a2a-eval-proxy.db --run monday --out suite.yaml
     """
+    from .ownfiles import write_own
     from .record import record_run
 
     if out is not None and out.exists():
@@ -398,7 +451,7 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     if out is None:
         click.echo(recording.text, nl=False)
     else:
-        out.write_text(recording.text, "utf-8")
+        write_own(out, recording.text)
     told = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
     click.echo("\n".join([*recording.left_out, told + (f" to {out}" if out else "")]), err=True)
 
@@ -529,5 +582,7 @@ def _exit_code(error: Exception) -> int | None:
 
 
 def _fail(message: str, code: int) -> None:
-    click.echo(f"a2a-eval-proxy: {message}", err=True)
+    from .logs import without_secrets
+
+    click.echo(f"a2a-eval-proxy: {without_secrets(message)}", err=True)
     sys.exit(code)

@@ -15,6 +15,7 @@ from tool_call_evaluators.outcomes import Conversation, ConversationResults, fai
 from tool_call_evaluators.report import Report, shortened_turn
 from tool_call_evaluators.suite import Suite
 
+from .privacy import Privacy
 from .scoring import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from .store import Store, TurnQuery, every_turn
 from .stored import conversation_results
@@ -40,16 +41,18 @@ async def conclude(
     *,
     moved: Mapping[str, str] | None = None,
     texts: bool = True,
+    privacy: Privacy | None = None,
 ) -> Conclusion:
     """Hold what is stored of `run` (None: of all runs) against the suite. Everything must be scored by now.
 
     `moved` names the cases of turns (by id) that the store does not know. Only results of the suite's evaluators
     count. All turns are in memory together, their long texts cut as a report cuts them; without `texts` only what a
-    verdict needs of them.
+    verdict needs of them. `privacy` says how turns are seen that were stored under other rules.
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
-        turn = scorer.in_force(in_its_case(stored, moved or {}))
+        seen = stored if privacy is None else privacy.stored_turn(stored)
+        turn = scorer.in_force(in_its_case(seen, moved or {}))
         turns.append(shortened_turn(turn) if texts else _without_texts(turn))
     return concluded(suite, turns, await _conversation_results(store, scorer, run), run)
 

@@ -17,8 +17,11 @@ import yaml
 from a2a_tool_capture.dialects import DIALECTS
 
 from .card import WELL_KNOWN_PATHS
+from .detectors import DETECTORS
 from .headers import NOT_TO_SET
 from .location import shown
+from .redaction import Rule
+from .redactionrules import parse_rules
 
 ENV_PREFIX = "A2A_EVAL_PROXY_"
 NEGOTIATE_MODES = ("declared", "always", "never")
@@ -101,6 +104,16 @@ def _delay(value: Any) -> float:
     number = _number(value)
     if not 0 <= number < 1e7:
         raise ValueError("expected a number of seconds, 0 for none")
+    return number
+
+
+def _days(value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number <= 36_500:
+        raise ValueError("expected a positive number of days")
     return number
 
 
@@ -290,6 +303,23 @@ class Settings:
         "a2a-eval-proxy.db",
         metavar="URL_OR_PATH",
     )
+    redact: tuple[Rule, ...] = _setting(
+        parse_rules,
+        f"Redact what these find before anything is stored, judged or exported: {', '.join(DETECTORS)}; each with "
+        ":hash or :drop if it is not to be masked. The file may have rules by path and pattern.",
+        (),
+        metavar="NAME[:ACTION],...",
+    )
+    redact_key: str | None = _setting(
+        _text, "Key of the hashes; ${VARIABLE} stands for an environment variable.", None, metavar="KEY", secret=True
+    )
+    no_content: bool = _setting(_switch, "Keep names, shapes and scores only, nothing that was said.", False)
+    retain_days: float | None = _setting(
+        _days, "Delete turns that ended longer ago; default: never.", None, metavar="DAYS"
+    )
+    retain_mb: int | None = _setting(
+        _count, "Delete the oldest turns where the store takes more; default: never.", None, metavar="MB"
+    )
     suite: str | None = _setting(_text, "Suite file with cases and evaluators.", None, metavar="FILE")
     run: str = field(
         default_factory=_run_of_today,
@@ -336,6 +366,10 @@ class Settings:
                 "bind to 127.0.0.1"
             )
         self._check_tls()
+        if self.no_content and not self.evaluate:
+            raise ConfigError(
+                "no_content: what is not kept cannot be scored later; score it at once (without --no-evaluate)"
+            )
         for receiver in (self.otlp, self.otlp_grpc):
             if receiver and self.otlp_forward and _leads_to(self.otlp_forward, receiver):
                 raise ConfigError(

@@ -10,6 +10,7 @@ from functools import partial
 
 from .capture.turn import Turn
 from .cases import CaseBook
+from .privacy import Privacy
 from .scoring import Scorer, TurnJson, in_its_case
 from .scoringthread import ScoringThread
 from .store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
@@ -37,6 +38,7 @@ class Conversations:
         moved: Mapping[str, str],
         under_way: Callable[[int], None],
         done: Callable[[Sequence[ScoredConversation], int], None],
+        privacy: Privacy | None = None,
     ) -> None:
         self._store = store
         self._cases = cases
@@ -45,6 +47,7 @@ class Conversations:
         self._moved = moved
         self._under_way = under_way
         self._done = done
+        self._privacy = privacy
         self._turns: Counter[ConversationKey] = Counter()
         self._over: asyncio.Queue[ConversationKey] = asyncio.Queue()
         self._held: dict[ConversationKey, None] | None = None
@@ -119,7 +122,7 @@ class Conversations:
             reason = f"it could not be looked at: {error!r}"
             return [ScoredConversation(key, 0, self._scorer.conversation_errors(key.case_id, reason)) for key in keys]
         return [
-            ScoredConversation(key, len(found), said)
+            ScoredConversation(key, len(found), said if self._privacy is None else self._privacy.stored_results(said))
             for key, found, said in zip(keys, turns, results, strict=True)
             if said is not None
         ]
@@ -127,4 +130,5 @@ class Conversations:
     async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
         query = TurnQuery(run=key.run, conversation=key.conversation_id)
         turns = [in_its_case(turn, self._moved) async for turn in every_turn(self._store, query)]
-        return [turn for turn in turns if turn["case_id"] == key.case_id]
+        ours = [turn for turn in turns if turn["case_id"] == key.case_id]
+        return ours if self._privacy is None else [self._privacy.stored_turn(turn) for turn in ours]

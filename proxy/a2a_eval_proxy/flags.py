@@ -53,12 +53,15 @@ def _take_from_file(context: click.Context, _: click.Parameter, file: str | None
         key = _key(option)
         if option.name and key in values:
             try:
-                context.default_map[option.name] = _value(values[key], option.multiple)
+                context.default_map[option.name] = _value(values[key], option)
             except ValueError as error:
                 raise ConfigError(f"{file}: {key}: {error}") from None
 
 
-def _value(value: Any, multiple: bool) -> Any:
+def _value(value: Any, option: click.Option) -> Any:
+    multiple = option.multiple
+    if option.type is click.UNPROCESSED:  # its callback reads it
+        return value
     if not multiple and isinstance(value, list | dict):
         raise ValueError("expected one value")
     if not multiple:

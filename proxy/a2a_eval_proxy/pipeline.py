@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,8 +17,10 @@ from .cases import CaseBook
 from .conversations import Conversations
 from .events import EventBus
 from .metrics import Metrics
+from .privacy import Privacy
 from .scoring import Results, Scorer, TurnJson
 from .scoringthread import Job, ScoreFirst, ScoringThread
+from .shapes import lacks_content
 from .store import Scored, ScoredConversation, Store, TurnQuery, every_turn
 from .traces.correlate import Evidence
 from .tracing import Tracing
@@ -32,6 +35,12 @@ _LATE_S = 0.5
 
 _PAGE = 200
 _REMEMBERED = 100_000
+
+_MOST_UNREDACTED = 10_000
+"""Turns that wait to be redacted; more than that, and the machine does not keep up."""
+
+_Views = tuple[Turn, Turn, Turn]
+"""A turn as captured, as shown to evaluators, and as stored."""
 
 MAX_HISTORY = 50
 """Turns before it that a turn is judged in the light of."""
@@ -55,6 +64,7 @@ class Pipeline:
         bus: EventBus,
         metrics: Metrics,
         tracing: Tracing | None = None,
+        privacy: Privacy | None = None,
     ) -> None:
         self._store = store
         self._cases = cases
@@ -62,6 +72,9 @@ class Pipeline:
         self._bus = bus
         self._metrics = metrics
         self._tracing = tracing
+        self._privacy = privacy
+        self._redacting = ThreadPoolExecutor(1, thread_name_prefix="redacting") if privacy is not None else None
+        self._unredacted = 0
         self.on_scored: Callable[[Turn, list[dict[str, Any]], bool], None] | None = None
         """Called with a scored turn, its results, and whether it was scored before; set by who wires telemetry.
 
@@ -80,13 +93,13 @@ class Pipeline:
         self._conversations: Conversations | None = None
         self._workers: list[asyncio.Task[None]] = []
         if scorer is not None:
-            self._scoring = thread = ScoringThread(scorer)
+            self._scoring = thread = ScoringThread(scorer, privacy)
             self._conversations = Conversations(
-                store, cases, scorer, thread, self.moved, self._count_up, self._conversations_done
+                store, cases, scorer, thread, self.moved, self._count_up, self._conversations_done, privacy
             )
             self._workers = [self._loop.create_task(work) for work in (self._work(thread), self._conversations.work())]
         elif tracing is not None:
-            self._scoring = thread = ScoringThread(None)
+            self._scoring = thread = ScoringThread(None, privacy)
             self._workers = [self._loop.create_task(self._work(thread))]
         self._unfinished = 0
         self._idle = asyncio.Event()
@@ -104,7 +117,8 @@ class Pipeline:
         metrics.turns_closed += 1
         for finding in turn.findings:
             metrics.findings[finding.code] += 1
-        turn.case_id = self._cases.match(turn.case_id, turn.conversation_id, turn.user_text)
+        if self._privacy is None:
+            turn.case_id = self._cases.match(turn.case_id, turn.conversation_id, turn.user_text)
         self._count_up(1)
         self._closed.append(turn)
         if len(self._closed) == 1:
@@ -141,7 +155,7 @@ class Pipeline:
         jobs: list[Job] = []
         async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), _PAGE):
             turn = Turn.from_dict(item)
-            jobs.append(self._job(turn))
+            jobs.append(self._job(turn, turn, turn))
             total += 1
             if len(jobs) == _PAGE:
                 self._score_again(jobs)
@@ -174,7 +188,8 @@ class Pipeline:
             case_id = self._cases.match(known, turn.conversation_id, turn.user_text)
             if case_id is not None and case_id != turn.case_id:
                 turn.case_id = self.moved[turn.turn_id] = case_id
-            job = self._job(turn, ended=True)
+            shown = turn if self._privacy is None else self._privacy.shown(turn)
+            job = self._job(turn, shown, turn, ended=True)
             jobs.append(replace(job, late=item["status"] == "done", kept=item["evaluations"]))
         self._score_again(jobs)
 
@@ -191,24 +206,50 @@ class Pipeline:
         await asyncio.gather(*self._workers, return_exceptions=True)
         if self._scoring is not None:
             await asyncio.to_thread(self._scoring.close)
+        if self._redacting is not None:
+            await asyncio.to_thread(self._redacting.shutdown)
 
     # ── on the event loop ───────────────────────────────────────────────────────────────────────────────
 
     def _hand_over(self) -> None:
         self._next_batch_at = self._loop.time() + _GATHER_S
         turns, self._closed = self._closed, []
-        jobs = [self._job(turn) for turn in turns] if self._scoring is not None else []
-        held = self._held(turns)
+        if self._privacy is None or self._redacting is None:
+            self._keep([(turn, turn, turn) for turn in turns])
+        elif self._unredacted + len(turns) > _MOST_UNREDACTED:
+            self._drop(len(turns), "redaction")
+        else:
+            self._unredacted += len(turns)
+            redacting = self._redacting.submit(_redacted, self._privacy, turns)
+            redacting.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._redacted, done.result()))
+
+    def _redacted(self, found: list[tuple[_Views, str | None]]) -> None:
+        """Turns come back from redaction. Their cases go by the words that were said, and by ids that are hashed."""
+        self._unredacted -= len(found)
+        for (turn, shown, stored), named in found:
+            known = turn.case_id if turn.case_id and self._cases.case(turn.case_id) else named
+            case_id = self._cases.match(known, shown.conversation_id, turn.user_text)
+            turn.case_id = shown.case_id = stored.case_id = case_id
+        self._keep([views for views, _ in found])
+
+    def _keep(self, views: list[_Views]) -> None:
+        """Closed turns, as captured, as shown and as stored, go to the store and to be scored."""
+        stored = [view[2] for view in views]
+        jobs = [self._job(*view) for view in views] if self._scoring is not None else []
+        held = self._held(stored)
         first = None
         if self._scorer is not None and self._scorer.swift and not (self._tracing and self._tracing.heard):
-            first = ScoreFirst(self._scorer, jobs)
-        committed = partial(self._loop.call_soon_threadsafe, self._committed, turns, jobs, held, first)
-        if not self._store.add(turns, committed, first, held):
-            self._metrics.turns_dropped += len(turns)
-            logger.error("the store does not keep up: %d turn(s) were dropped", len(turns))
-            self._count_down(len(turns))
-            return
-        self._set_out(jobs)
+            first = ScoreFirst(self._scorer, jobs, self._privacy)
+        committed = partial(self._loop.call_soon_threadsafe, self._committed, stored, jobs, held, first)
+        if self._store.add(stored, committed, first, held):
+            self._set_out(jobs)
+        else:
+            self._drop(len(stored), "the store")
+
+    def _drop(self, count: int, culprit: str) -> None:
+        self._metrics.turns_dropped += count
+        logger.error("%s does not keep up: %d turn(s) were dropped", culprit, count)
+        self._count_down(count)
 
     def _held(self, turns: list[Turn]) -> set[str]:
         """The ids of those that others are to score, when what traces tell of them is merged in."""
@@ -228,7 +269,7 @@ class Pipeline:
         done = []
         for job in jobs:
             if first is not None and (results := first.results.get(job.turn.turn_id)) is not None:
-                self._scored(job, job.turn, results, None)
+                self._scored(job, job.stored, results, None)
                 done.append(job)
                 continue
             wait_s = self._tracing.wait_s(job.turn) if self._tracing is not None else 0.0
@@ -253,18 +294,18 @@ class Pipeline:
             while not self._jobs.empty() and len(jobs) < _PAGE:
                 jobs = jobs + self._jobs.get_nowait()
             evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
-            histories = [await self._history(job.turn) for job in jobs]
+            histories = [await self._history(job.stored) for job in jobs]
             outcome = await thread.score(list(zip(jobs, evidence, histories, strict=True)))
             if self._scorer is None:
                 for job, seen in zip(jobs, evidence, strict=True):
                     self._look_again(job, seen)
-                turns = [turn for turn, _ in outcome]
+                turns = [self._stored(turn) for turn, _ in outcome]
                 self._store.settle(turns, partial(self._loop.call_soon_threadsafe, self._count_down, len(turns)))
                 continue
             scored = []
             for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
-                self._scored(job, turn, results, seen)
-                merged = None if turn is job.turn else turn
+                merged = None if turn is job.shown else self._stored(turn)
+                self._scored(job, merged or job.stored, results, seen)
                 scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
             self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, jobs))
 
@@ -273,10 +314,16 @@ class Pipeline:
         if self._scorer is None or self._scorer.evaluators(turn.case_id).swift:
             return []
         try:
-            return list(await self._store.earlier(turn, MAX_HISTORY))
+            earlier = await self._store.earlier(turn, MAX_HISTORY)
         except Exception as error:  # noqa: BLE001  # the wall: a store that cannot be read costs the turn its context
             logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
             return []
+        if self._privacy is None:
+            return list(earlier)
+        return [self._privacy.stored_turn(item) for item in earlier if not lacks_content(item["user_text"])]
+
+    def _stored(self, turn: Turn) -> Turn:
+        return turn if self._privacy is None else self._privacy.stored(turn)
 
     def _scored(self, job: Job, turn: Turn, results: list[dict[str, Any]], seen: Evidence | None) -> None:
         """A turn has its results; `seen` is the evidence that they rest on."""
@@ -318,10 +365,10 @@ class Pipeline:
         self._metrics.turns_scored += len(jobs) if self._scorer is not None else 0
         self._count_down(len(jobs))
 
-    def _job(self, turn: Turn, *, ended: bool = False) -> Job:
-        """`ended` says that nothing more will come of its conversation."""
-        conversation = self._conversations.key(turn, ended=ended) if self._conversations is not None else None
-        return Job(turn, self._position(turn), conversation=conversation)
+    def _job(self, turn: Turn, shown: Turn, stored: Turn, *, ended: bool = False) -> Job:
+        """The views are Job's. `ended` says that nothing more will come of its conversation."""
+        conversation = self._conversations.key(shown, ended=ended) if self._conversations is not None else None
+        return Job(turn, shown, stored, self._position(shown), conversation=conversation)
 
     def _set_out(self, jobs: Sequence[Job]) -> None:
         """Turns are on their way to be scored, which have been counted."""
@@ -367,6 +414,15 @@ class Pipeline:
         if len(self._positions) > _REMEMBERED:
             self._positions.popitem(last=False)
         return position
+
+
+def _redacted(privacy: Privacy, turns: Iterable[Turn]) -> list[tuple[_Views, str | None]]:
+    """The views of each turn, and the case that its client named."""
+    found = []
+    for turn in turns:
+        shown = privacy.shown(turn)
+        found.append(((turn, shown, privacy.stored(shown)), turn.case_id and privacy.identifier(turn.case_id)))
+    return found
 
 
 def _with_kept(kept: Sequence[dict[str, Any]], results: Results) -> Results:

@@ -9,6 +9,8 @@ from pathlib import Path
 from tool_call_evaluators.focus import focus_suites
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 
+from .ownfiles import write_own
+
 PAGE = "report.html"
 _FORMS = {PAGE: html_report, "report.json": json_report, "junit.xml": junit_xml, "summary.md": markdown_summary}
 _FOCUS = "focus"
@@ -31,7 +33,7 @@ def publish_report(report: Report, folder: Path | None, environ: Mapping[str, st
         return None
     folder.mkdir(parents=True, exist_ok=True)
     for name, form in _FORMS.items():
-        (folder / name).write_text(form(report), "utf-8")
+        write_own(folder / name, form(report))
     _write_focus(report, folder / _FOCUS)
     return folder / PAGE
 
@@ -42,4 +44,4 @@ def _write_focus(report: Report, folder: Path) -> None:
             old.unlink()
     for focus in focus_suites(report):
         folder.mkdir(exist_ok=True)
-        (folder / f"{focus.name}.yaml").write_text(focus.text, "utf-8")
+        write_own(folder / f"{focus.name}.yaml", focus.text)

@@ -11,7 +11,10 @@ from .conclusion import Conclusion, conclude
 from .events import EventBus
 from .metrics import Metrics
 from .pipeline import Pipeline
+from .privacy import Privacy, judge_cache_of, redactor_of
 from .scoring import Scorer, TurnJson
+from .shapes import lacks_content
+from .store import StoreError
 from .stored import reading, turns_of
 
 _PAGE = 200
@@ -23,24 +26,31 @@ async def evaluate_store(
     run: str | None,
     *,
     texts: bool = True,
+    privacy: Privacy | None = None,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
 ) -> Conclusion:
     """Score the turns of `run` (None: all) in the store at `location`, keep the results there, and conclude.
 
     Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
-    with how many more are done; for `texts`, see `conclude`. Raises StoreError where there is no store, or no such run
-    in it.
+    with how many more are done; for `texts`, see `conclude`. Turns are seen as `privacy` has it; the store keeps them.
+    Raises StoreError where there is no store, no such run in it, or no content in its turns.
     """
     async with reading(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
-        cases = CaseBook(suite)
-        scorer = Scorer(cases, suite, store.judge_cache)
-        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics())
+        cases = CaseBook(suite, redactor=redactor_of(privacy))
+        scorer = Scorer(cases, suite, judge_cache_of(store, privacy))
+        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy)
+        expected = suite if privacy is None else privacy.suite(suite)
         try:
             async with pipeline.rescoring() as rescore:
                 page: list[TurnJson] = []
                 async for turn in turns_of(store, run):
+                    if lacks_content(turn["user_text"]):
+                        raise StoreError(
+                            f"turn {turn['turn_id']} of run {turn['run']} was kept without content (--no-content); its "
+                            "scores stand and cannot be had again"
+                        )
                     page.append(turn)
                     if len(page) == _PAGE:
                         rescore(page)
@@ -51,4 +61,4 @@ async def evaluate_store(
             advanced(len(page))
         finally:
             await pipeline.close()
-        return await conclude(store, scorer, suite, run, moved=pipeline.moved, texts=texts)
+        return await conclude(store, scorer, expected, run, moved=pipeline.moved, texts=texts, privacy=privacy)

@@ -20,6 +20,8 @@ from tool_call_evaluators.unchecked import unchecked
 from .conclusion import Conclusion
 from .display import conversation_lines, turn_table, usage_line
 from .location import shown
+from .logs import start_logging
+from .privacy import Privacy
 from .reporting import publish_report
 from .rescoring import evaluate_store
 from .runner import AgentOptions, run_suite
@@ -40,8 +42,10 @@ async def run_and_show(
     console: Console,
     *,
     resume: bool = False,
+    privacy: Privacy | None = None,
 ) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
+    _start_logging(privacy)
     suite, in_vain = _suite(suite_file, form)
     options = AgentOptions.merged(suite.agent, agent, dialects, tls)
     name = run or f"{suite.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
@@ -54,6 +58,7 @@ async def run_and_show(
                 name,
                 resume=resume,
                 texts=folder is not None,
+                privacy=privacy,
                 planned=lambda turns: bar.begin("running", turns),
                 advanced=lambda case: bar.advance(1, case.id),
             )
@@ -64,9 +69,17 @@ async def run_and_show(
 
 
 async def evaluate_and_show(
-    suite_file: str, form: str | None, store: str, run: str | None, folder: Path | None, console: Console
+    suite_file: str,
+    form: str | None,
+    store: str,
+    run: str | None,
+    folder: Path | None,
+    console: Console,
+    *,
+    privacy: Privacy | None = None,
 ) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
+    _start_logging(privacy)
     suite, in_vain = _suite(suite_file, form)
     with _progress() as bar:
         conclusion = await evaluate_store(
@@ -74,10 +87,15 @@ async def evaluate_and_show(
             store,
             run,
             texts=folder is not None,
+            privacy=privacy,
             planned=lambda turns: bar.begin("scoring", turns),
             advanced=bar.advance,
         )
     return _show(conclusion, suite, in_vain, store, folder, console)
+
+
+def _start_logging(privacy: Privacy | None) -> None:
+    start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy.text if privacy is not None else None)
 
 
 def _suite(path: str, form: str | None) -> tuple[Suite, list[str]]:

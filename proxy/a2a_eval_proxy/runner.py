@@ -25,6 +25,7 @@ from .ids import new_turn_id
 from .location import shown
 from .metrics import Metrics
 from .pipeline import Pipeline
+from .privacy import Privacy, judge_cache_of, redactor_of
 from .scoring import Scorer
 from .store import Store, TurnQuery, every_turn, open_store
 
@@ -93,6 +94,7 @@ async def run_suite(
     *,
     resume: bool = False,
     texts: bool = True,
+    privacy: Privacy | None = None,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[Case], None] = lambda case: None,
 ) -> Conclusion:
@@ -100,7 +102,8 @@ async def run_suite(
 
     With `resume`, conversations that an earlier process has had in full are not had again; one that was cut off is
     forgotten and had anew. `planned` is called with the number of turns to come, `advanced` after each. What is kept
-    in memory meanwhile does not grow with the run; for `texts`, see `conclude`.
+    in memory meanwhile does not grow with the run; for `texts`, see `conclude`. `privacy` is about all but what
+    the agent is told.
 
     Raises AgentUnreachable or CaptureError where the agent's card cannot be had, NothingRanError where no turn was
     answered, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
@@ -113,19 +116,20 @@ async def run_suite(
                 f"run {run!r} is in store {shown(location)} already; --resume goes on with it, another --run begins"
                 " anew"
             )
-        cases = CaseBook(suite)
-        scorer = Scorer(cases, suite, store.judge_cache)
-        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics())
+        cases = CaseBook(suite, redactor=redactor_of(privacy))
+        scorer = Scorer(cases, suite, judge_cache_of(store, privacy))
+        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy)
+        expected = suite if privacy is None else privacy.suite(suite)
         try:
             await pipeline.resume(run)
-            todo = await _todo(store, suite, run)
+            todo = await _todo(store, expected, run)
             planned(sum(len(case.turns) * todo.get(case.id, 0) for case in suite.cases))
             if todo:
-                await _drive(suite, todo, agent, pipeline, run, advanced)
+                await _drive(suite, todo, agent, pipeline, run, advanced, privacy)
             await pipeline.drained()
         finally:
             await pipeline.close()
-        return await conclude(store, scorer, suite, run, texts=texts)
+        return await conclude(store, scorer, expected, run, texts=texts)
     finally:
         await asyncio.to_thread(store.close)
 
@@ -153,6 +157,7 @@ async def _drive(
     pipeline: Pipeline,
     run: str,
     advanced: Callable[[Case], None],
+    privacy: Privacy | None,
 ) -> None:
     async with CaptureClient(
         agent.url,
@@ -166,13 +171,17 @@ async def _drive(
         driver = _Driver(client, pipeline, run, advanced)
         await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
     if not driver.answered and driver.problem:
-        raise NothingRanError(driver.problem)
+        raise NothingRanError(_told(driver.problem, privacy))
     if driver.unanswered:
         logger.warning(
             "the agent left %d conversations without an answer; the first thing that went wrong: %s",
             driver.unanswered,
-            driver.problem,
+            _told(driver.problem, privacy),
         )
+
+
+def _told(problem: str, privacy: Privacy | None) -> str:
+    return problem if privacy is None else privacy.text(problem)
 
 
 class _Driver:

@@ -16,6 +16,7 @@ from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
 
 from .capture.turn import Turn
 from .cases import CaseBook
+from .shapes import lacks_content
 
 TurnJson = Mapping[str, Any]
 """A turn as in /api/turns."""
@@ -24,6 +25,8 @@ Results = list[dict[str, Any]]
 
 WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
+
+_NO_CONTENT = "what was said is not kept (--no-content), so that it cannot be looked at any more"
 
 _OWN_PACKAGE = EvaluatorBase.__module__.partition(".")[0]
 
@@ -95,6 +98,8 @@ class Scorer:
         (conversation,) = follow(turns, plan)
         if not conversation.complete or any(turn.turn and turn.turn["status"] != "done" for turn in conversation.turns):
             return None
+        if any(lacks_content(turn["user_text"]) for turn in turns):
+            return self.conversation_errors(case_id, _NO_CONTENT)
         evaluators = self.evaluators(case_id)
         try:
             seen = [self._seen(case, placed, evaluators.turn) for placed in conversation.turns]
@@ -144,6 +149,8 @@ class Scorer:
     def _case_or_errors(
         self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], history: Iterable[TurnJson]
     ) -> EvalCase | list[EvalResult]:
+        if lacks_content(turn.user_text):
+            return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
         try:
             return self.eval_case(turn, earlier, history)
         except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything

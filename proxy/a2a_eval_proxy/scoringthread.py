@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from a2a_tool_capture import Finding, Severity
 
 from .capture.turn import Turn
+from .privacy import Privacy
 from .scoring import Results, Scorer, TurnJson
 from .store import ConversationKey
 from .traces.correlate import Evidence
@@ -29,11 +30,14 @@ _FIRST_S = 0.05
 class Job:
     """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
 
+    `turn` is as it was captured, which nobody gets to see: evaluators see what is `shown`, and `stored` is kept.
     `late`: it was scored before. `kept` are results that stay, of evaluators of another suite. `conversation` is to
     be scored when none of its turns is on its way any more.
     """
 
     turn: Turn
+    shown: Turn
+    stored: Turn
     earlier: int
     late: bool = False
     kept: Sequence[dict[str, Any]] = ()
@@ -43,8 +47,9 @@ class Job:
 class ScoreFirst:
     """Scores turns of a batch in the thread that writes them, as long as that takes next to no time."""
 
-    def __init__(self, scorer: Scorer, jobs: list[Job]) -> None:
+    def __init__(self, scorer: Scorer, jobs: list[Job], privacy: Privacy | None = None) -> None:
         self._scorer = scorer
+        self._privacy = privacy
         self._jobs = {job.turn.turn_id: job for job in jobs}
         self._until: float | None = None
         self.results: dict[str, list[dict[str, Any]]] = {}
@@ -57,7 +62,10 @@ class ScoreFirst:
         job = self._jobs.get(turn.turn_id)
         if job is None or now > self._until or not self._scorer.evaluators(turn.case_id).swift:
             return None
-        results = self.results[turn.turn_id] = self._scorer.score_now(turn, job.earlier)
+        results = self._scorer.score_now(job.shown, job.earlier)
+        if self._privacy is not None:
+            results = self._privacy.stored_results(results)
+        self.results[turn.turn_id] = results
         return results
 
 
@@ -72,20 +80,24 @@ T = TypeVar("T")
 class ScoringThread:
     """Merging and evaluators run here: what they compute does not hold up traffic. Those that wait have a loop."""
 
-    def __init__(self, scorer: Scorer | None) -> None:
+    def __init__(self, scorer: Scorer | None, privacy: Privacy | None = None) -> None:
         self._scorer = scorer
+        self._privacy = privacy
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self._runner = asyncio.Runner()
 
     async def score(self, work: _Work) -> _Outcome:
-        """Each turn, with what its traces say merged in, and its results; without a scorer none."""
+        """Each turn as it may be seen, with what its traces say merged in, and its results as they may be kept.
+
+        Without a scorer there are none.
+        """
         scorer = self._scorer
         if scorer is None:
-            run = _merge
+            run = self._merge
         elif any(scorer.evaluators(job.turn.case_id).waits for job, _, _ in work):
             run = partial(self._wait_for, scorer)
         else:
-            run = partial(_compute, scorer)
+            run = partial(self._compute, scorer)
         return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
 
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -100,29 +112,35 @@ class ScoringThread:
         self._executor.submit(self._runner.close)
         self._executor.shutdown(wait=True)
 
+    def _merge(self, work: _Work) -> _Outcome:
+        return [(self._merged(job, evidence), []) for job, evidence, _ in work]
+
+    def _compute(self, scorer: Scorer, work: _Work) -> _Outcome:
+        turns = [(self._merged(job, evidence), job.earlier) for job, evidence, _ in work]
+        return [(turn, self._kept(scorer.score_now(turn, earlier))) for turn, earlier in turns]
+
     def _wait_for(self, scorer: Scorer, work: _Work) -> _Outcome:
         async def score_all() -> _Outcome:
-            turns = [_merged(job, evidence) for job, evidence, _ in work]
+            turns = [self._merged(job, evidence) for job, evidence, _ in work]
             results = await asyncio.gather(
                 *(scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
             )
-            return list(zip(turns, results, strict=True))
+            return list(zip(turns, map(self._kept, results), strict=True))
 
         return self._runner.run(score_all())
 
+    def _kept(self, results: Results) -> Results:
+        return results if self._privacy is None else self._privacy.stored_results(results)
 
-def _merge(work: _Work) -> _Outcome:
-    return [(_merged(job, evidence), []) for job, evidence, _ in work]
+    def _merged(self, job: Job, evidence: Evidence | None) -> Turn:
+        """Calls are held against traces as they were captured: two that are masked may look the same."""
+        merged = job.turn if evidence is None else _settled(job, evidence)
+        if merged is job.turn:
+            return job.shown
+        return merged if self._privacy is None else self._privacy.shown(merged)
 
 
-def _compute(scorer: Scorer, work: _Work) -> _Outcome:
-    turns = [(_merged(job, evidence), job.earlier) for job, evidence, _ in work]
-    return [(turn, scorer.score_now(turn, earlier)) for turn, earlier in turns]
-
-
-def _merged(job: Job, evidence: Evidence | None) -> Turn:
-    if evidence is None:
-        return job.turn
+def _settled(job: Job, evidence: Evidence) -> Turn:
     try:
         return settled(job.turn, evidence, late=job.late)
     except Exception as error:  # the wall: a trace that we cannot read costs the turn its trace only

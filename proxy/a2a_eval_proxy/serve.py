@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import signal
 
 import click
@@ -12,17 +11,18 @@ import click
 from .app import run_proxy
 from .config import Settings
 from .location import shown
+from .logs import LOG_LINE, start_logging
+from .privacy import privacy_of
 
 
 async def serve_until_stopped(settings: Settings) -> None:
     """Run a proxy, print one line when it is ready, stop in order on the first signal."""
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    privacy = privacy_of(settings.redact, settings.redact_key)
+    start_logging(settings.log_level, LOG_LINE, privacy.text if privacy is not None else None)
     async with run_proxy(settings) as proxy:
         _calm_the_collector()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import random
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,41 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             connection.execute(EMPTIED)
         yield Kept(store)
         await store.drained()
+
+
+# ── retention ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_old_turns_go_with_what_was_said_of_them(kept: Kept) -> None:
+    await kept.add(*(turn(number, conversation_id=f"c{number}") for number in range(5)))
+    await kept.finish_conversations(
+        *(ScoredConversation(ConversationKey("nightly", f"c{number}", None), 1, [result()]) for number in range(5))
+    )
+    await kept.store.judge_cache.put("kept just now", {"value": "fine"})
+    kept.store.prune(datetime.fromtimestamp(turn(3).started_at, UTC), None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0003", "turn-0004"]
+    assert sorted(one.key.conversation_id for one in await kept.store.conversations()) == ["c3", "c4"]
+    assert await kept.store.judge_cache.get("kept just now") == {"value": "fine"}
+
+
+async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
+    noise = random.Random(1)
+    texts = ["".join(noise.choices("abcdefghijklmnopqrstuvwxyz", k=50_000)) for _ in range(400)]
+    await kept.add(*(turn(number, user_text=text) for number, text in enumerate(texts)))
+    kept.store.prune(None, 5_000_000)
+    await kept.store.drained()
+    left = await kept.ids(limit=1000)
+    assert 1 <= len(left) <= 200
+    assert left == [f"turn-{number:04}" for number in range(400)][-len(left) :]
+
+
+async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2))
+    kept.store.prune(datetime.fromtimestamp(0, UTC), 100_000_000)
+    kept.store.prune(None, None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0001", "turn-0002"]
 
 
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,10 @@ from .question import Answer, Judge, Question, Usage
 logger = logging.getLogger(__name__)
 
 
+_TABLE = "CREATE TABLE IF NOT EXISTS judge_answers (key TEXT PRIMARY KEY, entry TEXT, kept_at TEXT NOT NULL)"
+_PUT = "INSERT OR REPLACE INTO judge_answers VALUES (?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"
+
+
 class JudgeCacheError(Exception):
     """A cache cannot be read or written. Judging goes on without it."""
 
@@ -95,13 +99,14 @@ class SqliteJudgeCache:
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:
         text = json.dumps(entry, ensure_ascii=False)
-        await asyncio.to_thread(self._run, "INSERT OR REPLACE INTO judge_answers VALUES (?, ?)", (key, text))
+        await asyncio.to_thread(self._run, _PUT, (key, text))
 
     def _run(self, statement: str, values: tuple[str, ...]) -> list[Any]:
         try:
             with closing(sqlite3.connect(self._path, timeout=10.0)) as connection, connection:
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("CREATE TABLE IF NOT EXISTS judge_answers (key TEXT PRIMARY KEY, entry TEXT)")
+                connection.execute("PRAGMA secure_delete = ON")
+                connection.execute(_TABLE)
                 return connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise JudgeCacheError(f"{self._path}: {error}") from error

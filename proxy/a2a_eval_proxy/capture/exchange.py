@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,9 @@ CASE_METADATA_KEY = "a2a-eval-proxy/case"
 
 _MAX_SHOWN = 500
 """Characters of an agent's error message that a finding repeats."""
+
+_TORN = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
+"""The word at the end of a text that was cut: nobody could tell any more that it was a secret."""
 
 _WATCHING = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
 
@@ -205,7 +209,10 @@ def _said(body: bytes) -> str:
 
 def _shown(value: Any) -> str:
     """A text or number of the agent's in a sentence of ours, cut where it is long."""
-    return str(value)[:_MAX_SHOWN] if isinstance(value, str | int | float) else "without details"
+    if not isinstance(value, str | int | float):
+        return "without details"
+    text = str(value)
+    return text if len(text) <= _MAX_SHOWN else _TORN.sub("", text[:_MAX_SHOWN])
 
 
 def _string(value: Any) -> str:

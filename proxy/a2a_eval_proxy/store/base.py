@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from tool_call_evaluators.judge.cache import JudgeCache
@@ -117,6 +118,12 @@ class Store(Protocol):
 
     def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
         """Forget these turns, and what was said of their conversations."""
+
+    def prune(self, before: datetime | None, max_bytes: int | None) -> None:
+        """Delete turns that ended before a moment, then the oldest until no more than so many bytes are taken.
+
+        None: no such limit. With them goes all that was said of them. What is deleted is nowhere in the files.
+        """
 
     @property
     def shared(self) -> bool:

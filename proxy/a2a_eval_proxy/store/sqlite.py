@@ -9,13 +9,15 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ..capture.turn import Turn
 from .base import Score, Scored, ScoredConversation, StoreError
 from .encoding import json_text, utf8_text
 from .sqlite_reads import SqliteReads
-from .writing import Add, Discard, Finish, FinishConversations, Item, QueuedWrites, Settle, latest_results
+from .sqlite_retention import prune
+from .writing import Add, Discard, Finish, FinishConversations, Item, Prune, QueuedWrites, Settle, latest_results
 
 T = TypeVar("T")
 
@@ -74,6 +76,10 @@ class SqliteStore(SqliteReads, QueuedWrites):
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         return partial(self._write, list(_statements(group)))
+
+    def _pruned(self, item: Prune) -> int:
+        before = None if item.before is None else rfc3339(item.before)
+        return prune(self._connection, before, item.max_bytes)
 
     def _write(self, statements: list[_Statement]) -> None:
         connection = self._connection
@@ -170,6 +176,8 @@ def _open(path: str) -> sqlite3.Connection:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what agents say is nobody else's to read
     connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10.0)
     try:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: so that it can shrink
+        connection.execute("PRAGMA secure_delete = ON")  # what is deleted, or replaced, is overwritten
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         version = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from ..capture.turn import Turn
 from .base import Score, Scored, ScoredConversation
@@ -63,6 +64,12 @@ class Discard:
 
 
 @dataclass(frozen=True, slots=True)
+class Prune:
+    before: datetime | None
+    max_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """Reached when everything before it is committed."""
 
@@ -71,6 +78,7 @@ class Mark:
 
 
 Item = Add | Settle | Finish | FinishConversations | Discard | Mark
+"""What is written in groups; a `Prune` is done between them."""
 
 
 class QueuedWrites(ABC):
@@ -84,7 +92,7 @@ class QueuedWrites(ABC):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting_turns = 0
         self._waiting_characters = 0
@@ -97,6 +105,10 @@ class QueuedWrites(ABC):
         """What writes these items, whole or not at all, and raises `trouble`: called until it works.
 
         Turns are scored here, where they are to be: once, not at each try."""
+
+    @abstractmethod
+    def _pruned(self, item: Prune) -> int:
+        """Delete what is too old or too much; how many turns that were. May raise `trouble`."""
 
     def add(
         self,
@@ -126,6 +138,9 @@ class QueuedWrites(ABC):
     def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
         self._queue.put(Discard(turn_ids, committed))
 
+    def prune(self, before: datetime | None, max_bytes: int | None) -> None:
+        self._queue.put(Prune(before, max_bytes))
+
     async def drained(self) -> None:
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
@@ -145,7 +160,7 @@ class QueuedWrites(ABC):
             if any(isinstance(item, Mark) and item.last for item in group):
                 return
 
-    def _next_group(self) -> list[Item]:
+    def _next_group(self) -> list[Item | Prune]:
         group = [self._queue.get()]
         while len(group) < MAX_GROUP:
             try:
@@ -154,7 +169,8 @@ class QueuedWrites(ABC):
                 break
         return group
 
-    def _commit(self, group: list[Item]) -> None:
+    def _commit(self, queued: list[Item | Prune]) -> None:
+        group = [item for item in queued if not isinstance(item, Prune)]
         added = [item for item in group if isinstance(item, Add)]
         turns = sum(len(item.turns) for item in added)
         if any(not isinstance(item, Mark) for item in group):
@@ -162,8 +178,20 @@ class QueuedWrites(ABC):
         with self._lock:
             self._waiting_turns -= turns
             self._waiting_characters -= sum(item.characters for item in added)
-        for item in group:
-            item.committed()
+        for item in queued:
+            if isinstance(item, Prune):
+                self._prune(item)
+            else:
+                item.committed()
+
+    def _prune(self, item: Prune) -> None:
+        try:
+            deleted = self._pruned(item)
+        except self.trouble as error:  # it is tried again next time
+            logger.error("store %s: old turns could not be deleted: %s", self._name, error)
+        else:
+            if deleted:
+                logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
 
     def _try_until_written(self, write: Callable[[], None], turns: int) -> None:
         reported = False

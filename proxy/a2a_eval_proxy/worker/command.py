@@ -10,22 +10,26 @@ import click
 from tool_call_evaluators.importers import import_suite
 
 from ..location import shown
+from ..logs import LOG_LINE, start_logging
+from ..privacy import Privacy
 from ..store.postgres.store import PostgresStore
 from .engine import Engine, EngineOptions
 from .scoring import JobScorer
 
 
-async def work_until_stopped(location: str, suite_file: str | None, options: EngineOptions) -> None:
+async def work_until_stopped(
+    location: str, suite_file: str | None, options: EngineOptions, privacy: Privacy | None = None
+) -> None:
     """Score what is pending, and what comes, until the first signal; then end what is under way.
 
     `location` is one of PostgreSQL. Raises SuiteError or StoreError.
     """
-    logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True)
+    start_logging("info", LOG_LINE, privacy.text if privacy is not None else None)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
     imported = import_suite(suite_file) if suite_file else None
     store = PostgresStore(location)
     try:
-        scorer = JobScorer(store, imported.suite if imported else None)
+        scorer = JobScorer(store, imported.suite if imported else None, privacy)
         engine = Engine(location, store.work, scorer.score, options)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -13,6 +13,7 @@ from tool_call_evaluators.suite import Suite
 from ..capture.turn import Turn
 from ..cases import CaseBook
 from ..pipeline import MAX_HISTORY
+from ..privacy import Privacy, redactor_of
 from ..scoring import Scorer, TurnJson
 from ..store import ConversationKey, Scored, ScoredConversation
 from ..store.postgres.store import PostgresStore
@@ -31,12 +32,16 @@ class _ToScore(NamedTuple):
 
 
 class JobScorer:
-    """Scores turns by their ids. It may be asked again for the same ones: what is done stays as it is."""
+    """Scores turns by their ids. It may be asked again for the same ones: what is done stays as it is.
 
-    def __init__(self, store: PostgresStore, suite: Suite | None) -> None:
+    Turns are stored redacted; with the rules of who stored them as `privacy`, the suite's expectations are, too.
+    """
+
+    def __init__(self, store: PostgresStore, suite: Suite | None, privacy: Privacy | None = None) -> None:
         self._store = store
         self._work = store.work
-        self._cases = CaseBook(suite)
+        self._privacy = privacy
+        self._cases = CaseBook(suite, redactor=redactor_of(privacy))
         self._scorer = Scorer(self._cases, suite, store.judge_cache)
         self._alone = self._scorer.swift and not (suite and suite.cases)
         """Whether the turns before it make no difference to any turn."""
@@ -55,7 +60,8 @@ class JobScorer:
         scored = []
         for claim, one, result in zip(pending, to_score, results, strict=True):
             merged = one.turn if one.turn.case_id != claim.turn["case_id"] else None
-            scored.append((Scored(one.turn.turn_id, result, merged), claim))
+            kept = result if self._privacy is None else self._privacy.stored_results(result)
+            scored.append((Scored(one.turn.turn_id, kept, merged), claim))
         finished = await self._work.finish(scored) if scored else set()
         cases = {one.turn.turn_id: one.place.case_id for one in to_score}
         await self._score_conversations(
@@ -103,7 +109,9 @@ class JobScorer:
         new = [key for key in looked_at if len(turns[key]) > said.get(key, 0)]
         results = await asyncio.gather(*(self._scorer.score_conversation(turns[key]) for key in new))
         scored = [
-            ScoredConversation(key, len(turns[key]), result)
+            ScoredConversation(
+                key, len(turns[key]), result if self._privacy is None else self._privacy.stored_results(result)
+            )
             for key, result in zip(new, results, strict=True)
             if result is not None
         ]

@@ -15,7 +15,7 @@ from .database import TROUBLE, Database, Work, reason
 _GET = text("SELECT entry FROM judge_answers WHERE key = :key")
 _PUT = text(
     "INSERT INTO judge_answers (key, entry) VALUES (:key, :entry)"
-    " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry"
+    " ON CONFLICT (key) DO UPDATE SET entry = excluded.entry, kept_at = now()"
 )
 
 

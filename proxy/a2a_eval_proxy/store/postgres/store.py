@@ -10,12 +10,13 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ...location import shown
-from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, QueuedWrites, Settle, latest_results
+from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, QueuedWrites, Settle, latest_results
 from .columns import conversation_columns, result_columns, settled_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
 from .migrate import migrate
 from .reads import PostgresReads
+from .retention import prune
 from .work import WorkStore
 from .writes import Rows, delete_turns, insert_turns, put_conversations, put_results, settle_turns
 
@@ -54,6 +55,9 @@ class PostgresStore(PostgresReads, QueuedWrites):
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         return partial(self._write, [_rows(item) for item in group])
+
+    def _pruned(self, item: Prune) -> int:
+        return self._database.submit(partial(prune, before=item.before, max_bytes=item.max_bytes)).result()
 
     def _write(self, items: list[_Rows]) -> None:
         """Write them together; where the database will not take one of them, all others."""

@@ -1,0 +1,104 @@
+"""Paths into JSON, a part of RFC 9535: `$.a.b`, `['a']`, `[0]`, `[*]`, `.*`, `..a`. Keys compare without case. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)|([\w-]+))")
+
+_MAX_DEPTH = 200
+
+
+class Dropped:
+    """What an edit answers for a value that is to go."""
+
+
+DROPPED = Dropped()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: to the member `name` (in lower case), to the item `index`, or to all. `deep`: at any depth."""
+
+    name: str | None = None
+    index: int | None = None
+    deep: bool = False
+
+    def leads_to(self, key: str | int) -> bool:
+        if isinstance(key, int):
+            return self.name is None and self.index in (None, key)
+        return self.index is None and self.name in (None, key.casefold())
+
+
+Path = tuple[Step, ...]
+
+
+def parse_path(text: str) -> Path:
+    """Raises ValueError, which says where, for what is no such path."""
+    if not text.startswith("$"):
+        raise ValueError("a path begins with $")
+    steps, position = [], 1
+    while position < len(text):
+        match = _STEP.match(text, position)
+        dots, single, double, index, _every, star, word = match.groups() if match else (None,) * 7
+        named = word or star
+        if match is None or (named and not dots) or (dots == "." and not named):
+            raise ValueError(
+                f"not understood from {text[position:][:40]!r} on; known are .name ['name'] [0] [*] .* ..name"
+            )
+        name = single or double or word
+        steps.append(Step(name and name.casefold(), None if index is None else int(index), dots == ".."))
+        position = match.end()
+    if not steps:
+        raise ValueError("it leads to everything; name a field")
+    return tuple(steps)
+
+
+def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = _MAX_DEPTH) -> Any:
+    """`value` with `edit` done to all that `path` leads to; the same object where it leads to nothing.
+
+    What `edit` turns into `DROPPED` goes. A text that holds JSON is entered, too.
+    """
+    if not path:
+        return edit(value)
+    if depth == 0:
+        return value
+    if isinstance(value, str):
+        inside = json_inside(value)
+        new = edited(inside, path, edit, depth - 1) if isinstance(inside, dict | list) else inside
+        return value if new is inside else json.dumps(new, ensure_ascii=False)
+    if isinstance(value, dict):
+        pairs = [(key, item, _member(key, item, path, edit, depth)) for key, item in value.items()]
+        if all(new is item for _, item, new in pairs):
+            return value
+        return {key: new for key, _, new in pairs if new is not DROPPED}
+    if isinstance(value, list | tuple):
+        items = [(item, _member(index, item, path, edit, depth)) for index, item in enumerate(value)]
+        if all(new is item for item, new in items):
+            return value
+        return [new for _, new in items if new is not DROPPED]
+    return value
+
+
+def json_inside(text: str) -> Any:
+    """The object, list or text whose JSON `text` is; None for any other text."""
+    if text.lstrip()[:1] not in ("{", "[", '"'):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _member(key: Any, item: Any, path: Path, edit: Callable[[Any], Any], depth: int) -> Any:
+    step = path[0]
+    new = item
+    if step.leads_to(key if isinstance(key, int) else str(key)):
+        new = edited(item, path[1:], edit, depth - 1)
+    if step.deep and new is not DROPPED:
+        new = edited(new, path, edit, depth - 1)
+    return new

@@ -1,0 +1,35 @@
+"""Old turns deleted from a PostgreSQL store. The server's own vacuum overwrites their bytes, in its time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+_TOO_OLD = text("DELETE FROM turns WHERE coalesce(ended_at, started_at) < :before")
+_TOO_MUCH = text(
+    "DELETE FROM turns WHERE seq <= (SELECT max(seq) FROM (SELECT seq, sum(pg_column_size(body) +"
+    " pg_column_size(evaluations)) OVER (ORDER BY seq DESC) AS taken FROM turns) AS newest WHERE taken > :max_bytes)"
+)
+_CONVERSATIONS = text(
+    "DELETE FROM conversations AS c WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.run = c.run"
+    " AND left(c.conversation_id, 128) = left(t.conversation_id, 128) AND c.conversation_id = t.conversation_id)"
+)
+_ANSWERS = text("DELETE FROM judge_answers WHERE kept_at < :before OR kept_at < (SELECT min(started_at) FROM turns)")
+
+
+async def prune(connection: AsyncConnection, *, before: datetime | None, max_bytes: int | None) -> int:
+    """Delete turns that ended before a moment, and the oldest until the rest takes no more than so many bytes.
+
+    What was said of them goes too. Returns how many turns that were.
+    """
+    deleted = 0
+    if before is not None:
+        deleted += (await connection.execute(_TOO_OLD, {"before": before})).rowcount
+    if max_bytes is not None:
+        deleted += (await connection.execute(_TOO_MUCH, {"max_bytes": max_bytes})).rowcount
+    if deleted:
+        await connection.execute(_CONVERSATIONS)
+    await connection.execute(_ANSWERS, {"before": before})
+    return deleted

@@ -1,0 +1,74 @@
+"""Old turns deleted for good from an SQLite store: neither the file nor its write-ahead log has their bytes."""
+
+from __future__ import annotations
+
+import sqlite3
+
+_BATCH = 200
+"""Turns deleted in one transaction, so that none is long."""
+
+
+def prune(connection: sqlite3.Connection, before: str | None, max_bytes: int | None) -> int:
+    """Delete turns that ended before a moment (RFC 3339, UTC), then the oldest until the file is small enough.
+
+    What was said of conversations of which no turn is left goes too, and judges' answers as old as the turns.
+    Returns how many turns went. The file shrinks by what is free. Raises sqlite3.Error; what is done by then stays.
+    """
+    deleted = 0
+    if before is not None:
+        while count := _delete(connection, "ended < ?", (before,), _BATCH):
+            deleted += count
+        deleted_answers = _delete_answers(connection, before)
+    else:
+        deleted_answers = 0
+    if max_bytes is not None:
+        while (used := _used_bytes(connection)) > max_bytes and (
+            count := _delete(connection, "1", (), _share(connection, 1 - max_bytes / used))
+        ):
+            deleted += count
+            deleted_answers += _delete_answers(connection, _oldest(connection))
+    if deleted or deleted_answers:
+        connection.execute(
+            "DELETE FROM conversations WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.run = conversations.run AND"
+            " turns.conversation_id = conversations.conversation_id)"
+        )
+        connection.executescript("PRAGMA incremental_vacuum")  # `execute` would take one step, which frees a page
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return deleted
+
+
+def _share(connection: sqlite3.Connection, part: float) -> int:
+    """How many turns that part of them is; at least one, and at most a batch."""
+    turns = connection.execute("SELECT COUNT(*) FROM turns").fetchone()[0]
+    return max(1, min(_BATCH, int(turns * part)))
+
+
+def _delete(connection: sqlite3.Connection, condition: str, values: tuple[str, ...], most: int) -> int:
+    """Delete of the oldest `most` turns those that meet the condition; how many."""
+    return connection.execute(
+        "DELETE FROM turns WHERE seq IN (SELECT seq FROM (SELECT seq,"  # noqa: S608  # fixed texts
+        " coalesce(json_extract(body, '$.ended_at'), json_extract(body, '$.started_at')) AS ended"
+        f" FROM turns ORDER BY seq LIMIT {most}) WHERE {condition})",
+        values,
+    ).rowcount
+
+
+def _oldest(connection: sqlite3.Connection) -> str:
+    """When the oldest turn that is left ended; beyond all times where none is left."""
+    row = connection.execute("SELECT json_extract(body, '$.started_at') FROM turns ORDER BY seq LIMIT 1").fetchone()
+    return row[0] if row else "9999"
+
+
+def _delete_answers(connection: sqlite3.Connection, before: str) -> int:
+    """Delete judges' answers of before; they quote what they judged."""
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(judge_answers)")]
+    if not columns:
+        return 0
+    return connection.execute("DELETE FROM judge_answers WHERE kept_at < ?", (before,)).rowcount
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    def number(name: str) -> int:
+        return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    return (number("page_count") - number("freelist_count")) * number("page_size")

@@ -1,0 +1,55 @@
+"""Logs: no token, no header that is not known to be harmless, nothing that is redacted in turns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from a2a_eval_proxy.logs import start_logging, without_secrets
+from a2a_eval_proxy.privacy import privacy_of
+from a2a_eval_proxy.redactionrules import parse_rules
+
+
+@pytest.fixture(autouse=True)
+def _root_logger_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[(b'content-type', b'a/b'), (b'set-cookie', b'id=1')]",
+            "[(b'content-type', b'a/b'), (b'set-cookie', b'***')]",
+        ),
+        ("[('Accept', '*/*'), ('X-Tenant', \"o'neil\")]", "[('Accept', '*/*'), ('X-Tenant', \"***\")]"),
+        (
+            "GET https://ann:pw@host/card?token=abcd1234 failed",
+            "GET https://ann:[token]@host/card?token=[token] failed",
+        ),
+        ("Authorization: Bearer abcdefgh1", "Authorization: Bearer [token]"),
+        ("3 turn(s) were dropped", "3 turn(s) were dropped"),
+    ],
+)
+def test_without_secrets(text: str, expected: str) -> None:
+    assert without_secrets(text) == expected
+
+
+def test_tracebacks_are_redacted_too(capsys: pytest.CaptureFixture[str]) -> None:
+    privacy = privacy_of(parse_rules("email"), None)
+    assert privacy is not None
+    start_logging("info", "%(levelname)s %(message)s", privacy.text)
+    try:
+        raise ValueError("no mail to ann@example.com with sk-live0123456789abcdef")
+    except ValueError:
+        logging.getLogger("somebody.else").exception("failed for %s", "bob@example.com")
+    told = capsys.readouterr().err
+    assert told.startswith("ERROR failed for [email]\nTraceback")
+    assert "ValueError: no mail to [email] with [token]" in told
+    logging.getLogger("somebody.else").debug("not told")
+    assert "not told" not in capsys.readouterr().err

@@ -1,0 +1,458 @@
+"""No planted secret leaves capture: not into the store's bytes, events, telemetry, reports or what judges are asked."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
+from a2a_eval_proxy.capture.turn import Turn
+from a2a_eval_proxy.capture.turnbook import TurnBook
+from a2a_eval_proxy.cases import CaseBook, RegisteredCase
+from a2a_eval_proxy.conclusion import conclude
+from a2a_eval_proxy.config import ConfigError
+from a2a_eval_proxy.events import EventBus
+from a2a_eval_proxy.export import write_turns
+from a2a_eval_proxy.ids import new_turn_id
+from a2a_eval_proxy.metrics import Metrics
+from a2a_eval_proxy.pipeline import Pipeline
+from a2a_eval_proxy.privacy import Privacy, judge_cache_of, privacy_of, redactor_of
+from a2a_eval_proxy.redactionrules import parse_rules
+from a2a_eval_proxy.reporting import publish_report
+from a2a_eval_proxy.scoring import Scorer
+from a2a_eval_proxy.shapes import lacks_content
+from a2a_eval_proxy.store import SqliteStore, TurnQuery
+from a2a_eval_proxy.telemetry_evaluations import EvaluationTelemetry
+from a2a_tool_capture import METADATA_KEY, URI, ToolCall
+from agents.serving import ServerThread
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from judges.fake_api import KEY, MODEL, FakeApi
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from tool_call_evaluators.suite import Suite, parse_case, parse_suite
+
+EVERY = "token,email,iban,card,phone,ip"
+
+SECRETS = (
+    "ann.lee@example.com",
+    "+49 30 1234567",
+    "4111 1111 1111 1111",
+    "378282246310005",
+    "DE89 3704 0044 0532 0130 00",
+    "203.0.113.77",
+    "2001:db8::7334",
+    "sk-live0123456789abcdef",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl",
+)
+
+
+def marks(secret: str) -> set[str]:
+    """What tells that a secret is there, in the encodings in which it may stand."""
+    spelled = {secret, secret.replace(" ", ""), quote(secret), quote(secret, safe="")}
+    return spelled | {secret.replace("@", "\\u0040"), json.dumps(secret)[1:-1]}
+
+
+WRAPPINGS = {
+    "plain": lambda secret: secret,
+    "prose": lambda secret: f"it is {secret}, as you know",
+    "json": lambda secret: json.dumps({"value": secret}),
+    "escaped": lambda secret: '{"value": "' + "".join(f"\\u{ord(char):04x}" for char in secret) + '"}',
+    "json in json": lambda secret: json.dumps([json.dumps({"v": [json.dumps(secret)]})]),
+    "prose around json": lambda secret: f"Result: {json.dumps({'a': secret})}",
+    "url": lambda secret: f"https://host.test/?q={quote(secret, safe='')}&x=1",
+    "lines": lambda secret: f"first\n{secret}\nlast",
+}
+
+PLACES = (
+    *("user text", "context id", "task id", "message", "artifact text", "call id", "call name", "argument"),
+    *("nested argument", "argument key", "result", "result object", "error", "artifact id"),
+    *("agent error", "run", "case"),
+)
+
+
+NAMES = ("context id", "task id", "call id", "call name", "artifact id", "run", "case")
+SAID = tuple(place for place in PLACES if place not in NAMES)
+
+
+class Exchanged:
+    """A request and its answers, with something planted in a place."""
+
+    def __init__(self, place: str, planted: str) -> None:
+        self.place = place
+        self.planted = planted
+
+    def at(self, place: str, otherwise: Any) -> Any:
+        return self.planted if place == self.place else otherwise
+
+    @property
+    def facts(self) -> RequestFacts:
+        case = self.at("case", None)
+        return RequestFacts(
+            self.at("run", "nightly"), "http://agent", "1.0", case, "1" * 32, "2" * 16, True, False, 1.0
+        )
+
+    @property
+    def request(self) -> bytes:
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": self.at("user text", "hello")}]}
+        if self.place == "context id":
+            message["contextId"] = self.planted
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}).encode()
+
+    @property
+    def answer(self) -> bytes:
+        if self.place == "agent error":
+            error = {"code": -32000, "message": self.planted}
+            return json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode()
+        call: dict[str, Any] = {
+            "id": self.at("call id", "call-1"),
+            "name": self.at("call name", "lookup"),
+            "arguments": {"a": self.at("argument", "x"), "b": [{"c": self.at("nested argument", 1)}]},
+            "result": self.at("result", "fine"),
+            "error": self.at("error", None),
+        }
+        if self.place == "argument key":
+            call["arguments"][self.planted] = 1
+        if self.place == "result object":
+            call["result"] = {"rows": [{"owner": self.planted}]}
+        artifact = {
+            "artifactId": self.at("artifact id", "answer"),
+            "parts": [] if self.place == "message" else [{"text": self.at("artifact text", "done")}],
+            "extensions": [URI],
+            "metadata": {METADATA_KEY: [call, "junk", {"name": 7}]},
+        }
+        task = {
+            "id": self.at("task id", "task-1"),
+            "contextId": self.at("context id", "context-1"),
+            "status": {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": self.at("message", "ok")}]}},
+            "artifacts": [artifact],
+        }
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode()
+
+    def through(self, pipeline: Pipeline) -> None:
+        exchange = Exchange(TurnBook(pipeline.take), self.facts, new_turn_id)
+        exchange.request_body(None, self.request, 1.0)
+        exchange.answer(200, self.answer, 2.0)
+        exchange.end(3.0)
+
+
+class Running:
+    """A pipeline with its store, and all that came out of it beside."""
+
+    def __init__(self, folder: Path, suite: Suite | None, privacy: Privacy | None) -> None:
+        self.folder, self.suite, self.privacy = folder, suite, privacy
+        self.path = folder / "turns.db"
+        self.cases = CaseBook(suite, redactor=redactor_of(privacy))
+        self.store = SqliteStore(str(self.path))
+        self.scorer = Scorer(self.cases, suite, judge_cache_of(self.store, privacy))
+        self.bus, self.metrics = EventBus(), Metrics()
+        self.pipeline = Pipeline(self.store, self.cases, self.scorer, self.bus, self.metrics, privacy=privacy)
+        self.exported = InMemoryLogRecordExporter()
+        provider = LoggerProvider(shutdown_on_exit=False)
+        provider.add_log_record_processor(SimpleLogRecordProcessor(self.exported))
+        telemetry = EvaluationTelemetry(provider.get_logger("test"), NoOpMeterProvider().get_meter("test"))
+        self.pipeline.on_scored = telemetry.scored
+        self.pipeline.on_conversation_scored = telemetry.conversation_scored
+
+    async def turns(self) -> list[dict[str, Any]]:
+        return (await self.store.turns(TurnQuery(limit=1000))).items
+
+    async def told(self, events: asyncio.Queue[Any]) -> str:
+        """All that came out of the proxy: events, telemetry, reports, export, the bytes of its files."""
+        out = [repr(self.metrics)]
+        while not events.empty():
+            out.append(json.dumps(events.get_nowait()))
+        out += [json.dumps(dict(item.log_record.attributes or {})) for item in self.exported.get_finished_logs()]
+        suite = self.suite or Suite(name="none")
+        expected = suite if self.privacy is None else self.privacy.suite(suite)
+        conclusion = await conclude(self.store, self.scorer, expected, None)
+        publish_report(conclusion.report, self.folder / "report", {})
+        lines = io.StringIO()
+        await write_turns(str(self.path), None, lines)
+        out.append(lines.getvalue())
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
+        assert {"turns.db", "turns.db-wal", "report.html"} <= {path.name for path in files}
+        assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+        return "\n".join([*out, *(path.read_bytes().decode("utf-8", "replace") for path in files)])
+
+
+@asynccontextmanager
+async def running(
+    suite: Suite | None = None, privacy: Privacy | None = None, folder: Path | None = None
+) -> AsyncIterator[Running]:
+    with tempfile.TemporaryDirectory() as temporary:
+        it = Running(folder or Path(temporary), suite, privacy)
+        try:
+            yield it
+        finally:
+            await it.pipeline.close()
+            await asyncio.to_thread(it.store.close)
+
+
+def judged_suite(url: str, **more: Any) -> Suite:
+    return parse_suite(
+        json.dumps(
+            {
+                "suite": "judged",
+                "judge": {"base_url": f"{url}/v1", "model": MODEL},
+                "evaluators": [
+                    "tool_error",
+                    {"helpfulness": {"threshold": None}},
+                    {"goal_completion": {"threshold": None}},
+                ],
+                "cases": [{"id": "case", "turns": [{"user": "hello"}], "user_goal": "be greeted"}],
+                **more,
+            }
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[tuple[FakeApi, str]]:
+    api = FakeApi()
+    with ServerThread(api.app) as server:
+        yield api, server.url
+
+
+def privacy(rules: Any, key: str | None = "key", **options: Any) -> Privacy:
+    found = privacy_of(parse_rules(rules) if rules else (), key, **options)
+    assert found is not None
+    return found
+
+
+# ── nothing gets out ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    secret=st.sampled_from(SECRETS),
+    wrapping=st.sampled_from(sorted(WRAPPINGS)),
+    place=st.sampled_from(PLACES),
+    action=st.sampled_from(["mask", "hash", "drop"]),
+    no_content=st.booleans(),
+)
+def test_no_secret_gets_out(
+    judge: tuple[FakeApi, str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    secret: str,
+    wrapping: str,
+    place: str,
+    action: str,
+    no_content: bool,
+) -> None:
+    api, url = judge
+    api.requests.clear()
+    caplog.clear()
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    rules = [{"detector": name, "action": action} for name in EVERY.split(",")]
+
+    async def play() -> str:
+        async with running(judged_suite(url), privacy(rules, no_content=no_content)) as it, it.bus.listen() as events:
+            Exchanged(place, WRAPPINGS[wrapping](secret)).through(it.pipeline)
+            await it.pipeline.drained()
+            return await it.told(events)
+
+    with caplog.at_level(logging.DEBUG, "a2a_eval_proxy"):
+        told = "\n".join([asyncio.run(play()), json.dumps(api.requests), caplog.text])
+    if place not in ("case", "agent error"):
+        assert api.requests  # lest nothing was judged
+    for mark in marks(secret):
+        assert mark not in told, (mark, told[max(0, told.index(mark) - 200) :][:400])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_without_rules_it_would_get_out(
+    place: str, judge: tuple[FakeApi, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lest the test above pass because nothing is planted."""
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+
+    async def play() -> str:
+        async with running(judged_suite(judge[1])) as it, it.bus.listen() as events:
+            Exchanged(place, SECRETS[0]).through(it.pipeline)
+            await it.pipeline.drained()
+            return await it.told(events)
+
+    assert SECRETS[0] in asyncio.run(play())
+
+
+@settings(max_examples=20, deadline=None)
+@given(place=st.sampled_from(SAID))
+def test_no_content_keeps_nothing_of_what_was_said(place: str) -> None:
+    planted = "Rosebud was the name of 1 sledge"
+
+    async def play() -> str:
+        async with running(None, privacy(None, None, no_content=True)) as it, it.bus.listen() as events:
+            Exchanged(place, planted).through(it.pipeline)
+            await it.pipeline.drained()
+            (turn,) = await it.turns()
+            assert turn["status"] == "done"
+            assert lacks_content(turn["user_text"])
+            if place != "agent error":
+                (call,) = turn["tool_calls"]
+                assert call["name"] == "lookup"
+                assert call["arguments"]["a"] == "string"
+            return await it.told(events)
+
+    assert "Rosebud" not in asyncio.run(play())
+
+
+# ── scoring ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+SUITE = """
+suite: private
+evaluators: [{tool_call_args: {threshold: 1.0}}, {response_contains: {}}]
+cases:
+  - id: pay
+    turns:
+      - user: Pay ann@example.com
+        expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}], response_contains: ann@example.com}
+  - id: other
+    turns: [{user: Pay bob@example.com}]
+"""
+
+
+def paid(to: str, **fields: Any) -> Turn:
+    calls = [ToolCall("pay", {"to": to})]
+    it = Turn(new_turn_id(), "nightly", "http://agent", "JSONRPC", "1.0", 1.0, tool_calls=calls)
+    it.status, it.ended_at, it.user_text, it.response_text = "pending", 2.0, "Pay ann@example.com", f"paid {to}"
+    for name, value in fields.items():
+        setattr(it, name, value)
+    return it
+
+
+def private_suite() -> Suite:
+    text = SUITE.replace(", {response_contains: {}}", "")
+    return parse_suite(text)
+
+
+@pytest.mark.parametrize(
+    ("rules", "to", "passes"),
+    [
+        ("email:hash", "ann@example.com", True),
+        ("email:hash", "eve@example.com", False),
+        ("email", "ann@example.com", True),
+        ("email", "eve@example.com", True),  # what is masked looks all the same
+        ([{"path": "$.tool_calls[*].arguments.to", "action": "hash"}], "ann@example.com", True),
+        ([{"path": "$.tool_calls[*].arguments.to", "action": "hash"}], "eve@example.com", False),
+        ([{"path": "$..to", "action": "drop"}], "eve@example.com", True),
+    ],
+)
+async def test_expectations_are_redacted_as_turns_are(rules: Any, to: str, passes: bool) -> None:
+    async with running(private_suite(), privacy(rules)) as it:
+        it.pipeline.take(paid(to))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert turn["case_id"] == "pay"
+        assert to not in json.dumps([turn["tool_calls"], turn["evaluations"]])
+        (result,) = turn["evaluations"]
+        assert result["passed"] is passes, result
+
+
+async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: Path) -> None:
+    rules = privacy("email:hash")
+    async with running(private_suite(), rules, tmp_path) as it:
+        it.pipeline.take(paid("ann@example.com", turn_id="a"))
+        it.pipeline.take(paid("eve@example.com", turn_id="b"))
+        await it.pipeline.drained()
+        first = await it.turns()
+        for turn in first:
+            left = Turn.from_dict(turn)
+            left.turn_id, left.status = f"{left.turn_id}-again", "pending"
+            it.store.add([left], lambda: None)
+        await it.store.drained()
+    async with running(private_suite(), privacy("email:hash"), tmp_path) as it:
+        assert await it.pipeline.resume() == 2
+        await it.pipeline.drained()
+        turns = await it.turns()
+        assert [turn["evaluations"] for turn in turns[2:]] == [turn["evaluations"] for turn in first]
+
+
+async def test_a_turn_left_pending_without_content_cannot_be_scored(tmp_path: Path) -> None:
+    bare = privacy(None, None, no_content=True)
+    async with running(private_suite(), bare, tmp_path) as it:
+        it.store.add([bare.stored(paid("ann@example.com", case_id="pay"))], lambda: None)
+        await it.store.drained()
+        assert await it.pipeline.resume() == 1
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert [result["status"] for result in turn["evaluations"]] == ["errored"]
+
+
+async def test_without_content_turns_are_scored_by_what_was_said() -> None:
+    async with running(private_suite(), privacy(None, None, no_content=True)) as it:
+        it.pipeline.take(paid("ann@example.com"))
+        it.pipeline.take(paid("eve@example.com"))
+        await it.pipeline.drained()
+        turns = await it.turns()
+        assert [turn["evaluations"][0]["passed"] for turn in turns] == [True, False]
+        assert {turn["tool_calls"][0]["arguments"]["to"] for turn in turns} == {"string"}
+        assert {turn["evaluations"][0]["reason"] for turn in turns} == {""}
+
+
+async def test_registered_cases_and_contexts_match_redacted_turns() -> None:
+    async with running(None, privacy("email:hash")) as it:
+        case = {
+            "id": "put",
+            "turns": [
+                {"user": "x", "expect": {"tool_calls": [{"name": "pay", "arguments": {"to": "ann@example.com"}}]}}
+            ],
+        }
+        it.cases.put(RegisteredCase(parse_case({**case, "evaluators": ["tool_call_args"]}), "user:ann@example.com"))
+        it.pipeline.take(paid("ann@example.com", conversation_id="user:ann@example.com", user_text="whatever"))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert turn["case_id"] == "put"
+        assert turn["evaluations"][0]["score"] == 1.0
+
+
+async def test_what_cannot_be_redacted_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = privacy("email")
+
+    def broken(text: str) -> Iterator[tuple[int, int]]:
+        raise RuntimeError(f"cannot read {text}")
+
+    assert rules.redactor is not None
+    async with running(None, rules) as it:
+        monkeypatch.setattr(rules.redactor, "_in_text", lambda text, *rest: broken(text))
+        it.pipeline.take(paid("ann@example.com"))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+    assert "ann@" not in json.dumps(turn) + caplog.text
+    assert [finding["code"] for finding in turn["findings"]] == ["redaction_failed"]
+    assert {result["status"] for result in turn["evaluations"]} == {"errored"}
+    assert (turn["run"], turn["tool_calls"]) == ("redaction-failed", [])
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_settings_there_is_nothing_to_do() -> None:
+    assert privacy_of((), "key") is None
+
+
+def test_the_key_may_be_in_the_environment() -> None:
+    environ: Mapping[str, str] = {"KEY": "k"}
+    rules = parse_rules("email:hash")
+    one, other = (privacy_of(rules, text, environ=environ) for text in ("${KEY}", "k"))
+    assert one is not None
+    assert other is not None
+    assert one.text("ann@example.com") == other.text("ann@example.com")
+    with pytest.raises(ConfigError, match=re.escape("redact_key: needs the environment variable NONE")):
+        privacy_of(rules, "${NONE}", environ=environ)
+    with pytest.raises(ConfigError, match="the action hash needs a key"):
+        privacy_of(rules, None)
