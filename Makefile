@@ -32,7 +32,7 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
-bench: $(STAMP) ## traffic against nginx, traces against their decoding, evaluators against others
+bench: $(STAMP) ## traffic against nginx, traces against their decoding, evaluators against others, workers
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
 demo: $(STAMP) ## the whole story in one process

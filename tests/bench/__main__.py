@@ -1,4 +1,4 @@
-"""The benchmark, in parts that each have a table: traffic, traces, evaluators.
+"""The benchmark, in parts that each have a table: traffic, traces, evaluators, workers.
 
 Run from the repository root: `make bench`, or `make bench ARGS="traces --quick"`. It prints Markdown tables and writes
 JSON; it asserts nothing about time. Read the figures as ratios: absolute ones depend on the machine.
@@ -28,6 +28,7 @@ from .table import markdown_table
 from .targets import PROXIES, TargetUnavailableError
 from .traces import TRACES
 from .traffic import traffic
+from .workers import WORKERS
 
 EXIT_FAILED = 1
 EXIT_CANNOT_RUN = 2
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 where a target does not work as it should, 2 where something needed is missing."""
     options = _parse(arguments)
     plan = Plan.quick() if options.quick else Plan()
-    parts = [traffic(options.only), TRACES, SCORING]
+    parts = [traffic(options.only), TRACES, SCORING, WORKERS]
     chosen = [part for part in parts if part.name in (options.parts or PARTS)]
     _allow_many_connections()
     try:
@@ -85,7 +86,7 @@ def measure(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-PARTS = ("traffic", "traces", "evaluators")
+PARTS = ("traffic", "traces", "evaluators", "workers")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
