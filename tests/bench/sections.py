@@ -29,7 +29,7 @@ class Plan:
     traces: int = 3000  # of some 14 spans each
     flood_mb: int = 256
     turns: int = 1000  # with traces of their own
-    queued: int = 4000  # turns that are scored by workers
+    queued: int = 20_000  # turns that are scored by workers
     scoring_s: float = 1.0  # of CPU time, for each rule and size
 
     @classmethod

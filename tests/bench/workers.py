@@ -17,6 +17,7 @@ from postgres_server import PostgresServer, running_postgres, why_not
 from turn_samples import many_turns
 
 from .part import Measured, Part, Setting
+from .preflight import BehaviourError
 from .sections import Metric
 from .targets import TargetUnavailableError
 
@@ -32,6 +33,8 @@ _SUITES = {
     COMPUTED: "evaluators: [tool_error, tool_call_count, {tool_trajectory: {mode: in_order}}]\n",
     AWAITED: "plugins: [waits.py]\nevaluators: [tool_error, waits]\n",
 }
+_SHARES = {COMPUTED: 1, AWAITED: 5}
+"""What part of the turns is scored: waiting takes its time."""
 _PLUGIN = """\
 import asyncio
 from tool_call_evaluators import metric
@@ -49,15 +52,16 @@ def _measure(setting: Setting) -> Measured:
     if reason := why_not():
         raise TargetUnavailableError(reason)
     (setting.folder / "waits.py").write_text(_PLUGIN)
-    measured = Measured(list(NAMES.values()))
+    shared = "workers are not pinned: they, PostgreSQL and the program that adds turns share all CPUs"
+    measured = Measured(list(NAMES.values()), warnings=[shared])
     with running_postgres() as server:
         for number in range(1, setting.plan.rounds + 1):
             measured.rounds.append({})
             for count, name in NAMES.items():
                 setting.progress(f"round {number} of {setting.plan.rounds}: {name}")
                 measured.rounds[-1][name] = {
-                    metric.key: _turns_per_s(server, _suite(setting.folder, metric.key), count, setting.plan.queued)
-                    for metric in METRICS
+                    key: _turns_per_s(server, _suite(setting.folder, key), count, setting.plan.queued // _SHARES[key])
+                    for key in (metric.key for metric in METRICS)
                 }
     return measured
 
@@ -81,7 +85,8 @@ def _turns_per_s(server: PostgresServer, suite: Path, workers: int, turns: int) 
             child.wait_for(_READY)
         began = time.perf_counter()
         for batch in _batches(turns):
-            store.add(batch, lambda: None)
+            if not store.add(batch, lambda: None):
+                raise BehaviourError(f"the store does not take {turns} turns in a row")
         asyncio.run(store.drained())
         with psycopg.connect(url, autocommit=True) as connection:
             while connection.execute("SELECT FROM turns WHERE status = 'pending' LIMIT 1").fetchone() is not None:
