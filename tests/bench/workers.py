@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -83,8 +83,9 @@ def _turns_per_s(server: PostgresServer, suite: Path, workers: int, turns: int) 
         children = [stack.enter_context(ChildProcess(command)) for _ in range(workers)]
         for child in children:
             child.wait_for(_READY)
+        batches = _batches(turns)
         began = time.perf_counter()
-        for batch in _batches(turns):
+        for batch in batches:
             if not store.add(batch, lambda: None):
                 raise BehaviourError(f"the store does not take {turns} turns in a row")
         asyncio.run(store.drained())
@@ -94,8 +95,7 @@ def _turns_per_s(server: PostgresServer, suite: Path, workers: int, turns: int) 
         return turns / (time.perf_counter() - began)
 
 
-def _batches(turns: int) -> Iterator[Sequence[Turn]]:
+def _batches(turns: int) -> list[Sequence[Turn]]:
     """Turns of about a kilobyte, as many at a time as a proxy under load hands over."""
     samples = [Turn.from_dict({**turn, "status": "pending", "case_id": None}) for turn in many_turns(turns)]
-    for start in range(0, turns, _BATCH):
-        yield samples[start : start + _BATCH]
+    return [samples[start : start + _BATCH] for start in range(0, turns, _BATCH)]
