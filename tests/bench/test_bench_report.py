@@ -12,6 +12,7 @@ from bench.sections import Metric
 from bench.table import markdown_table, number
 from bench.traces import TRACES
 from bench.traffic import traffic
+from bench.workers import WORKERS
 
 RATE = Metric("rate", "Unary", "requests/s")
 ADDED = Metric("p50", "Unary", "added latency, ms", minus_direct=True)
@@ -65,7 +66,7 @@ def test_table_has_a_row_per_metric_and_the_ratios_of_the_proxy() -> None:
 
 
 def test_metric_keys_are_unique_across_parts() -> None:
-    keys = [metric.key for part in (traffic([]), TRACES, SCORING) for metric in part.metrics]
+    keys = [metric.key for part in (traffic([]), TRACES, SCORING, WORKERS) for metric in part.metrics]
 
     assert len(keys) == len(set(keys))
 

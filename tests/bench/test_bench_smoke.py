@@ -22,6 +22,8 @@ from bench.sections import Plan
 from bench.spans import bodies, trace_ids
 from bench.targets import DIRECT, Running, running
 from bench.traces import TRACES
+from bench.workers import AWAITED, suite_file, turns_per_s
+from postgres_server import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +117,10 @@ def test_traces_have_a_figure_for_every_metric(tmp_path: Path) -> None:
     found = figures(measured.rounds, TRACES.metrics)
     assert [metric.key for metric in TRACES.metrics if "proxy" not in found[metric.key]] == []
     assert all(value > 0 for of_target in found.values() for value in of_target.values())
+
+
+def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:
+    assert turns_per_s(postgres, suite_file(tmp_path, AWAITED), workers=2, turns=40) > 0
 
 
 def test_load_names_the_target_it_cannot_reach(load: LoadGenerator) -> None:

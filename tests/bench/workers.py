@@ -51,7 +51,6 @@ _BATCH = 20
 def _measure(setting: Setting) -> Measured:
     if reason := why_not():
         raise TargetUnavailableError(reason)
-    (setting.folder / "waits.py").write_text(_PLUGIN)
     shared = "workers are not pinned: they, PostgreSQL and the program that adds turns share all CPUs"
     measured = Measured(list(NAMES.values()), warnings=[shared])
     with running_postgres() as server:
@@ -59,23 +58,25 @@ def _measure(setting: Setting) -> Measured:
             measured.rounds.append({})
             for count, name in NAMES.items():
                 setting.progress(f"round {number} of {setting.plan.rounds}: {name}")
-                measured.rounds[-1][name] = {
-                    key: _turns_per_s(server, _suite(setting.folder, key), count, setting.plan.queued // _SHARES[key])
-                    for key in (metric.key for metric in METRICS)
-                }
+                values = measured.rounds[-1][name] = {}
+                for key, share in _SHARES.items():
+                    suite = suite_file(setting.folder, key)
+                    values[key] = turns_per_s(server, suite, count, setting.plan.queued // share)
     return measured
 
 
 WORKERS = Part("workers", METRICS, NAMES[4], (NAMES[1],), _measure)
 
 
-def _suite(folder: Path, metric: str) -> Path:
-    path = folder / f"{metric}.yaml"
-    path.write_text(f"suite: {metric}\n{_SUITES[metric]}cases: []\n")
+def suite_file(folder: Path, key: str) -> Path:
+    """The suite by whose evaluators a metric is measured, written into `folder`."""
+    (folder / "waits.py").write_text(_PLUGIN)
+    path = folder / f"{key}.yaml"
+    path.write_text(f"suite: {key}\n{_SUITES[key]}cases: []\n")
     return path
 
 
-def _turns_per_s(server: PostgresServer, suite: Path, workers: int, turns: int) -> float:
+def turns_per_s(server: PostgresServer, suite: Path, workers: int, turns: int) -> float:
     """From the first turn that is handed to the store until the last is scored; the workers are waiting."""
     url = server.new_database()
     with closing(PostgresStore(url, for_workers=True)) as store, ExitStack() as stack:
