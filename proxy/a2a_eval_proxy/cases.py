@@ -12,6 +12,9 @@ from tool_call_evaluators.suite import Case, Suite
 from .expectations import redacted_case
 from .redaction import Redactor
 
+_CONTEXT_KEYS = ("context_id", "contextId", "conversation_id")
+"""What a registration may call the conversation it is for; the second as in A2A, the third as in a turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCase:
@@ -143,8 +146,16 @@ class _Index:
 
 
 def registered_case(data: Mapping[str, Any], case_id: str) -> tuple[dict[str, Any], str | None]:
-    """Split the body of `PUT /api/cases/{id}` into the case's own JSON and its `context_id`."""
-    body = {key: value for key, value in data.items() if key != "context_id"}
+    """Split the body of `PUT /api/cases/{id}` into the case's own JSON and the contextId it is for, if any.
+
+    Raises ValueError where it is no text, or said twice.
+    """
+    names = [name for name in _CONTEXT_KEYS if data.get(name) is not None]
+    if len(names) > 1:
+        raise ValueError(f"{' and '.join(names)} are names of the same thing: give one")
+    context_id = data[names[0]] if names else None
+    if names and (not isinstance(context_id, str) or not context_id):
+        raise ValueError(f"{names[0]}: expected a non-empty text, got {context_id!r:.80}")
+    body = {key: value for key, value in data.items() if key not in _CONTEXT_KEYS}
     body.setdefault("id", case_id)
-    context_id = data.get("context_id")
-    return body, context_id if isinstance(context_id, str) and context_id else None
+    return body, context_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -133,12 +134,25 @@ def test_without_a_suite() -> None:
         ({"turns": []}, ({"turns": [], "id": "x"}, None)),
         ({"id": "y", "turns": []}, ({"id": "y", "turns": []}, None)),
         ({"turns": [], "context_id": "c"}, ({"turns": [], "id": "x"}, "c")),
-        ({"context_id": 7}, ({"id": "x"}, None)),
-        ({"context_id": ""}, ({"id": "x"}, None)),
+        ({"contextId": "c"}, ({"id": "x"}, "c")),
+        ({"conversation_id": "c", "context_id": None}, ({"id": "x"}, "c")),
     ],
 )
 def test_the_body_of_a_registration(data: dict[str, Any], split: Any) -> None:
     assert registered_case(data, "x") == split
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"context_id": 7}, "context_id: expected a non-empty text, got 7"),
+        ({"contextId": ""}, "contextId: expected a non-empty text, got ''"),
+        ({"context_id": "c", "contextId": "d"}, "context_id and contextId are names of the same thing: give one"),
+    ],
+)
+def test_a_registration_for_no_conversation_there_can_be(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        registered_case(data, "x")
 
 
 # ── positions ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -142,7 +142,10 @@ class _Api:
     async def put_case(self, request: Request) -> Response:
         case_id = request.path_params["case_id"]
         data = await _json_object(request)
-        body, context_id = registered_case(data, case_id)
+        try:
+            body, context_id = registered_case(data, case_id)
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from None
         if body.get("id") != case_id:
             raise HTTPException(400, f"id: the body says {body.get('id')!r}, the path {case_id!r}")
         try:
