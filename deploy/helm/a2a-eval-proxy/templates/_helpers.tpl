@@ -1,0 +1,144 @@
+{{- define "a2a-eval-proxy.name" -}}
+{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "a2a-eval-proxy.selector" -}}
+app.kubernetes.io/name: a2a-eval-proxy
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "a2a-eval-proxy.labels" -}}
+{{ include "a2a-eval-proxy.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "a2a-eval-proxy.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "a2a-eval-proxy.settings" -}}
+{{- $upstream := printf "http://127.0.0.1:%d" (int .Values.agent.port) -}}
+{{- if eq .Values.mode "gateway" }}{{ $upstream = required "upstream: the gateway needs the URL of the agent" .Values.upstream }}{{ end -}}
+{{- toYaml (merge (dict "upstream" $upstream "suite" "/etc/a2a-eval-proxy/suite.yaml") .Values.settings) -}}
+{{- end -}}
+
+{{/* The container of the proxy. */}}
+{{- define "a2a-eval-proxy.container" -}}
+name: a2a-eval-proxy
+image: {{ include "a2a-eval-proxy.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- if eq .Values.mode "sidecar" }}
+restartPolicy: Always
+{{- end }}
+env:
+  - {name: A2A_EVAL_PROXY_CONFIG, value: /etc/a2a-eval-proxy/config.yaml}
+  - {name: A2A_EVAL_PROXY_LISTEN, value: "0.0.0.0:18080"}
+  - {name: A2A_EVAL_PROXY_ADMIN, value: "0.0.0.0:18081"}
+  - {name: A2A_EVAL_PROXY_OTLP, value: {{ if not .Values.otlp.enabled }}"off"{{ else if eq .Values.mode "gateway" }}"0.0.0.0:4318"{{ else }}"127.0.0.1:4318"{{ end }}}
+  - {name: A2A_EVAL_PROXY_DRAIN_DELAY, value: {{ ternary 0 .Values.shutdown.drainDelaySeconds (eq .Values.mode "sidecar") | quote }}}
+  - {name: A2A_EVAL_PROXY_SHUTDOWN_TIMEOUT, value: {{ .Values.shutdown.timeoutSeconds | quote }}}
+  {{- if eq .Values.store.type "postgresql" }}
+  - name: A2A_EVAL_PROXY_STORE
+    valueFrom:
+      secretKeyRef: {name: {{ .Values.store.urlFrom.secret }}, key: {{ .Values.store.urlFrom.key }}}
+  {{- else }}
+  - {name: A2A_EVAL_PROXY_STORE, value: /data/turns.db}
+  {{- end }}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+envFrom:
+  - secretRef: {name: {{ .Values.secret }}}
+ports:
+  - {name: a2a, containerPort: 18080}
+  - {name: a2a-admin, containerPort: 18081}
+  {{- if and .Values.otlp.enabled (eq .Values.mode "gateway") }}
+  - {name: otlp, containerPort: 4318}
+  {{- end }}
+startupProbe:
+  httpGet: {path: /readyz, port: a2a-admin}
+  periodSeconds: 1
+  failureThreshold: 60
+readinessProbe:
+  httpGet: {path: /readyz, port: a2a-admin}
+  periodSeconds: 2
+  failureThreshold: 1
+livenessProbe:
+  httpGet: {path: /healthz, port: a2a-admin}
+  periodSeconds: 10
+  timeoutSeconds: 5
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+  seccompProfile: {type: RuntimeDefault}
+volumeMounts:
+  - {name: a2a-eval-proxy-settings, mountPath: /etc/a2a-eval-proxy, readOnly: true}
+  - {name: a2a-eval-proxy-data, mountPath: /data}
+  - {name: a2a-eval-proxy-tmp, mountPath: /tmp}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* The container of the agent. */}}
+{{- define "a2a-eval-proxy.agent" -}}
+{{- $shutdown := .Values.shutdown -}}
+{{- $preStop := ternary 10 (add $shutdown.drainDelaySeconds $shutdown.timeoutSeconds) (eq .Values.mode "sidecar") -}}
+{{- if not (kindIs "invalid" .Values.agent.preStopSeconds) }}{{ $preStop = int .Values.agent.preStopSeconds }}{{ end -}}
+name: agent
+image: {{ required "agent.image: a sidecar needs an agent" .Values.agent.image }}
+{{- with .Values.agent.command }}
+command: {{ toJson . }}
+{{- end }}
+{{- with .Values.agent.args }}
+args: {{ toJson . }}
+{{- end }}
+env:
+  {{- if .Values.otlp.enabled }}
+  - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://127.0.0.1:4318"}
+  {{- end }}
+  {{- with .Values.agent.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.agent.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+readinessProbe:
+  httpGet: {path: {{ .Values.agent.cardPath }}, port: 18080}
+  periodSeconds: 5
+livenessProbe:
+  httpGet: {path: {{ .Values.agent.cardPath }}, port: 18080}
+  periodSeconds: 20
+  failureThreshold: 6
+{{- if gt (int $preStop) 0 }}
+lifecycle:
+  preStop:
+    exec: {command: [sleep, {{ $preStop | quote }}]}
+{{- end }}
+resources:
+  {{- toYaml .Values.agent.resources | nindent 2 }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: {{ .Values.agent.runAsUser }}
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+  seccompProfile: {type: RuntimeDefault}
+volumeMounts:
+  - {name: tmp, mountPath: /tmp}
+  {{- with .Values.agent.volumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}

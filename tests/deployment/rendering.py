@@ -1,0 +1,84 @@
+"""Manifests as a cluster would get them: rendered by the real kubectl and helm, offline."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+from e2e.provision import kubernetes_tools, python_environment
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CHART = DEPLOY / "helm" / "a2a-eval-proxy"
+OVERLAYS = DEPLOY / "kustomize" / "overlays"
+
+Manifest = dict[str, Any]
+
+VALIDATE = """\
+import json, sys
+import kubernetes_validate as k
+for manifest, version in json.load(sys.stdin):
+    try:
+        k.validate(manifest, version, strict=True)
+    except (k.ValidationError, k.SchemaNotFoundError) as error:
+        print(manifest["kind"], manifest["metadata"]["name"], version, getattr(error, "message", error))
+"""
+
+
+class RenderError(Exception):
+    """kubectl or helm refused; the message is theirs."""
+
+
+def kustomized(folder: Path) -> list[Manifest]:
+    """What `kubectl kustomize` makes of a folder. Raises RenderError."""
+    return _rendered("kubectl", "kustomize", str(folder))
+
+
+@functools.cache
+def _overlay(name: str) -> str:
+    return json.dumps(kustomized(OVERLAYS / name))
+
+
+def overlay(name: str) -> list[Manifest]:
+    """That overlay of the repository, rendered."""
+    return list(json.loads(_overlay(name)))
+
+
+def chart(*arguments: str) -> list[Manifest]:
+    """What `helm template` makes of the chart, as release `shop`. Raises RenderError."""
+    return _rendered("helm", "template", "shop", str(CHART), *arguments)
+
+
+def helm(*arguments: str) -> str:
+    """What helm prints. Raises RenderError."""
+    return _run("helm", *arguments)
+
+
+def complaints(manifests: list[Manifest], versions: tuple[str, ...]) -> list[str]:
+    """What the strict schemas of those Kubernetes versions have against the manifests."""
+    jobs = [(manifest, version) for manifest in manifests for version in versions]
+    command = [python_environment("kubernetes"), "-c", VALIDATE]
+    told = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=True)
+    return told.stdout.splitlines()
+
+
+def only(manifests: list[Manifest], kind: str, name: str | None = None) -> Manifest:
+    """The one manifest of that kind (and name)."""
+    (found,) = (
+        manifest for manifest in manifests if manifest["kind"] == kind and name in (None, manifest["metadata"]["name"])
+    )
+    return found
+
+
+def _rendered(*command: str) -> list[Manifest]:
+    return [manifest for manifest in yaml.safe_load_all(_run(*command)) if manifest]
+
+
+def _run(tool: str, *arguments: str) -> str:
+    done = subprocess.run([kubernetes_tools() / tool, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RenderError(done.stderr.strip() or done.stdout.strip())
+    return done.stdout

@@ -1,0 +1,351 @@
+"""The manifests: valid for several Kubernetes versions, restricted, and put together right."""
+
+from __future__ import annotations
+
+import copy
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import a2a_eval_proxy
+import pytest
+import yaml
+from a2a_eval_proxy.config import load_settings
+from deployment.policy import containers, faults
+from deployment.rendering import (
+    CHART,
+    DEPLOY,
+    Manifest,
+    RenderError,
+    chart,
+    complaints,
+    helm,
+    kustomized,
+    only,
+    overlay,
+)
+from tool_call_evaluators.suite import parse_suite
+
+NATIVE, CLASSIC, GATEWAY = "sidecar-native", "sidecar-classic", "gateway"
+VERSIONS = {NATIVE: ("1.29", "1.33", "1.37"), CLASSIC: ("1.25", "1.29", "1.37"), GATEWAY: ("1.25", "1.31", "1.37")}
+"""Three for each overlay, from the oldest in which it works."""
+
+AGENT = ("--set", "agent.image=shop:1.2")
+RELEASES: dict[str, tuple[str, ...]] = {
+    "native": AGENT,
+    "helm-classic": (*AGENT, "--set", "mode=classic-sidecar,replicas=3,store.type=postgresql"),
+    "helm-volume": (*AGENT, "--set", "mode=classic-sidecar,store.type=persistentVolumeClaim,podMonitor.enabled=true"),
+    "helm-gateway": ("--set", "mode=gateway,upstream=http://agent:9999,podMonitor.enabled=true,replicas=2"),
+    "helm-gateway-bare": (
+        "--set",
+        "mode=gateway,upstream=https://a.example/x,otlp.enabled=false,networkPolicy.enabled=false",
+    ),
+}
+
+
+def release(name: str) -> list[Manifest]:
+    return chart(*RELEASES[name])
+
+
+def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
+    spec: dict[str, Any] = only(manifests, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def proxy_in(pod: dict[str, Any]) -> dict[str, Any]:
+    (found,) = (one for one in containers(pod) if one["name"] == "a2a-eval-proxy")
+    return found
+
+
+def without_custom(manifests: list[Manifest]) -> list[Manifest]:
+    """What Kubernetes itself has a schema for."""
+    return [manifest for manifest in manifests if manifest["kind"] != "PodMonitor"]
+
+
+# ── every rendering ─────────────────────────────────────────────────────────────────────────────────────────
+
+ALL = [*VERSIONS, *RELEASES]
+
+
+def rendered(name: str) -> list[Manifest]:
+    return overlay(name) if name in VERSIONS else release(name)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_schemas_of_three_versions_have_nothing_against_it(name: str) -> None:
+    oldest = {"helm-native": VERSIONS[NATIVE]}
+    assert complaints(without_custom(rendered(name)), VERSIONS.get(name) or oldest.get(name, VERSIONS[CLASSIC])) == []
+
+
+def test_the_schemas_are_strict() -> None:
+    manifest = only(overlay(CLASSIC), "Deployment")
+    manifest["spec"]["template"]["spec"]["containers"][0]["imagePulPolicy"] = "Never"
+    assert len(complaints([manifest], ("1.25", "1.37"))) == 2
+    assert complaints([only(overlay(NATIVE), "Deployment")], ("1.25",)), "no native sidecars there"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_pod_is_restricted(name: str) -> None:
+    assert faults(pod_of(rendered(name))) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "fault"),
+    [
+        ("hostNetwork", True, "hostNetwork"),
+        ("automountServiceAccountToken", True, "the token of the service account is mounted"),
+        ("terminationGracePeriodSeconds", 5, "no time to end in order"),
+        ("containers.0.image", "shop", "image shop is not pinned"),
+        ("containers.0.image", "shop:latest", "image shop:latest is not pinned"),
+        ("containers.0.securityContext.capabilities", {}, "keeps capabilities"),
+        ("containers.0.securityContext.readOnlyRootFilesystem", False, "its root file system can be written to"),
+        ("containers.0.securityContext.runAsUser", 0, "may be root"),
+        ("containers.0.securityContext.allowPrivilegeEscalation", True, "may gain privileges"),
+        ("containers.0.resources", {}, "resources are not limited"),
+        ("containers.0.volumes", None, ""),
+    ],
+)
+def test_the_policy_sees(where: str, value: object, fault: str) -> None:
+    pod = copy.deepcopy(pod_of(overlay(GATEWAY)))
+    place: Any = pod
+    *path, last = where.split(".")
+    for step in path:
+        place = place[int(step) if step.isdigit() else step]
+    place[last] = value
+    assert all(found.endswith(fault) for found in faults(pod))
+    assert bool(faults(pod)) == bool(fault)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_settings_are_those_of_serve(name: str) -> None:
+    manifests = rendered(name)
+    proxy = proxy_in(pod_of(manifests))
+    variables = {one["name"]: one.get("value", "postgresql://db/turns") for one in proxy["env"]}
+    variables["A2A_EVAL_PROXY_ADMIN_TOKEN"] = "from the Secret"
+    files = only(manifests, "ConfigMap")["data"]
+    assert variables.pop("A2A_EVAL_PROXY_CONFIG") == "/etc/a2a-eval-proxy/config.yaml"
+    flags = yaml.safe_load(files["config.yaml"])
+    settings = load_settings(flags, variables)
+    assert settings.suite == "/etc/a2a-eval-proxy/suite.yaml"
+    assert parse_suite(files["suite.yaml"]).evaluators
+    grace = pod_of(manifests)["terminationGracePeriodSeconds"]
+    assert grace >= settings.drain_delay + 2 * settings.shutdown_timeout + 15
+    ports = {port["name"]: port["containerPort"] for port in proxy["ports"]}
+    assert settings.listen == f"0.0.0.0:{ports['a2a']}"
+    assert settings.admin == f"0.0.0.0:{ports['a2a-admin']}"
+    asked = [proxy[probe]["httpGet"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")]
+    assert [one["path"] for one in asked] == ["/readyz", "/readyz", "/healthz"]
+    assert {one["port"] for one in asked} == {"a2a-admin"}
+    (http, *_) = only(manifests, "Service")["spec"]["ports"]
+    assert http["targetPort"] == ports["a2a"]
+    if "gateway" not in name and settings.otlp:
+        assert settings.otlp.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_version_is_this_one(name: str) -> None:
+    assert proxy_in(pod_of(rendered(name)))["image"] == f"a2a-eval-proxy:{a2a_eval_proxy.__version__}"
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "helm-gateway-bare"])
+def test_the_admin_port_is_for_monitoring_only(name: str) -> None:
+    pods = only(rendered(name), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    policies = [one["spec"] for one in rendered(name) if one["kind"] == "NetworkPolicy"]
+    rules = [rule for policy in policies if _selects(policy["podSelector"], pods) for rule in policy["ingress"]]
+    open_to_all = {port["port"] for rule in rules if "from" not in rule for port in rule["ports"]}
+    assert open_to_all == {18080}
+    assert {18081} <= {port["port"] for rule in rules if "from" in rule for port in rule["ports"]} <= {18081, 4318}
+
+
+def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    wanted = selector.get("matchLabels", {}).items()
+    among = selector.get("matchExpressions", [])
+    return all(labels.get(key) == value for key, value in wanted) and all(
+        labels.get(one["key"]) in one["values"] for one in among
+    )
+
+
+# ── kustomize ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_native_and_classic_differ_in_order_only() -> None:
+    native, classic = pod_of(overlay(NATIVE)), pod_of(overlay(CLASSIC))
+    (first,) = native["initContainers"]
+    assert first.pop("restartPolicy") == "Always"
+    beside = proxy_in(classic)
+    delays = [
+        next(variable for variable in one["env"] if variable["name"].endswith("DRAIN_DELAY")).pop("value")
+        for one in (first, beside)
+    ]
+    assert delays == ["0", "5"]
+    assert first == beside
+    assert [one["name"] for one in native["containers"]] == ["agent"]
+    assert {one["name"] for one in classic["containers"]} == {"agent", "a2a-eval-proxy"}
+
+
+def test_the_agent_is_reached_through_the_proxy_only() -> None:
+    for name in (NATIVE, CLASSIC):
+        (agent,) = (one for one in pod_of(overlay(name))["containers"] if one["name"] == "agent")
+        assert agent["command"][-4:-2] == ["--host", "127.0.0.1"]
+        assert "ports" not in agent
+        assert agent["readinessProbe"]["httpGet"]["port"] == 18080
+
+
+THEIRS = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: shop
+  labels: {team: sales}
+spec:
+  selector:
+    matchLabels: {app: shop}
+  template:
+    metadata:
+      labels: {app: shop}
+    spec:
+      automountServiceAccountToken: false
+      initContainers:
+        - {name: prepare, image: "shop:1.2", command: [prepare]}
+      containers:
+        - {name: web, image: "shop:1.2", env: [{name: KEY, value: a}]}
+      volumes:
+        - {name: cache, emptyDir: {}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: database
+spec:
+  selector:
+    matchLabels: {app: database}
+  template:
+    metadata:
+      labels: {app: database}
+    spec:
+      containers:
+        - {name: database, image: "postgres:17"}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: shop
+spec:
+  selector: {app: shop}
+  ports:
+    - {name: http, port: 80, targetPort: 8080}
+"""
+
+
+def snippets(language: str) -> list[tuple[str, str]]:
+    """The code blocks of deploy/README.md that begin with a comment that names a file: name and text."""
+    text = (DEPLOY / "README.md").read_text("utf-8")
+    return re.findall(rf"```{language}\n# (\S+)\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path) -> None:
+    shutil.copytree(DEPLOY / "kustomize", tmp_path / "a2a-eval-proxy/deploy/kustomize")
+    files = {"shop/shop.yaml": THEIRS, "evaluated/suite.yaml": "suite: shop\nevaluators: [tool_error]\n"}
+    files["shop/kustomization.yaml"] = "resources: [shop.yaml]\n"
+    for name, text in [*files.items(), *snippets("yaml")]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    manifests = kustomized(tmp_path / "evaluated")
+
+    theirs = only(manifests, "Deployment", "shop")
+    pod = theirs["spec"]["template"]["spec"]
+    assert [one["name"] for one in pod["initContainers"]] == ["a2a-eval-proxy", "prepare"]
+    assert pod["containers"] == [{"name": "web", "image": "shop:1.2", "env": [{"name": "KEY", "value": "a"}]}]
+    assert {one["name"] for one in pod["volumes"]} >= {"cache", "a2a-eval-proxy-data"}
+    assert theirs["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
+    settings = only(manifests, "ConfigMap")["metadata"]["name"]
+    assert {"configMap": {"name": settings}, "name": "a2a-eval-proxy-settings"} in pod["volumes"]
+    assert only(manifests, "Service", "shop")["spec"]["ports"][0]["targetPort"] == 18080
+    assert "initContainers" not in only(manifests, "Deployment", "database")["spec"]["template"]["spec"]
+    assert complaints(manifests, VERSIONS[NATIVE]) == []
+
+
+@pytest.mark.parametrize(("component", "to"), [("store-volume", GATEWAY), ("pod-monitor", NATIVE)])
+def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
+    shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
+    (tmp_path / "mine").mkdir()
+    lines = f"resources: [../kustomize/overlays/{to}]\ncomponents: [../kustomize/components/{component}]\n"
+    (tmp_path / "mine/kustomization.yaml").write_text(lines)
+    manifests = kustomized(tmp_path / "mine")
+    assert complaints(without_custom(manifests), VERSIONS[to]) == []
+    assert faults(pod_of(manifests)) == []
+    if component == "store-volume":
+        claim = only(manifests, "PersistentVolumeClaim")["metadata"]["name"]
+        (data,) = (one for one in pod_of(manifests)["volumes"] if one["name"] == "a2a-eval-proxy-data")
+        assert data == {"name": "a2a-eval-proxy-data", "persistentVolumeClaim": {"claimName": claim}}
+        assert only(manifests, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    else:
+        assert_monitors(manifests)
+
+
+def assert_monitors(manifests: list[Manifest]) -> None:
+    monitor = only(manifests, "PodMonitor")["spec"]
+    template = only(manifests, "Deployment")["spec"]["template"]
+    assert _selects(monitor["selector"], template["metadata"]["labels"])
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    proxy = proxy_in(template["spec"])
+    assert endpoint["port"] in {port["name"] for port in proxy["ports"]}
+    assert endpoint["path"] == "/metrics"
+    assert {"secretRef": {"name": endpoint["authorization"]["credentials"]["name"]}} in proxy["envFrom"]
+    assert endpoint["authorization"]["credentials"]["key"] == "A2A_EVAL_PROXY_ADMIN_TOKEN"
+
+
+# ── helm ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_helm_has_nothing_against_it(name: str) -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), *RELEASES[name])
+
+
+def test_helm_and_kustomize_say_the_same_of_the_proxy() -> None:
+    for of_chart, of_overlay in (("helm-native", NATIVE), ("helm-gateway", GATEWAY)):
+        by_helm, by_kustomize = proxy_in(pod_of(release(of_chart))), proxy_in(pod_of(overlay(of_overlay)))
+        assert by_helm.pop("imagePullPolicy") == "IfNotPresent"
+        by_helm["env"].remove({"name": "A2A_EVAL_PROXY_STORE", "value": "/data/turns.db"})  # else the image's
+        assert by_helm == by_kustomize
+
+
+def test_helm_monitors() -> None:
+    assert_monitors(release("helm-gateway"))
+
+
+def test_a_digest_goes_before_the_tag() -> None:
+    digest = f"sha256:{'ab' * 32}"
+    manifests = chart(*AGENT, "--set", f"image.digest={digest}")
+    assert proxy_in(pod_of(manifests))["image"] == f"a2a-eval-proxy@{digest}"
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ("mode=sidecar", "agent.image: a sidecar needs an agent"),
+        ("mode=gateway", "upstream: the gateway needs the URL of the agent"),
+        ("mode=both", "mode"),
+        ("agent.image=a:1,store.type=persistentVolumeClaim,replicas=2", "a volume is for one replica"),
+        ("agent.image=a:1,image.tag=latest", "tag"),
+        ("agent.image=a:1,agent.port=18080", "port"),
+        ("agent.image=a:1,settings.listen=1", "listen"),
+        ("agent.image=a:1,netwrokPolicy.enabled=false", "netwrokPolicy"),
+    ],
+)
+def test_helm_refuses(values: str, complaint: str) -> None:
+    with pytest.raises(RenderError, match=re.escape(complaint)):
+        chart("--set", values)
+
+
+def test_the_schema_knows_every_value() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text("utf-8"))
+    assert set(values) == set(schema["properties"]) - {"global"}
+
+
+def test_the_chart_has_the_version_of_the_project() -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    assert about["version"] == about["appVersion"] == a2a_eval_proxy.__version__
