@@ -34,22 +34,17 @@ class RenderError(Exception):
 
 def kustomized(folder: Path) -> list[Manifest]:
     """What `kubectl kustomize` makes of a folder. Raises RenderError."""
-    return _rendered("kubectl", "kustomize", str(folder))
-
-
-@functools.cache
-def _overlay(name: str) -> str:
-    return json.dumps(kustomized(OVERLAYS / name))
+    return _parsed(_run("kubectl", "kustomize", str(folder)))
 
 
 def overlay(name: str) -> list[Manifest]:
     """That overlay of the repository, rendered."""
-    return list(json.loads(_overlay(name)))
+    return _parsed(_once("kubectl", "kustomize", str(OVERLAYS / name)))
 
 
 def chart(*arguments: str) -> list[Manifest]:
     """What `helm template` makes of the chart, as release `shop`. Raises RenderError."""
-    return _rendered("helm", "template", "shop", str(CHART), *arguments)
+    return _parsed(_once("helm", "template", "shop", str(CHART), *arguments))
 
 
 def helm(*arguments: str) -> str:
@@ -73,8 +68,14 @@ def only(manifests: list[Manifest], kind: str, name: str | None = None) -> Manif
     return found
 
 
-def _rendered(*command: str) -> list[Manifest]:
-    return [manifest for manifest in yaml.safe_load_all(_run(*command)) if manifest]
+def _parsed(text: str) -> list[Manifest]:
+    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+
+
+@functools.cache
+def _once(tool: str, *arguments: str) -> str:
+    """As `_run`, for what does not change while the tests run."""
+    return _run(tool, *arguments)
 
 
 def _run(tool: str, *arguments: str) -> str:

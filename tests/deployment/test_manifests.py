@@ -33,7 +33,7 @@ VERSIONS = {NATIVE: ("1.29", "1.33", "1.37"), CLASSIC: ("1.25", "1.29", "1.37"),
 
 AGENT = ("--set", "agent.image=shop:1.2")
 RELEASES: dict[str, tuple[str, ...]] = {
-    "native": AGENT,
+    "helm-native": AGENT,
     "helm-classic": (*AGENT, "--set", "mode=classic-sidecar,replicas=3,store.type=postgresql"),
     "helm-volume": (*AGENT, "--set", "mode=classic-sidecar,store.type=persistentVolumeClaim,podMonitor.enabled=true"),
     "helm-gateway": ("--set", "mode=gateway,upstream=http://agent:9999,podMonitor.enabled=true,replicas=2"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import uuid
 from collections import Counter
@@ -15,6 +14,7 @@ import httpx
 import pytest
 from e2e.balancer import Balancer, Behind, balancer
 from e2e.contracts import GetAgent
+from e2e.ports import free_ports
 from e2e.proxy import COMMAND, Proxy, Turn
 from e2e.raw_a2a import Wire
 from e2e.streams import HEADERS, open_gate, open_streams, said
@@ -140,11 +140,3 @@ async def test_a_rolling_restart_fails_no_request(agent: GetAgent, tmp_path: Pat
     turns = [turn for member in fleet.members for turn in stored(fleet.store(member))]
     assert Counter(turn["user_text"] for turn in turns) == Counter(traffic.answered)
     assert {turn["status"] for turn in turns} == {"done"}
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,127 @@
+"""Containers without a daemon and without a registry, in a storage of the test's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+from deployment.base_image import write_root
+from e2e.provision import wheels
+
+REPOSITORY = Path(__file__).parents[2]
+DEPLOY = REPOSITORY / "deploy"
+BASE = "localhost/base:test"
+IMAGE = "localhost/a2a-eval-proxy:test"
+BUILD_TIMEOUT_S = 110
+
+STORAGE = """\
+[storage]
+driver = "{driver}"
+runroot = "{folder}/run"
+graphroot = "{folder}/graph"
+"""
+# Where limits of processes cannot be raised, cgroups are of both versions, and there is no systemd, these are needed.
+CONTAINERS = """\
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+netns = "host"
+log_driver = "k8s-file"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+PIP = """\
+[global]
+no-index = true
+find-links = /wheels
+"""
+
+
+class NoContainersError(Exception):
+    """Containers cannot run here; the message says why."""
+
+
+class Podman:
+    """The command `podman` with its images, containers and volumes in one folder."""
+
+    def __init__(self, folder: Path, driver: str) -> None:
+        """`driver` is `overlay`, or `vfs`, which works anywhere and copies whole images.
+
+        Raises NoContainersError where a program is not installed."""
+        for program in ("podman", "runc", "catatonit"):
+            if not shutil.which(program):
+                raise NoContainersError(f"{program} is not installed: apt-get install podman runc catatonit")
+        storage, containers = folder / "storage.conf", folder / "containers.conf"
+        storage.write_text(STORAGE.format(folder=folder, driver=driver))
+        containers.write_text(CONTAINERS)
+        self._folder = folder
+        self._environment = os.environ | {
+            "CONTAINERS_STORAGE_CONF": str(storage),
+            "CONTAINERS_CONF": str(containers),
+            "TMPDIR": str(folder),
+        }
+
+    def __call__(self, *arguments: str | Path, timeout_s: float = 60) -> str:
+        """What `podman ARGUMENTS` prints. Raises CalledProcessError with its stderr."""
+        command = ["podman", "--log-level", "fatal", *map(str, arguments)]
+        return subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, check=True, timeout=timeout_s
+        ).stdout
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """`podman ARGUMENTS` in the background, its output to be read."""
+        command = ["podman", "--log-level", "fatal", *map(str, arguments)]
+        return subprocess.Popen(
+            command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def make_base(self) -> None:
+        """The base image. Raises NoContainersError where it cannot be made, or nothing can run in it."""
+        root, archive = self._folder / "root", self._folder / "root.tar"
+        try:
+            write_root(root)
+            with tarfile.open(archive, "w") as packed:
+                packed.add(root, "/", filter=_of_root)
+            self("import", "--change", "ENV=PATH=/usr/local/bin:/bin", archive, BASE)
+            self("run", "--rm", BASE, "python3", "-c", "pass")
+        except subprocess.CalledProcessError as error:
+            raise NoContainersError(f"podman cannot run containers here: {error.stderr.strip()[-300:]}") from error
+        except OSError as error:
+            raise NoContainersError(f"no base image can be made here: {error}") from error
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+            archive.unlink(missing_ok=True)
+
+    def build(self) -> None:
+        """The image, by the steps of deploy/Dockerfile on that base, without network."""
+        offline = self._folder / "pip.conf"
+        offline.write_text(PIP)
+        found = wheels(DEPLOY / "requirements.txt", DEPLOY / "build-requirements.txt")
+        mounted = ["--volume", f"{found}:/wheels:ro", "--volume", f"{offline}:/etc/pip.conf:ro"]
+        options = ["--format", "docker", "--layers=false", "--pull=never", "--build-arg", f"BASE={BASE}", *mounted]
+        file = DEPLOY / "Dockerfile"
+        self("build", *options, "--file", file, "--tag", IMAGE, REPOSITORY, timeout_s=BUILD_TIMEOUT_S)
+
+
+def working_podman(folder: Path) -> Podman:
+    """Podman with the base image, on the quickest storage that works. Raises NoContainersError."""
+    try:
+        return _with_base(folder / "overlay", "overlay")
+    except NoContainersError:
+        return _with_base(folder / "vfs", "vfs")
+
+
+def _with_base(folder: Path, driver: str) -> Podman:
+    folder.mkdir()
+    podman = Podman(folder, driver)
+    podman.make_base()
+    return podman
+
+
+def _of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    return member
