@@ -26,4 +26,4 @@ def podman() -> Iterator[Podman]:
                 pytest.fail(str(reason))
             pytest.skip(str(reason))
         yield engine
-        engine("system", "reset", "--force")
+        engine("rm", "--force", "--time", "0", "--all")

@@ -23,6 +23,7 @@ driver = "{driver}"
 runroot = "{folder}/run"
 graphroot = "{folder}/graph"
 """
+# Nothing is shared with other containers of this machine: no state, no locks.
 # Where limits of processes cannot be raised, cgroups are of both versions, and there is no systemd, these are needed.
 CONTAINERS = """\
 [containers]
@@ -33,6 +34,10 @@ log_driver = "k8s-file"
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+lock_type = "file"
+static_dir = "{folder}/static"
+tmp_dir = "{folder}/state"
+volume_path = "{folder}/volumes"
 """
 PIP = """\
 [global]
@@ -57,7 +62,7 @@ class Podman:
                 raise NoContainersError(f"{program} is not installed: apt-get install podman runc catatonit")
         storage, containers = folder / "storage.conf", folder / "containers.conf"
         storage.write_text(STORAGE.format(folder=folder, driver=driver))
-        containers.write_text(CONTAINERS)
+        containers.write_text(CONTAINERS.format(folder=folder))
         self._folder = folder
         self._environment = os.environ | {
             "CONTAINERS_STORAGE_CONF": str(storage),
