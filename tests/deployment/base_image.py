@@ -24,7 +24,9 @@ NOT_NEEDED = (
 
 
 def write_root(root: Path) -> None:
-    """Fill an empty folder with a root file system. Raises OSError or CalledProcessError where something is missing."""
+    """Fill an empty folder with a root file system.
+
+    Raises OSError, CalledProcessError or PackageNotFoundError where something is missing."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     home = root / "usr/local"
     library = home / "lib" / version

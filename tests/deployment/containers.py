@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from deployment.base_image import write_root
@@ -15,7 +16,8 @@ REPOSITORY = Path(__file__).parents[2]
 DEPLOY = REPOSITORY / "deploy"
 BASE = "localhost/base:test"
 IMAGE = "localhost/a2a-eval-proxy:test"
-BUILD_TIMEOUT_S = 110
+COMMAND_TIMEOUT_S = 120
+BUILD_TIMEOUT_S = 400
 
 STORAGE = """\
 [storage]
@@ -69,7 +71,7 @@ class Podman:
             "TMPDIR": str(folder),
         }
 
-    def __call__(self, *arguments: str | Path, timeout_s: float = 60) -> str:
+    def __call__(self, *arguments: str | Path, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
         """What `podman ARGUMENTS` prints. Raises CalledProcessError with its stderr."""
         command = ["podman", "--log-level", "fatal", *map(str, arguments)]
         return subprocess.run(
@@ -94,7 +96,7 @@ class Podman:
             self("run", "--rm", BASE, "python3", "-c", "pass")
         except subprocess.CalledProcessError as error:
             raise NoContainersError(f"podman cannot run containers here: {error.stderr.strip()[-300:]}") from error
-        except OSError as error:
+        except (OSError, PackageNotFoundError, subprocess.TimeoutExpired) as error:
             raise NoContainersError(f"no base image can be made here: {error}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)

@@ -32,6 +32,11 @@ class RenderError(Exception):
     """kubectl or helm refused; the message is theirs."""
 
 
+def python_of_tools() -> Path:
+    """The interpreter of an environment with schemas of Kubernetes, and hadolint beside it. Skips where it is not."""
+    return python_environment("kubernetes", needed_in_ci=False)
+
+
 def kustomized(folder: Path) -> list[Manifest]:
     """What `kubectl kustomize` makes of a folder. Raises RenderError."""
     return _parsed(_run("kubectl", "kustomize", str(folder)))
@@ -55,7 +60,7 @@ def helm(*arguments: str) -> str:
 def complaints(manifests: list[Manifest], versions: tuple[str, ...]) -> list[str]:
     """What the strict schemas of those Kubernetes versions have against the manifests."""
     jobs = [(manifest, version) for manifest in manifests for version in versions]
-    command = [python_environment("kubernetes"), "-c", VALIDATE]
+    command = [python_of_tools(), "-c", VALIDATE]
     told = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=True)
     return told.stdout.splitlines()
 

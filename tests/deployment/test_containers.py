@@ -1,0 +1,158 @@
+"""The image is built and run, and so is the rendered Pod of the classic sidecar, to its end under load."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import a2a_eval_proxy
+import httpx
+import pytest
+from a2a.client import create_client
+from a2a.types import TaskState
+from deployment.containers import IMAGE, NoContainersError, Podman, working_podman
+from deployment.pod import PROXY, TOKEN, Pod, running_pod, say
+from e2e.provision import UnavailableError
+from e2e.proxy import COMMAND
+
+HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges")
+CLIENTS = 6
+GRACE_S = 60
+"""As the manifest has it."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first has the image built
+
+
+@pytest.fixture(scope="module")
+def podman() -> Iterator[Podman]:
+    """Podman with the image built. Skips where containers cannot run, or their packages cannot be had."""
+    with TemporaryDirectory(prefix="containers-", ignore_cleanup_errors=True) as folder:
+        try:
+            engine = working_podman(Path(folder))
+            engine.build()
+        except (NoContainersError, UnavailableError) as reason:
+            pytest.skip(str(reason))
+        yield engine
+        engine("rm", "--force", "--time", "0", "--all")
+
+
+@pytest.fixture(scope="module")
+def config(podman: Podman) -> dict[str, Any]:
+    (image,) = json.loads(podman("image", "inspect", IMAGE))
+    return image
+
+
+def test_what_it_says_of_itself(config: dict[str, Any]) -> None:
+    assert config["Config"]["User"] == "65532:65532"
+    assert config["Config"]["Entrypoint"] == ["a2a-eval-proxy"]
+    assert config["Config"]["Volumes"] == {"/data": {}}
+    assert config["Healthcheck"]["Test"][0] == "CMD"
+    labels = {name.rpartition(".")[2]: text for name, text in config["Labels"].items() if "opencontainers" in name}
+    assert labels["title"] == "a2a-eval-proxy"
+    assert labels["version"] == a2a_eval_proxy.__version__
+    assert labels["licenses"] == "Apache-2.0"
+
+
+def test_it_runs_without_rights_on_a_file_system_it_cannot_write_to(podman: Podman) -> None:
+    told = podman("run", "--rm", *HARDENED, "--user", "1000", IMAGE, "--version")
+    assert told.strip() == f"a2a-eval-proxy, version {a2a_eval_proxy.__version__}"
+
+
+def test_nothing_in_it_installs_or_compiles(podman: Podman) -> None:
+    programs = "[name for name in ('pip', 'pip3', 'gcc', 'cc', 'ld', 'make') if shutil.which(name)]"
+    modules = "[name for name in ('pip', 'ensurepip', 'hatchling') if importlib.util.find_spec(name)]"
+    look = f"import shutil, importlib.util; print({programs}, {modules})"
+    assert podman("run", "--rm", "--entrypoint", "python3", IMAGE, "-c", look).strip() == "[] []"
+
+
+def test_it_serves_and_ends_in_order(
+    podman: Podman, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = {"UPSTREAM": "http://127.0.0.1:9", "LISTEN": "127.0.0.1:0", "ADMIN": "127.0.0.1:0", "OTLP": "off"}
+    given = [f"--env=A2A_EVAL_PROXY_{name}={value}" for name, value in variables.items()]
+    began = time.monotonic()
+    with podman.start("run", "--rm", "--name=served", *HARDENED, *given, IMAGE) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        seconds = time.monotonic() - began
+        if "ready" in first:
+            podman("kill", "--signal", "TERM", "served")
+        rest = process.stdout.read()
+    assert "a2a-eval-proxy ready" in first, rest
+    assert "stopping" in rest
+    assert process.returncode == 0
+    with capsys.disabled():
+        print(f"\nimage: {config['Size'] / 1e6:.0f} MB with its base; ready {seconds:.1f} s after `podman run`")
+
+
+@pytest.fixture(scope="module")
+def pod(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
+    with running_pod(podman, tmp_path_factory.mktemp("pod")) as running:
+        yield running
+
+
+async def test_a_client_talks_to_the_agent_and_the_proxy_scores_it(pod: Pod) -> None:
+    text = f"Where is order ORD-1001? ({uuid.uuid4()})"
+    async with await create_client(pod.url) as client:
+        assert await say(client, text) == TaskState.TASK_STATE_COMPLETED
+    flushed = httpx.post(
+        f"{pod.admin}/api/flush", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30, trust_env=False
+    )
+    assert flushed.is_success
+    (turn,) = (turn for turn in pod.get("/api/turns").json()["items"] if turn["user_text"] == text)
+    assert [call["name"] for call in turn["tool_calls"]] == ["lookup_order"]
+    assert [(result["evaluator"], result["status"]) for result in turn["evaluations"]] == [("tool_error", "passed")]
+
+
+def test_the_admin_port_wants_the_token_of_the_secret(pod: Pod) -> None:
+    assert pod.get("/metrics").is_success
+    assert pod.get("/metrics", token="another").status_code == 401
+    assert pod.ready() == 200
+
+
+async def test_it_ends_under_load_in_order(pod: Pod, podman: Podman) -> None:
+    """The proxy ends while the agent goes on, as the agent's preStop has it. Clients leave when it is not ready."""
+    answers: dict[str, TaskState] = {}
+    enough = asyncio.Event()
+
+    async def talk(number: int) -> None:
+        async with await create_client(pod.url) as client:
+            while not enough.is_set():
+                text = f"Where is order ORD-1001? ({number}-{uuid.uuid4()})"
+                answers[text] = await say(client, text)
+
+    async def at_least(count: int) -> None:
+        while len(answers) < count:
+            await asyncio.sleep(0.02)
+
+    async with asyncio.timeout(GRACE_S), asyncio.TaskGroup() as clients:
+        for number in range(CLIENTS):
+            clients.create_task(talk(number))
+        await at_least(5 * CLIENTS)
+        ending = asyncio.create_task(asyncio.to_thread(podman, "stop", "--time", str(GRACE_S), PROXY, timeout_s=70))
+        while await asyncio.to_thread(pod.ready) != 503:
+            await asyncio.sleep(0.02)
+        await at_least(len(answers) + 5 * CLIENTS)
+        enough.set()
+    await ending
+
+    assert podman("wait", PROXY).strip() == "0"
+    assert set(answers.values()) == {TaskState.TASK_STATE_COMPLETED}
+    volume = Path(podman("volume", "inspect", "--format", "{{.Mountpoint}}", "a2a-eval-proxy-data").strip())
+    turns = [turn for turn in exported(volume / "turns.db") if turn["user_text"] in answers]
+    assert Counter(turn["user_text"] for turn in turns) == Counter(list(answers))
+    assert {turn["status"] for turn in turns} == {"done"}
+    assert {len(turn["tool_calls"]) for turn in turns} == {1}
+
+
+def exported(store: Path) -> list[dict[str, Any]]:
+    lines = subprocess.run([COMMAND, "export", "--store", store], capture_output=True, text=True, check=True).stdout
+    return [json.loads(line) for line in lines.splitlines()]
