@@ -133,6 +133,7 @@ def gate(
     outcomes = list(outcomes)
     found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
     reasons = [] if outcomes else [Reason("nothing_ran", "the run has no turns")]
+    reasons += _run_reasons(outcomes, run)  # first: they are few, and one of them may explain all the others
     for outcome in outcomes:
         if outcome.results is None:
             reasons.append(_reason("missing_turn", f"{outcome.where}: no turn came", outcome))
@@ -151,13 +152,17 @@ def gate(
             reasons += _failures(metric, scored)
     if outcomes and not found:
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator was asked for"))
-    reasons += _run_reasons(outcomes, run)
     return Verdict(
         reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
         tolerated=tuple(reason for reason in reasons if reason.code in tolerate),
         metrics=tuple(_summary(metric, [result for _, result in results]) for metric, results in found.items()),
     )
 
+
+_NOTHING_CAPTURED = (
+    "tool calls are expected, and not one was captured in the whole run: the agent has to declare the extension "
+    "tool-call-capture (`a2a-eval-proxy check URL` tells whether it does it right), or to send its traces to the proxy"
+)
 
 _Found = Sequence[tuple[Outcome, EvalResult]]
 
@@ -225,7 +230,7 @@ def _run_reasons(outcomes: Sequence[Outcome], run: RunGates) -> list[Reason]:
             reasons.append(Reason("too_many_findings", message))
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
     if expecting and not any(expecting):
-        reasons.append(Reason("nothing_captured", "tool calls are expected, and not one was captured in the whole run"))
+        reasons.append(Reason("nothing_captured", _NOTHING_CAPTURED))
     if run.captured is not None and not expecting:
         reasons.append(Reason("unmeasured", "captured: has a share to reach, but no tool call is expected"))
     elif run.captured is not None and (share := sum(expecting) / len(expecting)) < run.captured:

@@ -1,4 +1,4 @@
-"""Turns and their scores as a terminal table."""
+"""Turns and their scores as terminal tables."""
 
 from __future__ import annotations
 
@@ -9,36 +9,49 @@ from rich.markup import escape
 from rich.table import Table
 from tool_call_evaluators.judge.question import Usage
 from tool_call_evaluators.model import Status
-from tool_call_evaluators.outcomes import Conversation, turn_failure
+from tool_call_evaluators.outcomes import FAILED_STATES, Conversation, turn_failure
 
 TurnJson = Mapping[str, Any]
 
+_BAD = ("failed", "errored")
 
-def turn_table(turns: Sequence[TurnJson], metrics: Sequence[str]) -> Table:
-    """One row a turn: case, tool calls, its scores, findings, verdict.
 
-    The scores are those of `metrics`, then those that only some cases have; a dot where a turn has none of one."""
-    scored = (result["evaluator"] for turn in turns for result in turn["evaluations"])
-    shown = list(dict.fromkeys([*metrics, *scored]))
-    table = Table(box=None, pad_edge=False, header_style="bold", caption=f"scores: {', '.join(shown)}")
+def turn_table(turns: Sequence[TurnJson]) -> Table:
+    """One row a turn: case, tool calls, verdict, and what is worth a remark: results that did not pass or have no
+    threshold, findings, how it broke off."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("case", overflow="fold", min_width=4)
-    table.add_column("tool calls", overflow="fold", min_width=20)
-    table.add_column("scores", overflow="fold")
-    table.add_column("find-\nings", justify="right")
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("tool calls", overflow="fold", min_width=12)
+    table.add_column("verdict", no_wrap=True, min_width=8)
+    remarks = [_remarks(turn) for turn in turns]
+    if any(remarks):
+        table.add_column("remarks", overflow="fold", min_width=8)
     previous: tuple[str, str] | None = None
-    for turn in turns:
-        scores = {result["evaluator"]: _score(result) for result in turn["evaluations"]}
-        absent = "[dim]·[/dim]" if scores else "[red]missing[/red]"
+    for turn, said in zip(turns, remarks, strict=True):
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
             "" if conversation == previous else escape(turn["case_id"] or "no case"),
             "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
-            " ".join(scores.get(name, absent) for name in shown),
-            str(len(turn["findings"])),
-            "[green]passed[/green]" if passed(turn) else "[red]failed[/red]",
+            _verdict(turn),
+            *(["\n".join(said)] if any(remarks) else []),
         )
         previous = conversation
+    return table
+
+
+def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
+    """One row a metric, of `Verdict.to_dict()["metrics"]`: its mean over the turns, and how many passed or did not.
+
+    What was skipped or errored has a column where there is any."""
+    rows = list(metrics)
+    shown = ["passed", "failed", *(key for key in ("skipped", "errored") if any(row[key] for row in rows))]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("score", overflow="fold")
+    for name in ("mean", *shown):
+        table.add_column(name, justify="right")
+    for row in rows:
+        counts = (f"[red]{row[key]}[/red]" if row[key] and key in _BAD else str(row[key]) for key in shown)
+        table.add_row(escape(row["metric"]), "-" if row["mean"] is None else f"{row['mean']:.2f}", *counts)
     return table
 
 
@@ -75,6 +88,31 @@ def passed(turn: TurnJson) -> bool:
         and turn_failure(turn) is None
         and not any(result["status"] in ("failed", "errored") for result in results)
     )
+
+
+def _verdict(turn: TurnJson) -> str:
+    if not passed(turn):
+        return "[red]failed[/red]"
+    scored = any(result["score"] is not None for result in turn["evaluations"])
+    return "[green]passed[/green]" if scored else "[dim]unscored[/dim]"
+
+
+def _remarks(turn: TurnJson) -> list[str]:
+    said = []
+    if turn["state"] in FAILED_STATES:
+        said.append(f"[red]task {turn['state'].removeprefix('TASK_STATE_').lower()}[/red]")
+    if turn["status"] != "done":
+        said.append(f"[red]{turn['status']}[/red]")
+    elif not turn["evaluations"]:
+        said.append("[red]no score[/red]")
+    said += [
+        f"{escape(result['evaluator'])} {_score(result)}"
+        for result in turn["evaluations"]
+        if result["status"] not in ("passed", "skipped")
+    ]
+    codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
+    said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]
+    return said
 
 
 def _score(result: Mapping[str, Any]) -> str:

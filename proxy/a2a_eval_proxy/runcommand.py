@@ -18,7 +18,7 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.unchecked import unchecked
 
 from .conclusion import Conclusion
-from .display import conversation_lines, turn_table, usage_line
+from .display import conversation_lines, score_table, turn_table, usage_line
 from .location import shown
 from .logs import start_logging
 from .privacy import Privacy
@@ -137,11 +137,15 @@ def _show(
     """Print the end of a run and write its report; returns whether it passed."""
     report, verdict = conclusion.report, conclusion.verdict
     page = publish_report(report, folder)
-    console.print(turn_table(report.turns[:_SHOWN_TURNS], [item.metric for item in suite.build_evaluators("turn")]))
+    if report.turns:
+        console.print(turn_table(report.turns[:_SHOWN_TURNS]))
     if len(report.turns) > _SHOWN_TURNS:
         console.print(f"… and {len(report.turns) - _SHOWN_TURNS} more turns; see the report or the export")
     for line in conversation_lines(report.conversations)[:_SHOWN_TURNS]:
         console.print(line, soft_wrap=True)
+    if metrics := report.verdict["metrics"]:
+        console.print()
+        console.print(score_table(metrics))
     console.print("\n[green]passed[/green]" if verdict.passed else f"\n[red]failed[/red], {_count(verdict.reasons)}:")
     for reason in verdict.reasons[:_SHOWN_REASONS]:
         console.print(f"  {escape(reason.message)}", soft_wrap=True)
@@ -154,7 +158,8 @@ def _show(
     if usage := usage_line(conclusion.usage):
         console.print(usage)
     where = f"store {shown(store)}" + (f", report {page}" if page else "")
-    console.print(f"\nrun {escape(report.run)}: {len(report.turns)} turns, {escape(where)}", soft_wrap=True)
+    turns = "1 turn" if len(report.turns) == 1 else f"{len(report.turns)} turns"
+    console.print(f"\nrun {escape(report.run)}: {turns}, {escape(where)}", soft_wrap=True)
     return verdict.passed
 
 

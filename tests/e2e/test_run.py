@@ -131,7 +131,7 @@ def test_a_dokimos_dataset_is_run_as_it_is(agent: GetAgent, tmp_path: Path) -> N
     dataset = written(tmp_path, json.dumps({"name": "faq", "examples": [example]}), "dataset.json")
     result = run("run", dataset, "--agent", agent("v1"), "--store", "t.db", "--run", "one", cwd=tmp_path)
     assert result.returncode in (0, 1), result.stderr
-    assert "run one: 1 turns" in result.stdout
+    assert "run one: 1 turn," in result.stdout
     named = run("evaluate", "--store", "t.db", "--suite", dataset, "--format", "dokimos", cwd=tmp_path)
     assert named.returncode == result.returncode
     assert_one_sentence(

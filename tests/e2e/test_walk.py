@@ -94,6 +94,13 @@ def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
             assert found, f"{command}\nshows {line!r} and printed:\n" + "\n".join(printed)
 
 
+def test_the_demo_on_the_first_screen(tmp_path: Path) -> None:
+    command, shown = next(steps(README.read_text("utf-8")))
+    assert command == "make demo"
+    with Shell(tmp_path) as shell:
+        assert_shown(shown, shell.run("a2a-eval-proxy demo"), command)
+
+
 @pytest.mark.slow
 def test_the_walk(tmp_path: Path, port: str) -> None:
     text = README.read_text("utf-8").partition(HEADING)[2].partition("\n## ")[0].replace(AGENT_PORT, port)

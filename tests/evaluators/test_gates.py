@@ -218,4 +218,4 @@ def test_a_pass_rate_over_conversations_takes_the_place_of_every_result():
 def test_under_a_pass_rate_what_did_not_run_still_counts():
     run = outcomes([good()], None, [EvalResult.errored("judge", "no answer")])
     assert codes(gate(run, run=RunGates(pass_rate=0.0))) == ["missing_turn", "errored", "unmeasured"]
-    assert codes(gate(run, run=RunGates(pass_rate=1.0)))[-1] == "below_pass_rate"
+    assert codes(gate(run, run=RunGates(pass_rate=1.0)))[0] == "below_pass_rate"

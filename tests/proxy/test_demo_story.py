@@ -36,9 +36,9 @@ async def test_the_story(told: Console, tmp_path: Path) -> None:
     text = text_of(told)
     assert "12 conversations" in text
     assert "shown 0 tool calls; the proxy captured 22" in " ".join(text.split())
-    rows = [line.split() for line in text.splitlines() if line.rstrip().endswith(("passed", "failed"))]
-    assert [row[-1] for row in rows] == ["passed"] * 12 + ["failed"] * 3
-    assert [row[0] for row in rows[12:]] == ["partial-refund", "cancellation", "double-question"]
+    rows = re.findall(r"^(\S*) .*\b(passed|failed)\b", text.partition("\ncase ")[2].partition("\n\n")[0], re.MULTILINE)
+    assert [verdict for _, verdict in rows] == ["passed"] * 12 + ["failed"] * 3
+    assert [case for case, _ in rows[12:]] == ["partial-refund", "cancellation", "double-question"]
     assert "partial-refund  tool_trajectory 0.50" in text
     assert "cancellation  tool_error 0.50" in text
     assert "double-question  tool_trajectory 0.67" in text

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
+import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -78,12 +81,13 @@ async def _traffic(url: str, suite: Suite, console: Console) -> int:
 
 def _report(turns: Sequence[Turn], suite: Suite, seen: int, console: Console) -> None:
     captured = sum(len(turn["tool_calls"]) for turn in turns)
+    failed = [turn for turn in turns if not passed(turn)]
     console.print(
         f"An ordinary A2A client had {len(suite.cases)} conversations through the proxy, {len(turns)} turns. It was "
-        f"shown {seen} tool calls; the proxy captured {captured} and scored each turn:\n"
+        f"shown {seen} tool calls; the proxy captured {captured} and scored each turn: "
+        f"{len(turns) - len(failed)} passed, {len(failed)} failed.\n"
     )
-    console.print(turn_table(turns, [evaluator.metric for evaluator in suite.build_evaluators()]))
-    failed = [turn for turn in turns if not passed(turn)]
+    console.print(turn_table(turns))
     if failed:
         console.print(
             "\nThe agent has weaknesses on purpose; finding them is what the evaluators are for. What failed, and why:"
@@ -116,22 +120,25 @@ Still running; stop it with Ctrl-C. Try, in another terminal:
 
 
 def _by_hand(store: Path, console: Console) -> None:
+    at_hand = shutil.which("a2a-eval-proxy") is not None  # not after `make demo`, which activates nothing
+    python = "python" if at_hand else shlex.quote(sys.executable)
+    command = "a2a-eval-proxy" if at_hand else f"{python} -m a2a_eval_proxy"
     console.print(
         f"""
 The same by hand:
 
-  python -m a2a_eval_proxy.demo.agent --port 9999
-  a2a-eval-proxy serve --upstream http://127.0.0.1:9999 --suite {SUITE}
+  {python} -m a2a_eval_proxy.demo.agent --port 9999
+  {command} serve --upstream http://127.0.0.1:9999 --suite {SUITE}
   {_curl_message("http://127.0.0.1:8080")}
-  curl -s http://127.0.0.1:8081/api/turns
+  curl -s http://127.0.0.1:8081/api/turns | {python} -m json.tool
 
 Or let the proxy drive the agent, with an exit code for CI:
 
-  a2a-eval-proxy run {SUITE} --agent http://127.0.0.1:9999
+  {command} run {SUITE} --agent http://127.0.0.1:9999
 
-The turns of this demo again, as JSON lines:
+The turns of this demo again, as a report for the browser (report/report.html):
 
-  a2a-eval-proxy export --store {store} --run {RUN}""",
+  {command} evaluate --store {store} --run {RUN} --suite {SUITE} --report report""",
         markup=False,
         soft_wrap=True,
     )
