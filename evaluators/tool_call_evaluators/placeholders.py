@@ -17,12 +17,10 @@ mismatch.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
-import regex
+from .patterns import compiled_pattern
 
 MAX_PATTERN_LENGTH = 1_000
 MAX_TEXT_LENGTH = 10_000
@@ -102,7 +100,10 @@ def _has_type(names: Any, actual: Any) -> bool:
 def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_LENGTH:
         raise PlaceholderError(f"$regex takes a pattern of at most {MAX_PATTERN_LENGTH} characters")
-    compiled = _compiled(pattern, ignore_case)
+    try:
+        compiled = compiled_pattern(pattern, ignore_case=ignore_case)
+    except ValueError as error:
+        raise PlaceholderError(f"$regex {error}") from None
     if not isinstance(actual, str) or len(actual) > MAX_TEXT_LENGTH:
         return False
     try:
@@ -112,16 +113,6 @@ def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
             f"$regex {pattern!r} took more than {MAX_MATCH_S:g} s on a text of {len(actual)} characters; "
             "write it without repetitions within repetitions"
         ) from None
-
-
-@lru_cache(maxsize=512)
-def _compiled(pattern: str, ignore_case: bool) -> regex.Pattern[str]:
-    """The pattern, of Python's own syntax, for an engine that can be told to stop. Raises PlaceholderError."""
-    try:
-        re.compile(pattern)
-        return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-    except (re.error, regex.error) as error:
-        raise PlaceholderError(f"$regex {pattern!r} does not compile: {error}") from None
 
 
 def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:

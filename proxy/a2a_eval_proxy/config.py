@@ -311,7 +311,7 @@ class Settings:
         metavar="NAME[:ACTION],...",
     )
     redact_key: str | None = _setting(
-        _text, "Key of the hashes; ${VARIABLE} stands for an environment variable.", None, metavar="KEY", secret=True
+        _text, "Key of the hashes; ${VARIABLE} and ${file:PATH} are filled in.", None, metavar="KEY", secret=True
     )
     no_content: bool = _setting(_switch, "Keep names, shapes and scores only, nothing that was said.", False)
     retain_days: float | None = _setting(

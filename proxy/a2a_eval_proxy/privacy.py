@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.errors import ConfigurationError
+from a2a_tool_capture.headervalues import filled_value
 from tool_call_evaluators.judge.cache import JudgeCache
 from tool_call_evaluators.suite import Suite
 
@@ -26,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 _FAILED = "redaction-failed"
 """What stands for names that could not be redacted."""
-
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class Privacy:
@@ -100,13 +98,11 @@ def judge_cache_of(store: Store, privacy: Privacy | None) -> JudgeCache | None:
     return store.judge_cache if privacy is None or privacy.keeps_content else None
 
 
-def privacy_of(
-    rules: Sequence[Rule], key: str | None, *, no_content: bool = False, environ: Mapping[str, str] = os.environ
-) -> Privacy | None:
+def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = False) -> Privacy | None:
     """What the settings ask for; None where that is nothing, so that nothing is done.
 
-    `${VARIABLE}` in `key` stands for an environment variable. Without a key, ids are hashed with one that nobody
-    knows. Raises ConfigError for a variable that is not set, and for rules that hash without a key.
+    `${VARIABLE}` and `${file:PATH}` in `key` are filled in. Without a key, ids are hashed with one that nobody knows.
+    Raises ConfigError for a variable or file that cannot be had or is empty, and for rules that hash without a key.
     """
     if not rules and not no_content:
         return None
@@ -115,14 +111,15 @@ def privacy_of(
             "redact: the action hash needs a key, else equal values differ in the next process; give --redact-key "
             "'${VARIABLE}'"
         )
-    hashed_with = secrets.token_bytes(32) if key is None else _filled(key, environ).encode()
+    hashed_with = secrets.token_bytes(32) if key is None else _filled(key).encode()
     return Privacy(Redactor(rules, hashed_with) if rules else None, keeps_content=not no_content)
 
 
-def _filled(key: str, environ: Mapping[str, str]) -> str:
-    def variable(match: re.Match[str]) -> str:
-        if not environ.get(match[1]):
-            raise ConfigError(f"redact_key: needs the environment variable {match[1]}, which is not set")
-        return environ[match[1]]
-
-    return _VARIABLE.sub(variable, key)
+def _filled(key: str) -> str:
+    try:
+        filled = filled_value("redact_key", key)
+    except ConfigurationError as error:
+        raise ConfigError(str(error)) from None
+    if not filled:
+        raise ConfigError("redact_key: expected a text that nobody can guess, got an empty one")
+    return filled

@@ -28,10 +28,10 @@ class PatternDetector:
     pattern: str
 
     def __call__(self, text: str) -> SpanIterator:
-        import regex  # it can be stopped; not every command needs it
+        from tool_call_evaluators.patterns import compiled_pattern  # not every command needs it
 
         try:
-            matches = regex.finditer(self.pattern, text, timeout=_PATTERN_S, concurrent=True)
+            matches = compiled_pattern(self.pattern).finditer(text, timeout=_PATTERN_S, concurrent=True)
             spans = [match.span() for match in matches if match.end() > match.start()]
         except TimeoutError:
             spans = [(0, len(text))]
@@ -103,12 +103,12 @@ def _path_rule(text: Any, action: Action) -> PathRule:
 
 
 def _pattern(pattern: Any) -> str:
-    import regex
+    from tool_call_evaluators.patterns import compiled_pattern
 
     if not isinstance(pattern, str) or not pattern:
         raise ValueError("pattern: expected a regular expression")
     try:
-        regex.compile(pattern)
-    except regex.error as error:
-        raise ValueError(f"pattern {pattern!r} is no regular expression: {error}") from None
+        compiled_pattern(pattern)
+    except ValueError as error:
+        raise ValueError(f"pattern {error}") from None
     return pattern

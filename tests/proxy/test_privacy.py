@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -445,14 +445,28 @@ def test_without_settings_there_is_nothing_to_do() -> None:
     assert privacy_of((), "key") is None
 
 
-def test_the_key_may_be_in_the_environment() -> None:
-    environ: Mapping[str, str] = {"KEY": "k"}
+def test_the_key_may_be_in_the_environment_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "k")
+    (tmp_path / "key").write_text("k\n")
     rules = parse_rules("email:hash")
-    one, other = (privacy_of(rules, text, environ=environ) for text in ("${KEY}", "k"))
-    assert one is not None
-    assert other is not None
-    assert one.text("ann@example.com") == other.text("ann@example.com")
-    with pytest.raises(ConfigError, match=re.escape("redact_key: needs the environment variable NONE")):
-        privacy_of(rules, "${NONE}", environ=environ)
-    with pytest.raises(ConfigError, match="the action hash needs a key"):
-        privacy_of(rules, None)
+    seen = set()
+    for key in ("k", "${KEY}", f"${{file:{tmp_path}/key}}"):
+        found = privacy_of(rules, key)
+        assert found is not None
+        seen.add(found.text("ann@example.com"))
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (None, "the action hash needs a key"),
+        ("${NONE}", "redact_key needs the environment variable NONE, which is not set"),
+        ("${EMPTY}", "redact_key: expected a text that nobody can guess"),
+        ("${file:/no/such}", "redact_key needs the file /no/such"),
+    ],
+)
+def test_a_key_that_cannot_be_had(key: str | None, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPTY", "")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        privacy_of(parse_rules("email:hash"), key)

@@ -194,7 +194,7 @@ def test_a_pattern_that_does_not_end_is_stopped_and_all_is_masked() -> None:
         ([{"detector": "email", "acton": "drop"}], "a rule has no 'acton'"),
         ([{"detector": ["email"]}], "there is no detector ['email']"),
         ([{"detector": "email", "action": 1}], "there is no action 1"),
-        ([{"pattern": "("}], "pattern '(' is no regular expression: missing )"),
+        ([{"pattern": "("}], "pattern '(' does not compile: missing )"),
         ([{"pattern": ""}], "pattern: expected a regular expression"),
         ([{"path": "tool_calls"}], "path 'tool_calls': a path begins with $"),
         ([{"path": "$"}], "path '$': it leads to everything"),
