@@ -142,7 +142,7 @@ class RunningProxy:
         admin = admin_app(self, registry, settings.admin_token)
         self._admin = await _listening(stack, admin, settings.admin, "--admin", 1.0)
         self._otlp = await self._receive_traces(stack)
-        telemetry = start_telemetry(metrics, settings.upstream, *gauges)
+        telemetry = start_telemetry(metrics, settings.upstream, *gauges, self.privacy.text if self.privacy else None)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
             self.pipeline.on_scored = telemetry.evaluations.scored

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+import traceback
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from .redaction import Redactor, detector_rule
+
+if TYPE_CHECKING:
+    from .privacy import Privacy
 
 SHOWN_HEADERS = frozenset(
     {
@@ -32,21 +37,29 @@ def without_secrets(text: str) -> str:
     return _WITHOUT_TOKENS.text(_HEADER.sub(_masked, text))
 
 
-def start_logging(level: str, form: str, redact: Callable[[str], str] | None = None) -> None:
-    """Log to stderr what is of this `level` and above, each record put through `redact` too, its traceback included."""
+def start_logging(level: str, form: str, privacy: Privacy | None = None) -> None:
+    """Log to stderr what is of this `level` and above, as it may be seen, tracebacks included."""
     logging.basicConfig(level=level.upper(), force=True)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(_Redacting(form, redact))
+        handler.setFormatter(_Redacting(form, privacy))
 
 
 class _Redacting(logging.Formatter):
-    def __init__(self, form: str, redact: Callable[[str], str] | None) -> None:
+    def __init__(self, form: str, privacy: Privacy | None) -> None:
         super().__init__(form)
-        self._redact = redact
+        self._privacy = privacy
 
     def format(self, record: logging.LogRecord) -> str:
         text = without_secrets(super().format(record))
-        return text if self._redact is None else self._redact(text)
+        return text if self._privacy is None else self._privacy.text(text)
+
+    def formatException(  # noqa: N802  # logging's name
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    ) -> str:
+        """Errors quote what they are about: without their words where rules cannot look into these."""
+        if self._privacy is None or self._privacy.covers_texts or ei[0] is None:
+            return super().formatException(ei)
+        return "".join([*traceback.format_tb(ei[2]), f"{ei[0].__qualname__} (its words are not shown)"])
 
 
 def _masked(header: re.Match[str]) -> str:

@@ -80,8 +80,16 @@ class Privacy:
             return _FAILED
 
     def text(self, text: str) -> str:
-        """A text about turns, for people."""
-        return text if self.redactor is None else self.redactor.text(text)
+        """A text about turns, for people. Never raises."""
+        try:
+            return text if self.redactor is None else self.redactor.text(text)
+        except Exception:  # noqa: BLE001  # the wall, as above; not logged: this may be a line of the log
+            return _FAILED
+
+    @property
+    def covers_texts(self) -> bool:
+        """Whether a `text` holds nothing that turns may not. Where not, what others said is not to be told at all."""
+        return self.keeps_content and not (self.redactor is not None and self.redactor.has_paths)
 
     def suite(self, suite: Suite) -> Suite:
         """The suite as turns are held against it."""

@@ -85,6 +85,11 @@ class Redactor:
         )
         self._key = key
 
+    @property
+    def has_paths(self) -> bool:
+        """Whether there are rules that only see turns: in other texts they find nothing."""
+        return bool(self._paths)
+
     def turn(self, turn: Turn) -> Turn:
         """A turn as it may be seen. Ids that the two sides chose are hashed, never masked: they keep turns apart."""
         said = self._without_paths(turn.user_text, turn.response_text, turn.tool_calls)

@@ -95,7 +95,7 @@ async def evaluate_and_show(
 
 
 def _start_logging(privacy: Privacy | None) -> None:
-    start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy.text if privacy is not None else None)
+    start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy)
 
 
 def _suite(path: str, form: str | None) -> tuple[Suite, list[str]]:

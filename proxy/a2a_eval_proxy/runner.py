@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.client import AgentUnreachable, CaptureClient, CapturedTurn, CaptureError, Conversation
+from a2a_tool_capture.client import CaptureClient, CapturedTurn, Conversation
+from a2a_tool_capture.errors import AgentError, AgentUnreachable, CaptureError
 from tool_call_evaluators.agentdefaults import AgentDefaults
 from tool_call_evaluators.outcomes import follow, remaining
 from tool_call_evaluators.suite import Case, Suite
 
+from .capture.exchange import major_minor
 from .capture.turn import Turn
 from .cases import CaseBook
 from .conclusion import Conclusion, conclude
@@ -168,33 +170,37 @@ async def _drive(
         timeout_s=agent.timeout_s,
         dialects=agent.dialects,
     ) as client:
-        driver = _Driver(client, pipeline, run, advanced)
+        driver = _Driver(client, pipeline, run, advanced, privacy)
         await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
     if not driver.answered and driver.problem:
-        raise NothingRanError(_told(driver.problem, privacy))
+        raise NothingRanError(driver.problem)
     if driver.unanswered:
         logger.warning(
             "the agent left %d conversations without an answer; the first thing that went wrong: %s",
             driver.unanswered,
-            _told(driver.problem, privacy),
+            driver.problem,
         )
 
 
-def _told(problem: str, privacy: Privacy | None) -> str:
-    return problem if privacy is None else privacy.text(problem)
-
-
 class _Driver:
-    def __init__(self, client: CaptureClient, pipeline: Pipeline, run: str, advanced: Callable[[Case], None]) -> None:
+    def __init__(
+        self,
+        client: CaptureClient,
+        pipeline: Pipeline,
+        run: str,
+        advanced: Callable[[Case], None],
+        privacy: Privacy | None,
+    ) -> None:
         self._client = client
         self._pipeline = pipeline
         self._run = run
         self._advanced = advanced
+        self._privacy = privacy
         self.answered = 0
         self.unanswered = 0
         """Conversations in which a message led to no turn."""
         self.problem = ""
-        """The first thing that went wrong."""
+        """The first thing that went wrong, as it may be told."""
 
     async def drive(self, conversations: Iterator[Case], concurrency: int) -> None:
         """Have these conversations, so many at once."""
@@ -229,7 +235,7 @@ class _Driver:
         try:
             captured = await conversation.send(text)
         except CaptureError as error:
-            self.problem = self.problem or str(error)
+            self._note(str(error), quotes=isinstance(error, AgentError))
             if error.turn is None or (isinstance(error, AgentUnreachable) and error.turn.first_event_at is None):
                 return None, True
             code = "agent_unreachable" if isinstance(error, AgentUnreachable) else "agent_error"
@@ -238,10 +244,19 @@ class _Driver:
             return turn, True
         except Exception as error:  # the wall: a bug of ours costs one conversation, whose turns are missing then
             logger.error("case %s: its conversation broke off", case.id, exc_info=error)
-            self.problem = self.problem or f"case {case.id}: {error!r}"
+            self._note(f"case {case.id}: {error!r}", quotes=True)
             return None, True
         self.answered += 1
         return self._turn(captured, case), False
+
+    def _note(self, problem: str, *, quotes: bool) -> None:
+        """`quotes` says whether the agent's words may be in it."""
+        if self.problem:
+            return
+        if self._privacy is not None:
+            hidden = quotes and not self._privacy.covers_texts
+            problem = "an error, whose words are not to be seen" if hidden else self._privacy.text(problem)
+        self.problem = problem
 
     def _turn(self, captured: CapturedTurn, case: Case) -> Turn:
         turn = Turn(
@@ -249,7 +264,7 @@ class _Driver:
             run=self._run,
             agent=self._client.url,
             binding=captured.binding,
-            protocol_version=".".join(captured.protocol_version.split(".")[:2]),
+            protocol_version=major_minor(captured.protocol_version),
             started_at=captured.started_at.timestamp(),
             case_id=case.id,
             conversation_id=captured.context_id,

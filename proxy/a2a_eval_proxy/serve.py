@@ -21,8 +21,8 @@ async def serve_until_stopped(settings: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    privacy = privacy_of(settings.redact, settings.redact_key)
-    start_logging(settings.log_level, LOG_LINE, privacy.text if privacy is not None else None)
+    privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+    start_logging(settings.log_level, LOG_LINE, privacy)
     async with run_proxy(settings) as proxy:
         _calm_the_collector()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""

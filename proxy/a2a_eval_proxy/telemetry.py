@@ -58,11 +58,16 @@ def _is_wanted(signal: str, environment: Mapping[str, str]) -> bool:
 
 
 def start_telemetry(
-    metrics: Metrics, upstream: str, queue_depth: Callable[[], int], open_turns: Callable[[], int]
+    metrics: Metrics,
+    upstream: str,
+    queue_depth: Callable[[], int],
+    open_turns: Callable[[], int],
+    redact: Callable[[str], str] | None = None,
 ) -> Telemetry | None:
     """Telemetry as this process's environment wants it; None where it wants none, or where it cannot be had.
 
-    `upstream` is the agent's URL. `queue_depth` and `open_turns` are called from another thread, now and then.
+    `upstream` is the agent's URL. `queue_depth` and `open_turns` are called from another thread, now and then;
+    `redact` for each text in a span.
     """
     signals = wanted_signals(os.environ)
     if not signals:
@@ -70,7 +75,7 @@ def start_telemetry(
     try:
         from .telemetry_export import Telemetry
 
-        return Telemetry(signals, metrics, upstream, queue_depth, open_turns)
+        return Telemetry(signals, metrics, upstream, queue_depth, open_turns, redact)
     except Exception as error:  # noqa: BLE001  # a proxy without telemetry is better than none
         report(error)
         return None

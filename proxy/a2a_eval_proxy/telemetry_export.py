@@ -44,7 +44,9 @@ class Telemetry:
         upstream: str,
         queue_depth: Callable[[], int],
         open_turns: Callable[[], int],
+        redact: Callable[[str], str] | None,
     ) -> None:
+        self._redact = redact
         resource = _resource()
         self._shutdowns: list[Callable[[], None]] = []
         meters = self._meters(resource) if "metrics" in signals else NoOpMeterProvider()
@@ -65,10 +67,15 @@ class Telemetry:
 
     def _tracers(self, resource: Resource, meters: MeterProvider) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+        from .telemetry_redaction import RedactingSpanExporter
 
         provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        exporter: SpanExporter = OTLPSpanExporter()
+        if self._redact is not None:
+            exporter = RedactingSpanExporter(exporter, self._redact)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
         self._shutdowns.append(provider.shutdown)
         return provider
 

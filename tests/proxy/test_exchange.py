@@ -203,6 +203,7 @@ def test_facts_of_a_turn(proxied: Proxied) -> None:
     [
         ("1.0", "SendMessage", "1.0"),
         ("1.0.3", "SendMessage", "1.0"),
+        ("ann@example.com", "SendMessage", "unknown"),
         ("", "SendMessage", "0.3"),
         ("0.3", "message/send", "0.3"),
         ("", "message/send", "0.3"),

@@ -43,7 +43,7 @@ def test_without_secrets(text: str, expected: str) -> None:
 def test_tracebacks_are_redacted_too(capsys: pytest.CaptureFixture[str]) -> None:
     privacy = privacy_of(parse_rules("email"), None)
     assert privacy is not None
-    start_logging("info", "%(levelname)s %(message)s", privacy.text)
+    start_logging("info", "%(levelname)s %(message)s", privacy)
     try:
         raise ValueError("no mail to ann@example.com with sk-live0123456789abcdef")
     except ValueError:
@@ -53,3 +53,18 @@ def test_tracebacks_are_redacted_too(capsys: pytest.CaptureFixture[str]) -> None
     assert "ValueError: no mail to [email] with [token]" in told
     logging.getLogger("somebody.else").debug("not told")
     assert "not told" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("no_content", [True, False])
+def test_what_rules_cannot_look_into_is_not_told(no_content: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = () if no_content else parse_rules([{"path": "$..owner"}])
+    start_logging("info", "%(levelname)s %(message)s", privacy_of(rules, None, no_content=no_content))
+    try:
+        raise KeyError("rosebud")
+    except KeyError:
+        logging.getLogger("somebody.else").exception("that failed")
+    told = capsys.readouterr().err
+    assert told.startswith("ERROR that failed\n")
+    assert told.endswith("KeyError (its words are not shown)\n")
+    assert "test_logs.py" in told
+    assert "rosebud" not in told.replace('raise KeyError("rosebud")', "")

@@ -78,11 +78,11 @@ WRAPPINGS = {
 PLACES = (
     *("user text", "context id", "task id", "message", "artifact text", "call id", "call name", "argument"),
     *("nested argument", "argument key", "result", "result object", "error", "artifact id"),
-    *("agent error", "run", "case"),
+    *("agent error", "run", "case", "version"),
 )
 
 
-NAMES = ("context id", "task id", "call id", "call name", "artifact id", "run", "case")
+NAMES = ("context id", "task id", "call id", "call name", "artifact id", "run", "case", "version")
 SAID = tuple(place for place in PLACES if place not in NAMES)
 
 
@@ -100,7 +100,15 @@ class Exchanged:
     def facts(self) -> RequestFacts:
         case = self.at("case", None)
         return RequestFacts(
-            self.at("run", "nightly"), "http://agent", "1.0", case, "1" * 32, "2" * 16, True, False, 1.0
+            self.at("run", "nightly"),
+            "http://agent",
+            self.at("version", "1.0"),
+            case,
+            "1" * 32,
+            "2" * 16,
+            declared=True,
+            requested_by_header=False,
+            started_at=1.0,
         )
 
     @property
@@ -141,10 +149,34 @@ class Exchanged:
         return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode()
 
     def through(self, pipeline: Pipeline) -> None:
-        exchange = Exchange(TurnBook(pipeline.take), self.facts, new_turn_id)
-        exchange.request_body(None, self.request, 1.0)
-        exchange.answer(200, self.answer, 2.0)
-        exchange.end(3.0)
+        pass_on(self.facts, self.request, self.answer, pipeline)
+
+
+def pass_on(facts: RequestFacts, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
+    exchange = Exchange(TurnBook(pipeline.take), facts, new_turn_id)
+    exchange.request_body(None, request, 1.0)
+    exchange.answer(200, answer, 2.0)
+    exchange.end(3.0)
+
+
+def spots(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every member and item in a JSON value, however deep, as the container and the key to it."""
+    if isinstance(value, dict | list):
+        for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            yield value, key
+            yield from spots(item)
+
+
+def spoilt(document: bytes, spot: int, secret: str, *, rename: bool) -> bytes:
+    """The JSON document with the secret as one of its values, or as the name of one."""
+    value = json.loads(document)
+    there = list(spots(value))
+    container, key = there[spot % len(there)]
+    if rename and isinstance(container, dict):
+        container[secret] = container.pop(key)
+    else:
+        container[key] = secret
+    return json.dumps(value).encode()
 
 
 class Running:
@@ -272,7 +304,35 @@ def test_no_secret_gets_out(
         assert mark not in told, (mark, told[max(0, told.index(mark) - 200) :][:400])
 
 
-@pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=60, deadline=None)
+@given(
+    secret=st.sampled_from(SECRETS),
+    in_answer=st.booleans(),
+    spot=st.integers(0, 60),
+    rename=st.booleans(),
+    failing=st.booleans(),
+)
+def test_no_secret_gets_out_where_none_is_expected(
+    secret: str, in_answer: bool, spot: int, rename: bool, failing: bool
+) -> None:
+    """Anywhere in the JSON of the request or of the answer, whether it is A2A then or not."""
+    base = Exchanged("agent error" if failing else "", "no such order")
+    request = base.request if in_answer else spoilt(base.request, spot, secret, rename=rename)
+    answer = spoilt(base.answer, spot, secret, rename=rename) if in_answer else base.answer
+
+    async def play() -> str:
+        async with running(None, privacy(EVERY)) as it, it.bus.listen() as events:
+            pass_on(base.facts, request, answer, it.pipeline)
+            it.pipeline.take(paid("somebody"))  # lest nothing be there to look at
+            await it.pipeline.drained()
+            return await it.told(events)
+
+    told = asyncio.run(play())
+    for mark in marks(secret):
+        assert mark not in told, (mark, told[max(0, told.index(mark) - 200) :][:400])
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place != "version"])
 def test_without_rules_it_would_get_out(
     place: str, judge: tuple[FakeApi, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

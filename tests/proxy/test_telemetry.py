@@ -17,6 +17,7 @@ import pytest
 from a2a_eval_proxy import telemetry_export
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.redactionrules import parse_rules
 from a2a_eval_proxy.telemetry import SCOPE, wanted_signals
 from a2a_eval_proxy.telemetry_evaluations import result_attributes
 from a2a_eval_proxy.traces.receiver import otlp_app
@@ -239,6 +240,22 @@ async def test_a_query_may_hold_secrets_and_is_left_out(collector, agent, tmp_pa
     assert server.status.code == Status.STATUS_CODE_UNSET  # the client's mistake, not the server's
     assert inner.status.code == Status.STATUS_CODE_ERROR
     assert values(inner.attributes)["error.type"] == "404"
+
+
+async def test_spans_are_redacted_by_the_rules(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent, redact=parse_rules("email,ip")) as (_, client):
+        await client.get("/a2a/rest/tasks/ann@example.com", headers={"A2A-Version": "1.0", "Host": "bob@example.com"})
+        sent = await traceparent_at(agent)
+    assert "@example.com" not in str(collector.trace_requests)
+    server, inner = collector.pair()
+    assert sent.split("-")[1:3] == [server.trace_id.hex(), inner.span_id.hex()]
+    assert inner.parent_span_id == server.span_id
+    attributes = values(server.attributes)
+    assert (attributes["url.path"], attributes["client.address"]) == ("/a2a/rest/tasks/[email]", "[ip]")
+    assert attributes["http.response.status_code"] == 404
+    assert values(inner.attributes)["url.full"].endswith("/a2a/rest/tasks/[email]")
+    assert inner.status.code == Status.STATUS_CODE_ERROR
+    assert collector.trace_requests[0].resource_spans[0].scope_spans[0].scope.name == SCOPE
 
 
 async def test_the_card_is_traced(collector, agent, tmp_path):

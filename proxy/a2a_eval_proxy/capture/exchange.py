@@ -20,6 +20,8 @@ CASE_METADATA_KEY = "a2a-eval-proxy/case"
 _MAX_SHOWN = 500
 """Characters of an agent's error message that a finding repeats."""
 
+_VERSION = re.compile(r"(\d{1,3}\.\d{1,3})(?:\.\d{1,5})?\Z", re.ASCII)
+
 _TORN = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
 """The word at the end of a text that was cut: nobody could tell any more that it was a secret."""
 
@@ -100,7 +102,7 @@ class Exchange:
             run=facts.run,
             agent=facts.agent,
             binding=request.binding.value,
-            protocol_version="0.3" if request.legacy or not facts.version else _major_minor(facts.version),
+            protocol_version="0.3" if request.legacy or not facts.version else major_minor(facts.version),
             started_at=facts.started_at,
             case_id=facts.case_id or (case if isinstance(case, str) and case else None),
             conversation_id=_string(message.get("contextId")),
@@ -219,5 +221,7 @@ def _string(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _major_minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def major_minor(version: str) -> str:
+    """A protocol version without patch number. What is none is not repeated: clients write there what they like."""
+    known = _VERSION.match(version)
+    return known[1] if known else "unknown"

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from ..ownfiles import write_own
 from .jsonform import report_json
 from .judging import Report, judge
 from .junitform import report_junit
@@ -47,7 +48,7 @@ async def check_and_show(
     else:
         text = io.StringIO()
         _write(report, url, form, Console(highlight=False, file=text, width=_WIDTH))
-        await asyncio.to_thread(out.write_text, text.getvalue(), "utf-8")
+        await asyncio.to_thread(write_own, out, text.getvalue())
     return report.verdict is Verdict.CONFORMING
 
 

@@ -24,7 +24,7 @@ async def work_until_stopped(
 
     `location` is one of PostgreSQL. Raises SuiteError or StoreError.
     """
-    start_logging("info", LOG_LINE, privacy.text if privacy is not None else None)
+    start_logging("info", LOG_LINE, privacy)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
     imported = import_suite(suite_file) if suite_file else None
     store = PostgresStore(location)
