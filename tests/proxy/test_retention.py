@@ -88,6 +88,22 @@ async def test_the_oldest_go_where_the_store_is_too_large(store: SqliteStore, tm
     assert f"{MARK}-0000".encode() not in kept_bytes(tmp_path / "turns.db")
 
 
+async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteStore, tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    await fill(store, 3)
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM turns").fetchall()
+        store._connection.execute("PRAGMA busy_timeout = 1")
+        store.prune(moment(10), None)
+        await store.drained()
+        assert await ids(store) == []
+        assert f"{MARK}-0000".encode() in kept_bytes(path)
+    store.prune(moment(10), None)
+    await store.drained()
+    assert MARK.encode() not in kept_bytes(path)
+
+
 async def test_what_is_young_and_small_stays(store: SqliteStore) -> None:
     await fill(store, 3)
     store.prune(moment(0), 10_000_000)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import socket
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +187,18 @@ async def test_a_turn_that_the_database_will_not_take_stops_no_other(
 
 
 # ── what can be opened ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_pages_of_deleted_turns_are_given_back(kept: Kept, url: str) -> None:
+    noise = random.Random(1)
+    await kept.add(*(turn(number, user_text=noise.randbytes(5_000).hex()) for number in range(200)))
+    size = "SELECT pg_total_relation_size('turns')"
+    ((before,),) = rows(url, size)
+    kept.store.prune(datetime.now(UTC), None)
+    await kept.store.drained()
+    assert await kept.ids() == []
+    ((after,),) = rows(url, size)
+    assert after < before / 5
 
 
 def test_a_database_without_a_store_is_not_made_one_by_reading(url: str) -> None:

@@ -33,7 +33,8 @@ def prune(connection: sqlite3.Connection, before: str | None, max_bytes: int | N
             " turns.conversation_id = conversations.conversation_id)"
         )
         connection.executescript("PRAGMA incremental_vacuum")  # `execute` would take one step, which frees a page
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    # The log has all that was ever written since it was last cut. A reader may have kept it from being cut last time.
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return deleted
 
 

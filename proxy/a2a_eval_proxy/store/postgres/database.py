@@ -51,11 +51,12 @@ class Database:
         self._thread = threading.Thread(target=self._loop.run_forever, name="store-database", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work[T]) -> Future[T]:
-        """Do `work` in a transaction of its own. The future has its result, or one of `TROUBLE`."""
+    def submit(self, work: Work[T], *, autocommit: bool = False) -> Future[T]:
+        """Do `work` in a transaction of its own, or without one. The future has its result, or one of `TROUBLE`."""
+        engine = self._engine.execution_options(isolation_level="AUTOCOMMIT") if autocommit else self._engine
 
         async def transaction() -> T:
-            async with self._engine.begin() as connection:
+            async with engine.begin() as connection:
                 return await work(connection)
 
         return asyncio.run_coroutine_threadsafe(transaction(), self._loop)

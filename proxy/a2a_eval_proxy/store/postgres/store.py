@@ -16,7 +16,7 @@ from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
 from .migrate import migrate
 from .reads import PostgresReads
-from .retention import prune
+from .retention import prune, vacuum
 from .work import WorkStore
 from .writes import Rows, delete_turns, insert_turns, put_conversations, put_results, settle_turns
 
@@ -57,7 +57,15 @@ class PostgresStore(PostgresReads, QueuedWrites):
         return partial(self._write, [_rows(item) for item in group])
 
     def _pruned(self, item: Prune) -> int:
-        return self._database.submit(partial(prune, before=item.before, max_bytes=item.max_bytes)).result()
+        deleted = self._database.submit(partial(prune, before=item.before, max_bytes=item.max_bytes)).result()
+        if deleted:
+            try:
+                self._database.submit(vacuum, autocommit=True).result()
+            except TROUBLE as error:
+                logger.info(
+                    "store %s: what was deleted is freed in the server's own time: %s", self._name, reason(error)
+                )
+        return deleted
 
     def _write(self, items: list[_Rows]) -> None:
         """Write them together; where the database will not take one of them, all others."""
