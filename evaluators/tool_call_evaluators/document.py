@@ -120,7 +120,7 @@ class _Builder:
                 self._take(event)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            raise DocumentError(error.problem or "is not YAML", _position(mark) if mark else None) from None
+            raise DocumentError(_told(error, text), _position(mark) if mark else None) from None
         except yaml.YAMLError as error:  # a character YAML does not allow
             raise DocumentError(" ".join(str(error).split())) from None
         if self._documents == 0:
@@ -206,6 +206,18 @@ def _events(text: str) -> Iterator[yaml.Event]:
     """Events of libyaml where it is there, else of the same parser in Python; both keep their own stack."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     yield from yaml.parse(text, Loader=loader)
+
+
+def _told(error: yaml.MarkedYAMLError, text: str) -> str:
+    """The parser's words, with what they mostly mean."""
+    said = error.problem or "is not YAML"
+    mark = error.problem_mark
+    if "mapping values are not allowed" in said:
+        return f"{said}: a text with ': ' in it needs quotes"
+    if mark is not None and "cannot start any token" in said:
+        found = text.split("\n")[mark.line][mark.column :][:1]
+        return f"{said}: a tab; indent with blanks" if found == "\t" else f"{said}: {found!r}; put the text in quotes"
+    return said
 
 
 def _position(mark: Any) -> Position:

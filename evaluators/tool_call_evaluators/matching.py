@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from a2a_tool_capture.models import ToolCall
 
 from .equality import equal_values, value_key
-from .options import OptionError, check_options, did_you_mean
+from .options import OptionError, check_options, or_known
 from .placeholders import accepts, is_placeholder
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
@@ -180,9 +180,7 @@ def as_matcher(value: MatcherLike) -> Matcher:
         unknown = [key for key in value if key not in ArgumentMatcher.__dataclass_fields__]
         if unknown:
             known = list(ArgumentMatcher.__dataclass_fields__)
-            raise OptionError(
-                f"unknown option {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}; known are {', '.join(known)}"
-            )
+            raise OptionError(f"unknown option {unknown[0]!r}{or_known(str(unknown[0]), known)}")
         return ArgumentMatcher(**value)
     if callable(value):
         return value

@@ -9,6 +9,9 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+_FEW = 8
+"""So many names may be listed beside the one that was probably meant."""
+
 
 class OptionError(ValueError):
     """An evaluator, or one of its options, that does not exist or cannot have that value.
@@ -39,6 +42,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`" (did you mean X?)"`, or an empty text where nothing known is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
+
+
+def or_known(word: str, known: Iterable[str]) -> str:
+    """What may be said behind an unknown word: the one that was meant, and what there is unless that is much."""
+    names = list(known)
+    hint = did_you_mean(word, names)
+    return hint if hint and len(names) > _FEW else f"{hint}; known are {', '.join(names)}"
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .base import EvaluatorBase
-from .options import OptionError, did_you_mean
+from .options import OptionError, or_known
 
 ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
 
@@ -78,7 +78,7 @@ def evaluator_class(name: str) -> type[EvaluatorBase]:
             raise OptionError(f"plug-in {entry_point.value}: it is no evaluator; decorate a function with @metric()")
     if name not in _registered:
         names = evaluator_names()
-        raise OptionError(f"unknown evaluator {name!r}{did_you_mean(name, names)}; known are {', '.join(names)}")
+        raise OptionError(f"unknown evaluator {name!r}{or_known(name, names)}")
     return _registered[name]
 
 
@@ -88,7 +88,7 @@ def get_evaluator(name: str, **options: Any) -> EvaluatorBase:
     for option in options:
         if option not in known:
             raise OptionError(
-                f"{name}: unknown option {option!r}{did_you_mean(option, known)}; known are {', '.join(known)}",
+                f"{name}: unknown option {option!r}{or_known(option, known)}",
                 option,
             )
     cls = evaluator_class(name)

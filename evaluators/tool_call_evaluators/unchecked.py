@@ -1,4 +1,4 @@
-"""Expectations of a suite that none of its evaluators looks at: whatever the agent does, they are met by silence."""
+"""What a suite says in vain: expectations that none of its evaluators looks at, gates on what none of them measures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from .base import Scope
 from .external import External
+from .options import or_known
 from .suite import Case, Suite
 
 LOOKED_AT_BY: Mapping[str, tuple[str, ...]] = {
@@ -21,7 +22,7 @@ LOOKED_AT_BY: Mapping[str, tuple[str, ...]] = {
 
 
 def unchecked(suite: Suite) -> list[str]:
-    """A sentence for each key of `expect` that is said in vain, with the cases; [] where there is none.
+    """A sentence for each gate, and each key of `expect` with its cases, that is said in vain; [] where there is none.
 
     Nothing is said of cases that have evaluators of another's making: they may look at anything.
     """
@@ -37,7 +38,13 @@ def unchecked(suite: Suite) -> list[str]:
             for key, evaluators in LOOKED_AT_BY.items():
                 if names.isdisjoint(evaluators) and any(getattr(expect, key) is not None for expect in expects):
                     in_vain[key][case.id] = None
-    return [
+    metrics = suite.metrics
+    gates = [
+        f"gate {name} is on none of the suite's evaluators{or_known(name, metrics)}"
+        for name in suite.gates
+        if name not in metrics
+    ]
+    return gates + [
         f"{key} is expected in {_cases(list(cases))}, and no evaluator looks at it ({_either(LOOKED_AT_BY[key])} would)"
         for key, cases in in_vain.items()
         if cases

@@ -18,6 +18,7 @@ from a2a_tool_capture.errors import AgentError, AgentUnreachable, ConfigurationE
 
 from . import __version__
 from .config import (
+    DEFAULT_STORE,
     SETTINGS,
     ConfigError,
     Settings,
@@ -29,6 +30,7 @@ from .config import (
     parse_url,
 )
 from .flags import Command, known_settings
+from .helptext import HelpfulCommand
 from .location import is_postgres, shown
 from .redaction import Rule
 from .redactionrules import parse_rules
@@ -56,10 +58,10 @@ def cli() -> None:
 
 
 def settings_options(function: F) -> F:
-    """One flag for each field of Settings; its variable is in the help text."""
+    """One flag for each field of Settings."""
     for spec in reversed(dataclasses.fields(Settings)):
         metadata = spec.metadata
-        help_text = f"{metadata['help']}  [{environment_name(spec.name)}]"
+        help_text = metadata["help"]
         if spec.default not in (None, (), dataclasses.MISSING) and not isinstance(spec.default, bool):
             help_text += f"  [default: {spec.default}]"
         flag = "--" + spec.name.replace("_", "-")
@@ -68,15 +70,17 @@ def settings_options(function: F) -> F:
         elif isinstance(spec.default, bool):
             option = click.option(f"{flag}/--no-{flag[2:]}", spec.name, default=None, help=help_text)
         else:
+            metavar = f"[{'|'.join(metadata['choices'])}]" if "choices" in metadata else metadata.get("metavar", "TEXT")
             several = metadata.get("multiple", False)
-            option = click.option(
-                flag, spec.name, metavar=metadata.get("metavar", "TEXT"), multiple=several, help=help_text
-            )
+            option = click.option(flag, spec.name, metavar=metavar, multiple=several, help=help_text)
         function = option(function)
     return click.option("--no-otlp", is_flag=True, help="Receive no OpenTelemetry traces.")(function)
 
 
-store_option = click.option("--store", required=True, metavar="URL_OR_PATH", help="Where the turns are.")
+store_option = functools.partial(
+    click.option, "--store", default=DEFAULT_STORE, show_default=True, metavar="URL_OR_PATH"
+)
+stored_option = store_option(help="Where the turns are.")
 run_option = functools.partial(click.option, "--run", "run_name", metavar="NAME")
 format_option = click.option(
     "--format",
@@ -121,9 +125,9 @@ def redact_options(function: F) -> F:
     )(function)
 
 
-@cli.command(cls=click.Command)  # its settings say more of what was wrong, and where
+@cli.command(cls=HelpfulCommand)  # its settings say more of what was wrong, and where
 @settings_options
-@click.option("--config", "config_file", metavar="FILE", help="YAML file with these settings (names with _).")
+@click.option("--config", "config_file", metavar="FILE", help="YAML file with settings.")
 def serve(no_otlp: bool, config_file: str | None, **flags: Any) -> None:
     """Pass traffic through to an agent, and score what it does.
 
@@ -188,7 +192,7 @@ def _client_tls(ca: str | None, cert: str | None, key: str | None, password: str
 @cli.command()
 @click.argument("suite", metavar="SUITE")
 @click.option("--agent", metavar="URL", help="The agent, or a proxy before it; default: as the suite says.")
-@click.option("--store", default="a2a-eval-proxy.db", show_default=True, metavar="URL_OR_PATH", help="Where turns go.")
+@store_option(help="Where turns go.")
 @run_option(help="Name of the run; default: the suite's and the time.")
 @click.option("--resume", is_flag=True, help="Go on with the run of that name: what it has finished is not done again.")
 @report_option
@@ -209,7 +213,7 @@ def _client_tls(ca: str | None, cert: str | None, key: str | None, password: str
     metavar="SECONDS",
     help="Longest time of a turn; default: 300.",
 )
-@click.option("--concurrency", type=click.IntRange(1, 1000), help="Conversations at once; default: 4.")
+@click.option("--concurrency", type=click.IntRange(1, 1000), metavar="N", help="Conversations at once; default: 4.")
 @redact_options
 @click.option("--no-content", is_flag=True, help=SETTINGS["no_content"].metadata["help"])
 def run(
@@ -266,7 +270,7 @@ def run(
 
 
 @cli.command()
-@store_option
+@stored_option
 @run_option(help="Only this run.")
 @click.option("--suite", required=True, metavar="FILE", help="Suite file with cases and evaluators.")
 @report_option
@@ -286,7 +290,7 @@ def evaluate(
     The exit code says whether they passed.
 
     \b
-    Example: a2a-eval-proxy evaluate --store a2a-eval-proxy.db --run monday --suite suite.yaml
+    Example: a2a-eval-proxy evaluate --run monday --suite suite.yaml
     """
     from rich.console import Console
 
@@ -300,13 +304,14 @@ def evaluate(
 
 
 @cli.command()
-@store_option
+@click.option("--store", required=True, metavar="URL", help="The PostgreSQL database where the turns are.")
 @click.option("--suite", metavar="FILE", help="Suite file with cases and evaluators.")
 @click.option(
     "--concurrency",
     default=4,
     show_default=True,
     type=click.IntRange(1, 1000),
+    metavar="N",
     help="Jobs at once, each of at most 50 turns: more where judges are waited for.",
 )
 @click.option(
@@ -379,7 +384,7 @@ def _headers(lines: tuple[str, ...]) -> dict[str, str]:
 
 
 @cli.command()
-@store_option
+@stored_option
 @run_option(help="Only this run.")
 @click.option(
     "--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True, help="How to write them."
@@ -390,7 +395,7 @@ def export(store: str, run_name: str | None, form: str) -> None:
     Each is as in /api/turns of the admin API; the oldest come first.
 
     \b
-    Example: a2a-eval-proxy export --store a2a-eval-proxy.db --run monday > turns.jsonl
+    Example: a2a-eval-proxy export --run monday > turns.jsonl
     """
     from .export import write_turns
 
@@ -398,7 +403,7 @@ def export(store: str, run_name: str | None, form: str) -> None:
 
 
 @cli.command()
-@store_option
+@stored_option
 @click.argument("run_a", metavar="RUN_A")
 @click.argument("run_b", metavar="RUN_B")
 @click.option("--fail-on-regression", is_flag=True, help="Exit with 1 where RUN_B is worse than RUN_A.")
@@ -418,7 +423,7 @@ def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: 
     cases).
 
     \b
-    Example: a2a-eval-proxy compare --store a2a-eval-proxy.db monday tuesday --fail-on-regression
+    Example: a2a-eval-proxy compare monday tuesday --fail-on-regression
     """
     from .compare import compare_runs, show
 
@@ -428,7 +433,7 @@ def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: 
 
 
 @cli.command()
-@store_option
+@stored_option
 @run_option(help="Only this run.")
 @click.option(
     "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Default: standard output."
@@ -440,7 +445,7 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     between equal conversations, becomes a placeholder. Conversations that went wrong are left out.
 
     \b
-    Example: a2a-eval-proxy record --store a2a-eval-proxy.db --run monday --out suite.yaml
+    Example: a2a-eval-proxy record --run monday --out suite.yaml
     """
     from .ownfiles import write_own
     from .record import record_run
@@ -498,10 +503,10 @@ def check(
     form: str,
     out: Path | None,
 ) -> None:
-    """Does the agent at URL implement the extension rightly?
+    """Check that an agent implements the extension correctly.
 
-    Sends messages over every JSON-RPC and HTTP+JSON interface of its card, asking for tool calls and not asking,
-    and tells what is wrong, with the evidence and a fix. The agent's tools run for real.
+    Sends messages to the agent at URL, over every JSON-RPC and HTTP+JSON interface of its card, asking for tool calls
+    and not asking, and tells what is wrong, with the evidence and a fix. The agent's tools run for real.
 
     \b
     Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.

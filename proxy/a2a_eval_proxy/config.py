@@ -28,6 +28,7 @@ NEGOTIATE_MODES = ("declared", "always", "never")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
 DEFAULT_MAX_HEADER_BYTES = 65_536
+DEFAULT_STORE = "a2a-eval-proxy.db"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -300,7 +301,7 @@ class Settings:
     store: str = _setting(
         _text,
         "Where turns are kept: a file, sqlite:///path, or postgresql://... (needs the extra [postgres]).",
-        "a2a-eval-proxy.db",
+        DEFAULT_STORE,
         metavar="URL_OR_PATH",
     )
     redact: tuple[Rule, ...] = _setting(
@@ -365,6 +366,7 @@ class Settings:
                 f"admin: {self.admin} is reachable from other machines; set an admin token (--admin-token), or "
                 "bind to 127.0.0.1"
             )
+        self._check_addresses()
         self._check_tls()
         if self.no_content and not self.evaluate:
             raise ConfigError(
@@ -376,6 +378,13 @@ class Settings:
                     f"otlp_forward: {self.otlp_forward} is where this proxy receives traces itself; give the URL of "
                     "a collector"
                 )
+
+    def _check_addresses(self) -> None:
+        taken: dict[str, str] = {}
+        for name in ("listen", "admin", "otlp", "otlp_grpc"):
+            address = getattr(self, name)
+            if address and not address.endswith(":0") and (other := taken.setdefault(address, name)) != name:
+                raise ConfigError(f"{name}: {address} is the address of {other} already; give another")
 
     def _check_tls(self) -> None:
         check_pair("tls", self.tls_cert, self.tls_key)
@@ -512,5 +521,7 @@ def read_config_file(config_file: str | None, known: Collection[str]) -> dict[st
     content = {str(key).replace("-", "_"): value for key, value in content.items()}
     unknown = [key for key in content if key not in known]
     if unknown:
-        raise ConfigError(f"{config_file}: unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        from tool_call_evaluators.options import or_known
+
+        raise ConfigError(f"{config_file}: unknown setting {unknown[0]!r}{or_known(unknown[0], sorted(known))}")
     return {key: value for key, value in content.items() if value is not None}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from .config import SETTINGS, ConfigError, environment_name, read_config_file
+from .helptext import HelpfulCommand, option_key
 
 
 class _Lines(click.types.StringParamType):
@@ -15,34 +17,45 @@ class _Lines(click.types.StringParamType):
     envvar_list_splitter = "\n"
 
 
-class Command(click.Command):
+class Command(HelpfulCommand):
     """A command with a variable for every flag, and `--config` for a file with those of any command."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for option in _options(self):
-            option.envvar = environment_name(_key(option))
-            option.show_envvar = True
+            option.envvar = environment_name(option_key(option))
             if option.multiple:
                 option.type = _Lines()
         config = click.Option(
             ["--config"],
             metavar="FILE",
             envvar=environment_name("config"),
-            show_envvar=True,
             is_eager=True,  # before the flags for which it has values
             expose_value=False,
             callback=_take_from_file,
-            help="YAML file with these settings (names with _).",
+            help="YAML file with settings.",
         )
         self.params.append(config)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; what is wrong in the environment or the file is said to be there, and not in a flag."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            if isinstance(error.param, click.Option) and error.param.name:
+                source = ctx.get_parameter_source(error.param.name)
+                if source is ParameterSource.ENVIRONMENT:
+                    error.param_hint = str(error.param.envvar)
+                elif source is ParameterSource.DEFAULT_MAP:
+                    error.param_hint = f"{option_key(error.param)} in the config file"
+            raise
 
 
 def known_settings(context: click.Context) -> set[str]:
     """The keys that a config file may have: the flags of all commands, so that one file serves them all."""
     group = context.find_root().command
     commands = group.commands.values() if isinstance(group, click.Group) else [group]
-    flags = {_key(option) for command in commands if isinstance(command, Command) for option in _options(command)}
+    flags = {option_key(option) for command in commands if isinstance(command, Command) for option in _options(command)}
     return {*SETTINGS, *flags} - {"config"}
 
 
@@ -50,7 +63,7 @@ def _take_from_file(context: click.Context, _: click.Parameter, file: str | None
     values = read_config_file(file, known_settings(context))
     context.default_map = {}
     for option in _options(context.command):
-        key = _key(option)
+        key = option_key(option)
         if option.name and key in values:
             try:
                 context.default_map[option.name] = _value(values[key], option)
@@ -74,7 +87,3 @@ def _value(value: Any, option: click.Option) -> Any:
 
 def _options(command: click.Command) -> list[click.Option]:
     return [option for option in command.params if isinstance(option, click.Option)]
-
-
-def _key(option: click.Option) -> str:
-    return max(option.opts, key=len).removeprefix("--").replace("-", "_")

@@ -69,6 +69,7 @@ class Forwarder:
         self._telemetry = telemetry
         self._asked = AskedTasks()
         self._cards = CardRelay(upstream, negotiation)
+        self._reachable = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -80,6 +81,14 @@ class Forwarder:
         else:
             with spans:
                 await _Request(self, scope, head, receive, spans.watching(send), spans).handle()
+
+    def _heard(self, message: str | None) -> None:
+        """Log that the agent cannot be reached (`message`), or can again, once each time that changes."""
+        if self._reachable and message is not None:
+            logger.warning("%s", message)
+        elif not self._reachable and message is None:
+            logger.warning("the agent at %s answers again", self._settings.upstream)
+        self._reachable = message is None
 
 
 class _Request:
@@ -414,6 +423,8 @@ class _Request:
         await self._send({"type": "http.response.body", "body": b""})
 
     def _response_headers(self, response: Response, drop: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+        if not self._owner._reachable:
+            self._owner._heard(None)
         if response.status == 304:  # its length is that of a body it does not have; uvicorn would wait for it
             drop |= {b"content-length"}
         headers = response_headers(response.headers, drop=drop)
@@ -428,6 +439,8 @@ class _Request:
     async def _failed(self, error: UpstreamError, tap: Tap) -> None:
         status, reason, message = _failure(error, self._owner._settings.upstream)
         self._owner._metrics.upstream_errors += 1
+        if isinstance(error, UpstreamUnreachableError):
+            self._owner._heard(message)
         if self._spans is not None:
             self._spans.failed(reason.lower())
         if self._started:

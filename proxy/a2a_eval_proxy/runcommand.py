@@ -18,6 +18,7 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.unchecked import unchecked
 
 from .conclusion import Conclusion
+from .config import ConfigError
 from .display import conversation_lines, score_table, turn_table, usage_line
 from .location import shown
 from .logs import start_logging
@@ -47,6 +48,8 @@ async def run_and_show(
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
     _start_logging(privacy)
     suite, in_vain = _suite(suite_file, form)
+    if not suite.cases:
+        raise ConfigError(f"{suite_file}: has no cases, and so nothing to say to the agent")
     options = AgentOptions.merged(suite.agent, agent, dialects, tls)
     name = run or f"{suite.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:

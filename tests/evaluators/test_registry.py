@@ -73,7 +73,8 @@ def test_a_name_is_taken_once():
 @pytest.mark.parametrize(
     ("name", "options", "complaint", "option"),
     [
-        ("tool_eror", {}, r"unknown evaluator 'tool_eror' \(did you mean tool_error\?\); known are .*tool_error", None),
+        ("tool_eror", {}, r"unknown evaluator 'tool_eror' \(did you mean tool_error\?\)$", None),
+        ("qqq", {}, r"unknown evaluator 'qqq'; known are .*tool_error", None),
         ("tool_error", {"treshold": 1}, r"unknown option 'treshold' \(did you mean threshold\?\)", "treshold"),
         ("tool_error", {"threshold": "1"}, "threshold must be a number or null; got '1'", "threshold"),
         ("tool_error", {"threshold": True}, "threshold must be a number or null; got True", "threshold"),

@@ -240,7 +240,7 @@ def turn(*lines):
         ),
         (
             "suite: x\nevaluators:\n  - tool_eror",
-            "s.yaml:3:5: evaluators[0]: unknown evaluator 'tool_eror' (did you mean tool_error?); known are ",
+            "s.yaml:3:5: evaluators[0]: unknown evaluator 'tool_eror' (did you mean tool_error?)",
         ),
         (
             "suite: x\nevaluators:\n  - tool_error:\n      treshold: 1",

@@ -1,4 +1,4 @@
-"""Expectations that no evaluator looks at."""
+"""Expectations that no evaluator looks at, gates on what none measures."""
 
 from __future__ import annotations
 
@@ -62,3 +62,11 @@ cases:
         "(exact_match, json_similarity or llm_judge_output would)",
         "response_contains is expected in case d, and no evaluator looks at it (contains would)",
     ]
+
+
+def test_a_gate_on_what_nobody_measures_is_named():
+    suite = "suite: x\nevaluators: [tool_error]\ngates: {%s: 1}\ncases: [{id: a, turns: [{user: hi}]}]"
+    assert unchecked(parse_suite(suite % "tool_eror")) == [
+        "gate tool_eror is on none of the suite's evaluators (did you mean tool_error?); known are tool_error"
+    ]
+    assert unchecked(parse_suite(suite % "tool_error")) == unchecked(parse_suite(suite % "captured")) == []

@@ -19,6 +19,7 @@ from a2a_eval_proxy.config import (
     parse_url,
     split_address,
 )
+from a2a_eval_proxy.helptext import SECTIONS
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -306,14 +307,24 @@ def test_requests_for_a_card(settings: dict[str, str]) -> None:
     assert is_card("/card") is bool(settings)
 
 
+def test_two_ports_on_one_address() -> None:
+    same = {"listen": "127.0.0.1:8081"}
+    assert problem(same) == "admin: 127.0.0.1:8081 is the address of listen already; give another"
+    assert "otlp_grpc" in problem({"otlp_grpc": "127.0.0.1:4318"})
+    load({"listen": "127.0.0.1:0", "admin": "127.0.0.1:0"})
+
+
 # ── documentation ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_every_setting_is_in_the_help_with_its_variable(name: str) -> None:
-    text = " ".join(CliRunner().invoke(serve, ["--help"]).output.split())
-    assert f"--{name.replace('_', '-')}" in text
-    assert f"[{environment_name(name)}]" in text
+def test_every_setting_is_in_the_help_under_one_heading(name: str) -> None:
+    text = CliRunner().invoke(serve, ["--help"]).output
+    assert text.count(f"\n  --{name.replace('_', '-')}") == 1 + sum(
+        other.startswith(f"{name}_") for other in (*FIELDS, "no_otlp")
+    )
+    assert f"--{name.replace('_', '-')}" not in text.partition("\nOther:")[2]
+    assert sum(name in keys for keys in SECTIONS.values()) == 1
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -61,11 +61,19 @@ def test_mistakes_say_where_they_are(file: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("A2A_EVAL_PROXY_COUNT", "many")
     with pytest.raises(click.BadParameter, match="'many' is not a valid integer") as caught:
         run("--config", file)
-    assert "A2A_EVAL_PROXY_COUNT" in caught.value.format_message()
+    assert "Invalid value for A2A_EVAL_PROXY_COUNT:" in caught.value.format_message()
+    monkeypatch.delenv("A2A_EVAL_PROXY_COUNT")
     path = tmp_path / "wrong.yaml"
     path.write_text("report_too: x\n")
-    with pytest.raises(ConfigError, match=r"wrong.yaml: unknown setting 'report_too'; known are .*report_to, "):
+    with pytest.raises(ConfigError, match=r"wrong.yaml: unknown setting 'report_too' \(did you mean report_to\?\)$"):
         run("--config", str(path))
+    path.write_text("colour: x\n")
+    with pytest.raises(ConfigError, match=r"wrong.yaml: unknown setting 'colour'; known are .*report_to, "):
+        run("--config", str(path))
+    path.write_text("report_to: x\ncount: many\n")
+    with pytest.raises(click.BadParameter, match="'many' is not a valid integer") as caught:
+        run("--config", str(path))
+    assert "Invalid value for count in the config file:" in caught.value.format_message()
     path.write_text("report_to: x\nheader: [A-B: c d]\n")
     with pytest.raises(ConfigError, match=r"wrong\.yaml: header: expected a text or a list of texts"):
         run("--config", str(path))

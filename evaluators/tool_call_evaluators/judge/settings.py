@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from a2a_tool_capture.canonical import canonical
 
-from ..options import OptionError, check_options, did_you_mean
+from ..options import OptionError, check_options, or_known
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 ENVIRONMENT = "A2A_EVAL_PROXY_JUDGE_"
@@ -72,8 +72,7 @@ class JudgeSettings:
                     option,
                 )
             if option not in known:
-                hint = did_you_mean(option, known)
-                raise OptionError(f"judge: unknown option {option!r}{hint}; known are {', '.join(known)}", option)
+                raise OptionError(f"judge: unknown option {option!r}{or_known(option, known)}", option)
         return cls(**options)
 
     def with_environment(self, environ: Mapping[str, str]) -> JudgeSettings:

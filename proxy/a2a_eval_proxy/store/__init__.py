@@ -51,5 +51,5 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
         scheme = location.split("://")[0]
         raise StoreError(f"store {scheme}://... is not supported; give a path, sqlite:///path or postgresql://...")
     if must_exist and not Path(path).is_file():
-        raise StoreError(f"store {path}: there is no such file")
+        raise StoreError(f"store {path}: there is no such file; --store names another")
     return SqliteStore(path)

@@ -67,7 +67,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
         try:
             self._connection = _open(path)
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"store {path}: {error}; give a writable path, or remove the file") from error
+            raise StoreError(f"store {path}: {error}; give the path of a store, or of a file to be made") from error
         self._writer.start()
 
     def close(self) -> None:
