@@ -51,6 +51,10 @@ class NoContainersError(Exception):
     """Containers cannot run here; the message says why."""
 
 
+class PodmanError(Exception):
+    """A command of podman failed; the message has what it said."""
+
+
 class Podman:
     """The command `podman` with its images, containers and volumes in one folder."""
 
@@ -72,11 +76,14 @@ class Podman:
         }
 
     def __call__(self, *arguments: str | Path, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
-        """What `podman ARGUMENTS` prints. Raises CalledProcessError with its stderr."""
+        """What `podman ARGUMENTS` prints. Raises PodmanError with what it says where it fails."""
         command = ["podman", "--log-level", "fatal", *map(str, arguments)]
-        return subprocess.run(
-            command, env=self._environment, capture_output=True, text=True, check=True, timeout=timeout_s
-        ).stdout
+        done = subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, check=False, timeout=timeout_s
+        )
+        if done.returncode:
+            raise PodmanError(f"podman {arguments[0]}: {(done.stdout + done.stderr).strip()[-2000:]}")
+        return done.stdout
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """`podman ARGUMENTS` in the background, its output to be read."""
@@ -94,9 +101,9 @@ class Podman:
                 packed.add(root, "/", filter=_of_root)
             self("import", "--change", "ENV=PATH=/usr/local/bin:/bin", archive, BASE)
             self("run", "--rm", BASE, "python3", "-c", "pass")
-        except subprocess.CalledProcessError as error:
-            raise NoContainersError(f"podman cannot run containers here: {error.stderr.strip()[-300:]}") from error
-        except (OSError, PackageNotFoundError, subprocess.TimeoutExpired) as error:
+        except (PodmanError, subprocess.TimeoutExpired) as error:
+            raise NoContainersError(f"containers cannot run here: {str(error)[-300:]}") from error
+        except (OSError, PackageNotFoundError, subprocess.CalledProcessError) as error:
             raise NoContainersError(f"no base image can be made here: {error}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)

@@ -1,11 +1,11 @@
-"""The Pod of a rendered Deployment, started for real by podman: agent and proxy."""
+"""The Pods of rendered Deployments, started for real by podman."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,12 +16,14 @@ import httpx
 from a2a.helpers import new_text_message
 from a2a.types import Role, SendMessageRequest, TaskState
 from deployment.containers import IMAGE, Podman
-from deployment.rendering import Manifest, only, overlay
+from deployment.rendering import Manifest, only
 from e2e.ports import free_ports
 
 TOKEN = "a token of this test"
 PROXY = "agent-a2a-eval-proxy"
 READY_TIMEOUT_S = 60
+PORTS = ("18080", "18081", "4318", "9999")
+"""As the manifests have them."""
 
 
 @dataclass(frozen=True)
@@ -41,51 +43,67 @@ class Pod:
         return httpx.get(self.admin + path, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
 
 
-def as_pod(manifests: list[Manifest], ports: dict[int, int]) -> list[Manifest]:
-    """The Pod that the Deployment would start, and its settings.
+def as_pods(manifests: list[Manifest], instead: dict[str, str]) -> list[Manifest]:
+    """The settings of Deployments, and one Pod as each of them would start it, under its name.
 
     What differs is what this machine asks for: an image that was built here, and the network of the host; so ports are
-    others, and are not declared. Podman knows neither probes by port name nor preStop.
+    others, as `instead` says, and are not declared. Podman knows neither probes by port name nor preStop, and before
+    4.4 no volumes of Secrets: these are left out, as they may be.
     """
-    template = only(manifests, "Deployment")["spec"]["template"]
-    pod: Manifest = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
-    pod["metadata"] = {"name": "agent", **template["metadata"]}
-    pod["spec"]["hostNetwork"] = True
-    for container in pod["spec"]["containers"]:
-        container |= {"image": IMAGE, "imagePullPolicy": "Never"}
-        for key in ("ports", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle"):
-            container.pop(key, None)
-    text = json.dumps([only(manifests, "ConfigMap"), pod])
-    other = re.sub(rf"\b({'|'.join(map(str, ports))})\b", lambda found: str(ports[int(found[0])]), text)
-    return list(json.loads(other))
+    pods = []
+    for deployment in (one for one in manifests if one["kind"] == "Deployment"):
+        template = deployment["spec"]["template"]
+        metadata = {"name": deployment["metadata"]["name"], **template["metadata"]}
+        pod: Manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        pod["spec"]["hostNetwork"] = True
+        secret = [volume for volume in pod["spec"]["volumes"] if "secret" in volume]
+        pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if volume not in secret]
+        for container in pod["spec"]["containers"]:
+            container |= {"image": IMAGE, "imagePullPolicy": "Never"}
+            for key in ("ports", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle"):
+                container.pop(key, None)
+            mounts = container["volumeMounts"]
+            container["volumeMounts"] = [
+                mount for mount in mounts if mount["name"] not in {volume["name"] for volume in secret}
+            ]
+        pods.append(pod)
+    text = json.dumps([only(manifests, "ConfigMap"), *pods])
+    words = "|".join(map(re.escape, instead))
+    return list(json.loads(re.sub(rf"(?<!\w)({words})(?!\w)", lambda found: instead[found[0]], text)))
 
 
 @contextmanager
-def running_pod(podman: Podman, folder: Path) -> Iterator[Pod]:
-    """The Pod, ready; the folder keeps what it is made of."""
-    ports = dict(zip((18080, 18081, 4318, 9999), free_ports(4), strict=True))
-    manifests = as_pod(overlay("sidecar-classic"), ports)
-    file, secret = folder / "pod.yaml", folder / "secret.json"
-    file.write_text("\n---\n".join(map(json.dumps, manifests)))
-    secret.write_text(json.dumps({"A2A_EVAL_PROXY_ADMIN_TOKEN": base64.b64encode(TOKEN.encode()).decode()}))
-    podman("secret", "create", "a2a-eval-proxy", secret)
+def running(
+    podman: Podman, folder: Path, manifests: list[Manifest], secret: dict[str, str], instead: dict[str, str]
+) -> Iterator[Pod]:
+    """These Deployments, one Pod of each, ready to serve; the folder keeps what they are made of.
+
+    `secret` are the keys of the Secret, beside the admin token; `instead` what to write for the word in the manifests.
+    """
+    ports = {word: str(free) for word, free in zip(PORTS, free_ports(len(PORTS)), strict=True)}
+    file, keys = folder / "pods.yaml", folder / "secret.json"
+    file.write_text("\n---\n".join(map(json.dumps, as_pods(manifests, ports | instead))))
+    values = {"A2A_EVAL_PROXY_ADMIN_TOKEN": TOKEN, **secret}
+    keys.write_text(json.dumps({name: base64.b64encode(value.encode()).decode() for name, value in values.items()}))
+    podman("secret", "create", "a2a-eval-proxy", keys)
     try:
         podman("kube", "play", file)
-        running = Pod(f"http://127.0.0.1:{ports[18080]}", f"http://127.0.0.1:{ports[18081]}")
-        asyncio.run(_until_up(running))
-        yield running
+        pod = Pod(f"http://127.0.0.1:{ports['18080']}", f"http://127.0.0.1:{ports['18081']}")
+        _until_up(pod)
+        yield pod
     finally:
         podman("pod", "rm", "--force", "--time", "0", "--all")
+        podman("secret", "rm", "a2a-eval-proxy")
 
 
-async def _until_up(pod: Pod) -> None:
-    """The proxy is ready, and the agent answers through it."""
-    async with asyncio.timeout(READY_TIMEOUT_S):
-        while pod.ready() != 200:
-            await asyncio.sleep(0.05)
-        card = f"{pod.url}/.well-known/agent-card.json"
-        while not httpx.get(card, trust_env=False).is_success:
-            await asyncio.sleep(0.05)
+def _until_up(pod: Pod) -> None:
+    """The proxy is ready, and the agent answers through it. Raises TimeoutError."""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    card = f"{pod.url}/.well-known/agent-card.json"
+    while pod.ready() != 200 or not httpx.get(card, trust_env=False).is_success:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the Pod is not up after {READY_TIMEOUT_S} s")
+        time.sleep(0.05)
 
 
 async def say(client: Any, text: str) -> TaskState:

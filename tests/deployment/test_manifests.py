@@ -27,8 +27,13 @@ from deployment.rendering import (
 )
 from tool_call_evaluators.suite import parse_suite
 
-NATIVE, CLASSIC, GATEWAY = "sidecar-native", "sidecar-classic", "gateway"
-VERSIONS = {NATIVE: ("1.29", "1.33", "1.37"), CLASSIC: ("1.25", "1.29", "1.37"), GATEWAY: ("1.25", "1.31", "1.37")}
+NATIVE, CLASSIC, GATEWAY, SHARED = "sidecar-native", "sidecar-classic", "gateway", "shared-store"
+VERSIONS = {
+    NATIVE: ("1.29", "1.33", "1.37"),
+    CLASSIC: ("1.25", "1.29", "1.37"),
+    GATEWAY: ("1.25", "1.31", "1.37"),
+    SHARED: ("1.25", "1.31", "1.37"),
+}
 """Three for each overlay, from the oldest in which it works."""
 
 AGENT = ("--set", "agent.image=shop:1.2")
@@ -41,6 +46,15 @@ RELEASES: dict[str, tuple[str, ...]] = {
         "--set",
         "mode=gateway,upstream=https://a.example/x,otlp.enabled=false,networkPolicy.enabled=false",
     ),
+    "helm-workers": (
+        "--set",
+        "mode=gateway,upstream=http://agent:9999,replicas=3,store.type=postgresql,workers.replicas=2",
+    ),
+    "helm-tls": (
+        *AGENT,
+        "--set",
+        "settings.tls_cert=/run/secrets/a2a-eval-proxy/tls.crt,settings.tls_key=/run/secrets/a2a-eval-proxy/tls.key",
+    ),
 }
 
 
@@ -48,9 +62,26 @@ def release(name: str) -> list[Manifest]:
     return chart(*RELEASES[name])
 
 
+def deployments(manifests: list[Manifest]) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] == "Deployment"]
+
+
+def with_proxy(manifests: list[Manifest]) -> Manifest:
+    """The one Deployment that is not of workers."""
+    (found,) = (one for one in deployments(manifests) if not one["metadata"]["name"].endswith("-worker"))
+    return found
+
+
 def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
-    spec: dict[str, Any] = only(manifests, "Deployment")["spec"]["template"]["spec"]
+    spec: dict[str, Any] = with_proxy(manifests)["spec"]["template"]["spec"]
     return spec
+
+
+def worker_of(manifests: list[Manifest]) -> Manifest:
+    """The Pod template of the workers."""
+    (found,) = (one for one in deployments(manifests) if one["metadata"]["name"].endswith("-worker"))
+    template: Manifest = found["spec"]["template"]
+    return template
 
 
 def proxy_in(pod: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +105,7 @@ def rendered(name: str) -> list[Manifest]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_schemas_of_three_versions_have_nothing_against_it(name: str) -> None:
-    oldest = {"helm-native": VERSIONS[NATIVE]}
+    oldest = dict.fromkeys(("helm-native", "helm-tls"), VERSIONS[NATIVE])
     assert complaints(without_custom(rendered(name)), VERSIONS.get(name) or oldest.get(name, VERSIONS[CLASSIC])) == []
 
 
@@ -87,7 +118,7 @@ def test_the_schemas_are_strict() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_pod_is_restricted(name: str) -> None:
-    assert faults(pod_of(rendered(name))) == []
+    assert [faults(one["spec"]["template"]["spec"]) for one in deployments(rendered(name))] in ([[]], [[], []])
 
 
 @pytest.mark.parametrize(
@@ -139,8 +170,9 @@ def test_the_settings_are_those_of_serve(name: str) -> None:
     assert {one["port"] for one in asked} == {"a2a-admin"}
     (http, *_) = only(manifests, "Service")["spec"]["ports"]
     assert http["targetPort"] == ports["a2a"]
-    if "gateway" not in name and settings.otlp:
+    if len(containers(pod_of(manifests))) > 1 and settings.otlp:
         assert settings.otlp.startswith("127.0.0.1:")
+    assert settings.evaluate == (len(deployments(manifests)) == 1)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -150,12 +182,22 @@ def test_the_version_is_this_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "helm-gateway-bare"])
 def test_the_admin_port_is_for_monitoring_only(name: str) -> None:
-    pods = only(rendered(name), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    pods = with_proxy(rendered(name))["spec"]["template"]["metadata"]["labels"]
     policies = [one["spec"] for one in rendered(name) if one["kind"] == "NetworkPolicy"]
     rules = [rule for policy in policies if _selects(policy["podSelector"], pods) for rule in policy["ingress"]]
     open_to_all = {port["port"] for rule in rules if "from" not in rule for port in rule["ports"]}
     assert open_to_all == {18080}
     assert {18081} <= {port["port"] for rule in rules if "from" in rule for port in rule["ports"]} <= {18081, 4318}
+
+
+@pytest.mark.parametrize("name", [SHARED, "helm-workers"])
+def test_workers_are_reached_by_nobody(name: str) -> None:
+    labels = worker_of(rendered(name))["metadata"]["labels"]
+    policies = [one["spec"] for one in rendered(name) if one["kind"] == "NetworkPolicy"]
+    (policy,) = (one for one in policies if _selects(one["podSelector"], labels))
+    assert policy["policyTypes"] == ["Ingress"]
+    assert "ingress" not in policy
+    assert not _selects({"matchLabels": only(rendered(name), "Service")["spec"]["selector"]}, labels)
 
 
 def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
@@ -238,6 +280,21 @@ spec:
 """
 
 
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: nightly
+  labels: {a2a-eval-proxy: sidecar}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - {name: agent, image: "shop:1.2"}
+"""
+
+
 def snippets(language: str) -> list[tuple[str, str]]:
     """The code blocks of deploy/README.md that begin with a comment that names a file: name and text."""
     text = (DEPLOY / "README.md").read_text("utf-8")
@@ -266,6 +323,21 @@ def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path
     assert complaints(manifests, VERSIONS[NATIVE]) == []
 
 
+def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
+    shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
+    (tmp_path / "nightly").mkdir()
+    (tmp_path / "nightly/job.yaml").write_text(JOB)
+    lines = "resources: [job.yaml]\ncomponents: [../kustomize/components/sidecar-native]\n"
+    (tmp_path / "nightly/kustomization.yaml").write_text(lines)
+    manifests = kustomized(tmp_path / "nightly")
+    pod = only(manifests, "Job")["spec"]["template"]["spec"]
+    (proxy,) = pod["initContainers"]
+    assert proxy["restartPolicy"] == "Always"
+    assert pod["restartPolicy"] == "Never"
+    assert [one["name"] for one in pod["containers"]] == ["agent"]
+    assert complaints(manifests, VERSIONS[NATIVE]) == []
+
+
 @pytest.mark.parametrize(("component", "to"), [("store-volume", GATEWAY), ("pod-monitor", NATIVE)])
 def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
     shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
@@ -286,7 +358,7 @@ def test_components_fit(component: str, to: str, tmp_path: Path) -> None:
 
 def assert_monitors(manifests: list[Manifest]) -> None:
     monitor = only(manifests, "PodMonitor")["spec"]
-    template = only(manifests, "Deployment")["spec"]["template"]
+    template = with_proxy(manifests)["spec"]["template"]
     assert _selects(monitor["selector"], template["metadata"]["labels"])
     (endpoint,) = monitor["podMetricsEndpoints"]
     proxy = proxy_in(template["spec"])
@@ -312,6 +384,31 @@ def test_helm_and_kustomize_say_the_same_of_the_proxy() -> None:
         assert by_helm == by_kustomize
 
 
+def test_helm_and_kustomize_say_the_same_of_workers() -> None:
+    by_helm, by_kustomize = (worker_of(rendered(name))["spec"] for name in ("helm-workers", SHARED))
+    (helms,), (ours,) = (spec.pop("containers") for spec in (by_helm, by_kustomize))
+    for spec in (by_helm, by_kustomize):
+        for volume in spec["volumes"]:
+            volume.pop("configMap", None)  # each has a name of its own
+    assert by_helm == by_kustomize
+    assert helms.pop("imagePullPolicy") == "IfNotPresent"
+    own = {one["name"] for one in helms["env"]} - {one["name"] for one in ours["env"]}
+    assert own == {"A2A_EVAL_PROXY_CONCURRENCY", "A2A_EVAL_PROXY_STORE"}
+    helms.pop("env"), ours.pop("env")
+    assert helms == ours
+
+
+def test_helm_asks_the_agent_over_https_where_the_proxy_speaks_it() -> None:
+    manifests = release("helm-tls")
+    (agent,) = pod_of(manifests)["containers"]
+    assert agent["readinessProbe"]["httpGet"]["scheme"] == agent["livenessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    (port,) = only(manifests, "Service")["spec"]["ports"]
+    assert port["name"] == "https"
+    (mount,) = (one for one in proxy_in(pod_of(manifests))["volumeMounts"] if one["name"] == "a2a-eval-proxy-files")
+    settings = yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"])
+    assert settings["tls_cert"].startswith(mount["mountPath"] + "/")
+
+
 def test_helm_monitors() -> None:
     assert_monitors(release("helm-gateway"))
 
@@ -329,6 +426,8 @@ def test_a_digest_goes_before_the_tag() -> None:
         ("mode=gateway", "upstream: the gateway needs the URL of the agent"),
         ("mode=both", "mode"),
         ("agent.image=a:1,store.type=persistentVolumeClaim,replicas=2", "a volume is for one replica"),
+        ("agent.image=a:1,workers.replicas=2", "workers need a store of type postgresql"),
+        ("agent.image=a:1,settings.tls_client_ca=/ca.pem", "agent.probe: with settings.tls_client_ca"),
         ("agent.image=a:1,image.tag=latest", "tag"),
         ("agent.image=a:1,agent.port=18080", "port"),
         ("agent.image=a:1,settings.listen=1", "listen"),

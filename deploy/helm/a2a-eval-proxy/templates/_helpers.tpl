@@ -7,11 +7,25 @@ app.kubernetes.io/name: a2a-eval-proxy
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "a2a-eval-proxy.labels" -}}
-{{ include "a2a-eval-proxy.selector" . }}
+{{- define "a2a-eval-proxy.workerSelector" -}}
+app.kubernetes.io/name: a2a-eval-proxy-worker
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "a2a-eval-proxy.commonLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "a2a-eval-proxy.labels" -}}
+{{ include "a2a-eval-proxy.selector" . }}
+{{ include "a2a-eval-proxy.commonLabels" . }}
+{{- end -}}
+
+{{- define "a2a-eval-proxy.workerLabels" -}}
+{{ include "a2a-eval-proxy.workerSelector" . }}
+{{ include "a2a-eval-proxy.commonLabels" . }}
 {{- end -}}
 
 {{- define "a2a-eval-proxy.image" -}}
@@ -50,6 +64,9 @@ env:
   {{- else }}
   - {name: A2A_EVAL_PROXY_STORE, value: /data/turns.db}
   {{- end }}
+  {{- if .Values.workers.replicas }}
+  - {name: A2A_EVAL_PROXY_EVALUATE, value: "false"}
+  {{- end }}
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -86,9 +103,21 @@ volumeMounts:
   - {name: a2a-eval-proxy-settings, mountPath: /etc/a2a-eval-proxy, readOnly: true}
   - {name: a2a-eval-proxy-data, mountPath: /data}
   - {name: a2a-eval-proxy-tmp, mountPath: /tmp}
+  - {name: a2a-eval-proxy-files, mountPath: /run/secrets/a2a-eval-proxy, readOnly: true}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end -}}
+
+{{/* How the agent is asked whether it lives: through the proxy, as it listens on loopback. */}}
+{{- define "a2a-eval-proxy.agentProbe" -}}
+{{- if .Values.agent.probe -}}
+{{- toYaml .Values.agent.probe -}}
+{{- else if .Values.settings.tls_client_ca -}}
+{{- fail "agent.probe: with settings.tls_client_ca the kubelet cannot ask the agent through the proxy; give a probe, as in {exec: {command: [...]}}" -}}
+{{- else -}}
+httpGet: {path: {{ .Values.agent.cardPath }}, port: 18080{{ if .Values.settings.tls_cert }}, scheme: HTTPS{{ end }}}
+{{- end -}}
 {{- end -}}
 
 {{/* The container of the agent. */}}
@@ -116,10 +145,10 @@ envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 readinessProbe:
-  httpGet: {path: {{ .Values.agent.cardPath }}, port: 18080}
+  {{- include "a2a-eval-proxy.agentProbe" . | nindent 2 }}
   periodSeconds: 5
 livenessProbe:
-  httpGet: {path: {{ .Values.agent.cardPath }}, port: 18080}
+  {{- include "a2a-eval-proxy.agentProbe" . | nindent 2 }}
   periodSeconds: 20
   failureThreshold: 6
 {{- if gt (int $preStop) 0 }}
