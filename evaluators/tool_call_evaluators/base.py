@@ -39,6 +39,11 @@ class SkipEvaluation(Exception):  # noqa: N818  # it is a verdict, not a fault
     """Raised while measuring: this case lacks what the evaluator needs; the message says what."""
 
 
+def error_reason(error: Exception) -> str:
+    """The reason of an errored result: what was raised, and what it says."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluatorBase(ABC):
     """The part that every evaluator shares. Its fields are its options. Derive from one of the two below.
@@ -46,7 +51,8 @@ class EvaluatorBase(ABC):
     Class attributes: `name` in the registry; `version`, raised when scores change for equal input; `scope`,
     whether it looks at a turn or a conversation; `scale`, the range of its scores; `needs`, the fields of
     `EvalCase` that must be given (not None), without which it is skipped; `reads_results`, whether it is computed
-    from the results of others, and so runs after them.
+    from the results of others, and so runs after them; `spellings`, names that options have elsewhere, and the
+    options meant: `get_evaluator` and suites take them too.
     """
 
     name: ClassVar[str]
@@ -55,6 +61,7 @@ class EvaluatorBase(ABC):
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[str, ...]] = ()
     reads_results: ClassVar[bool] = False
+    spellings: ClassVar[Mapping[str, str]] = {}
 
     threshold: float | None = 1.0
     """The least score that passes; None: measure only."""
@@ -92,6 +99,9 @@ class EvaluatorBase(ABC):
     def _skipped(self, reason: str) -> EvalResult:
         return EvalResult.skipped(self.metric, reason, version=self.version)
 
+    def _errored(self, error: Exception) -> EvalResult:
+        return EvalResult.errored(self.metric, error_reason(error), version=self.version)
+
     def _scored(self, found: Measurement) -> EvalResult:
         low, high = self.scale
         if not (math.isfinite(found.score) and low <= found.score <= high):
@@ -119,16 +129,15 @@ class ComputedEvaluator(EvaluatorBase):
 
     @final
     def evaluate(self, case: EvalCase) -> EvalResult:
-        """The result for `case`; skipped where an input is missing.
-
-        What `measure` raises is passed on: `run.evaluate` is the wall that turns it into an errored result.
-        """
+        """The result for `case`: skipped where an input is missing, errored where `measure` raises."""
         if missing := self._missing(case):
             return self._skipped(missing)
         try:
             return self._scored(self.measure(case))
         except SkipEvaluation as skip:
             return self._skipped(str(skip))
+        except Exception as error:  # noqa: BLE001  # what measures may raise anything, and a result says so
+            return self._errored(error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +154,13 @@ class AwaitedEvaluator(EvaluatorBase):
 
     @final
     async def evaluate(self, case: EvalCase) -> EvalResult:
-        """The result for `case`; skipped where an input is missing. Passes on what `measure` raises."""
+        """The result for `case`: skipped where an input is missing, errored where `measure` raises. Cancellation
+        passes through."""
         if missing := self._missing(case):
             return self._skipped(missing)
         try:
             return self._scored(await self.measure(case))
         except SkipEvaluation as skip:
             return self._skipped(str(skip))
+        except Exception as error:  # noqa: BLE001  # what measures may raise anything, and a result says so
+            return self._errored(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -32,6 +33,7 @@ class ToolCorrectness(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_correctness"
+    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", "arguments": "matcher"}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: Literal["names_only", "names_and_order", "names_and_args"] = "names_only"

@@ -25,6 +25,7 @@ class LlmJudgeOutput(GradedEvaluator):
     """
 
     name: ClassVar[str] = "llm_judge_output"
+    spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
     needs: ClassVar[tuple[str, ...]] = ("response_text",)
     prompt: ClassVar[str | Prompt] = "llm_judge_output"
     grades: ClassVar[tuple[int, int]] = (0, 100)

@@ -138,8 +138,9 @@ class ToolDefinition:
 
     @classmethod
     def from_mcp(cls, tool: Mapping[str, Any]) -> ToolDefinition:
-        """From an MCP tool: its `inputSchema` holds the arguments."""
-        return cls(_required_name(tool.get("name")), tool.get("description") or "", tool.get("inputSchema") or {})
+        """From an MCP tool: its `inputSchema` holds the arguments (`input_schema` in Python and in Anthropic's API)."""
+        schema = tool.get("inputSchema") or tool.get("input_schema") or {}
+        return cls(_required_name(tool.get("name")), tool.get("description") or "", schema)
 
     @classmethod
     def from_a2e(cls, tool: Mapping[str, Any]) -> ToolDefinition:
@@ -149,11 +150,11 @@ class ToolDefinition:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ToolDefinition:
-        """From our own JSON form, an OpenAI tool, an MCP tool or an A2E tool, told apart by their keys.
+        """From our own JSON form, an OpenAI tool, an MCP or Anthropic tool or an A2E tool, told apart by their keys.
 
         Raises ValueError where there is no name.
         """
-        if "inputSchema" in data:
+        if "inputSchema" in data or "input_schema" in data:
             return cls.from_mcp(data)
         return cls.from_a2e(data) if "input_parameters" in data else cls.from_openai(data)
 
@@ -192,7 +193,8 @@ class EvalCase:
     where models are meant. None means "not given" (evaluators that need it are skipped), which is not the
     same as empty: `expected_tool_calls=[]` expects that no tool is called, `tools=[]` that none exists.
 
-    In an expected call, arguments that are left out are `{}`, and null means any.
+    Arguments of a call may be named `args`, too. In an expected call, arguments that are left out are `{}`, and
+    null means any.
     `results` holds what other evaluators said of this same turn or conversation; evaluators that are computed
     from others read it. Building a case costs microseconds and checks shapes only. Raises ValueError, naming
     the field and entry, for what is neither the model nor a mapping with its required keys.
@@ -299,9 +301,9 @@ def count_criterion(entry: Any) -> CountCriterion:
     comparator, times = entry
     if comparator not in COMPARATORS:
         raise ValueError(f"comparator must be one of {', '.join(COMPARATORS)}; got {comparator!r}")
-    if isinstance(times, bool) or not isinstance(times, int):
+    if isinstance(times, bool) or not isinstance(times, int | float) or times % 1:
         raise ValueError(f"times must be a whole number, got {times!r}")
-    return CountCriterion(comparator, times)
+    return CountCriterion(comparator, int(times))
 
 
 def _given(value: Any, convert: Callable[..., T], *context: Any) -> T | None:
@@ -342,6 +344,8 @@ def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]
 
 
 def _tool_call(data: Mapping[str, Any]) -> ToolCall:
+    if "args" in data and "arguments" not in data:  # as UiPath, LangChain and google-adk name them
+        data = {**data, "arguments": data["args"]}
     call = ToolCall.from_dict(data)
     _required_name(call.name)
     if call.arguments is not None and not isinstance(call.arguments, Mapping):

@@ -85,13 +85,17 @@ def evaluator_class(name: str) -> type[EvaluatorBase]:
 def get_evaluator(name: str, **options: Any) -> EvaluatorBase:
     """Build the evaluator `name`. Raises OptionError for an unknown name or option, or a value out of range."""
     known = option_names(name)
-    for option in options:
-        if option not in known:
+    cls = evaluator_class(name)
+    for option in list(options):
+        meant = cls.spellings.get(option, option)
+        if meant not in known:
             raise OptionError(
                 f"{name}: unknown option {option!r}{or_known(option, known)}",
                 option,
             )
-    cls = evaluator_class(name)
+        if meant != option and meant in options:
+            raise OptionError(f"{name}: options {option} and {meant} are the same; give one of them", option)
+        options[meant] = options.pop(option)
     for item in fields(cls):
         if item.init and item.name not in options and item.default is MISSING and item.default_factory is MISSING:
             raise OptionError(f"{name}: option {item.name} must be given", item.name)

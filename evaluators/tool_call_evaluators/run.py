@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 
-from .base import Evaluator, EvaluatorBase
+from .base import Evaluator, EvaluatorBase, error_reason
 from .model import EvalCase, EvalResult
 
 
@@ -73,8 +73,7 @@ def _compute(case: EvalCase, evaluator: EvaluatorBase) -> EvalResult:
 
 
 def _errored(evaluator: Evaluator, error: Exception) -> EvalResult:
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return EvalResult.errored(evaluator.metric, reason, version=getattr(evaluator, "version", "1"))
+    return EvalResult.errored(evaluator.metric, error_reason(error), version=getattr(evaluator, "version", "1"))
 
 
 def _reads_results(evaluator: Evaluator) -> bool:

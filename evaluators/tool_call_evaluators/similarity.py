@@ -36,6 +36,7 @@ class JsonSimilarity(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "json_similarity"
+    spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
 
     expected: Any = None
     field: str = "response_text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -36,6 +37,7 @@ class ToolTrajectory(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_trajectory"
+    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", "arguments": "matcher"}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: TrajectoryMode = "in_order"

@@ -42,8 +42,9 @@ async def test_a_task_is_completed_where_most_votes_say_so(votes):
 
 
 async def test_a_verdict_must_be_there_for_each_task():
-    with pytest.raises(Exception, match="'task_2' is a required property"):
-        await TaskCompletion(judge=PreparedJudge([tasks(True)])).evaluate(EvalCase(**SAID, tasks=["a", "b"]))
+    result = await TaskCompletion(judge=PreparedJudge([tasks(True)])).evaluate(EvalCase(**SAID, tasks=["a", "b"]))
+    assert (result.status, result.score) == ("errored", None)
+    assert "'task_2' is a required property" in result.reason
 
 
 async def test_a_whole_conversation():

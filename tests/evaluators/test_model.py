@@ -71,6 +71,15 @@ def test_what_is_of_another_shape_is_refused_by_name(fields, complaint):
         EvalCase(**fields)
 
 
+def test_arguments_may_be_named_as_in_other_systems():
+    case = EvalCase(tool_calls=[{"name": "a", "args": {"x": 1}}], expected_tool_calls=[{"name": "a", "args": None}])
+    assert case.tool_calls[0].arguments == {"x": 1}
+    assert case.expected_tool_calls[0].arguments is None
+    assert EvalCase(tool_calls=[{"name": "a", "args": {"x": 1}, "arguments": {}}]).tool_calls[0].arguments == {}
+    with pytest.raises(ValueError, match=r"tool_calls\[0\]: arguments must be an object, got int 3"):
+        EvalCase(tool_calls=[{"name": "a", "args": 3}])
+
+
 def test_tool_definitions_from_every_dialect():
     expected = ToolDefinition("find", "Finds.", SCHEMA, strict=False)
     function = {"name": "find", "description": "Finds.", "parameters": SCHEMA}
@@ -80,6 +89,8 @@ def test_tool_definitions_from_every_dialect():
     mcp = {"name": "find", "description": "Finds.", "inputSchema": SCHEMA}
     assert ToolDefinition.from_mcp(mcp) == expected
     assert ToolDefinition.from_dict(mcp) == ToolDefinition.from_dict(function) == expected
+    anthropic = {"name": "find", "description": "Finds.", "input_schema": SCHEMA}
+    assert ToolDefinition.from_dict(anthropic) == ToolDefinition.from_mcp(anthropic) == expected
     assert ToolDefinition.from_dict(expected.to_dict()) == expected
     titled = {"title": "find", "description": "Finds.", **SCHEMA}
     assert ToolDefinition.from_json_schema(titled) == ToolDefinition("find", "Finds.", titled)

@@ -52,6 +52,32 @@ def test_every_evaluator_says_what_it_is(name):
     assert cls.__doc__
 
 
+@pytest.mark.parametrize(
+    ("name", "spelling", "option", "value"),
+    [
+        ("exact_match", "expected_output", "expected", "sent"),
+        ("json_similarity", "expected_output", "expected", {"status": "sent"}),
+        ("llm_judge_output", "expected_output", "expected", "sent"),
+        ("tool_trajectory", "match_mode", "mode", "recall"),
+        ("tool_trajectory", "arguments", "matcher", "subset"),
+        ("tool_correctness", "match_mode", "mode", "names_and_args"),
+    ],
+)
+def test_options_may_be_spelled_as_elsewhere(name, spelling, option, value):
+    assert get_evaluator(name, **{spelling: value}) == get_evaluator(name, **{option: value})
+    assert get_evaluator(name, **{spelling: value}) != get_evaluator(name)
+    with pytest.raises(OptionError, match=f"{name}: options {spelling} and {option} are the same; give one of them"):
+        get_evaluator(name, **{spelling: value, option: value})
+
+
+def test_every_spelling_means_an_option():
+    for name in evaluator_names():
+        cls = evaluator_class(name)
+        options = {field.name for field in fields(cls)}
+        assert set(cls.spellings.values()) <= options
+        assert not set(cls.spellings) & options
+
+
 def test_a_registered_class_is_built_by_name():
     register(Politeness)
     evaluator = get_evaluator("test_politeness", word="kindly", threshold=0.5, id="manners")

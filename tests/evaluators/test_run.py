@@ -62,6 +62,15 @@ async def test_results_come_in_the_order_of_the_evaluators_with_name_and_version
     ]
 
 
+async def test_an_evaluator_asked_by_itself_tells_what_was_raised():
+    error = KeyError("judge")
+    found = [Computed(id="mine", score=error).evaluate(CASE), await Awaited(id="mine", score=error).evaluate(CASE)]
+    assert found == [
+        EvalResult.errored("mine", "KeyError: 'judge'", version="7"),
+        EvalResult.errored("mine", "KeyError: 'judge'", version="1"),
+    ]
+
+
 @pytest.mark.parametrize("kind", [Computed, Awaited])
 async def test_one_that_raises_becomes_a_result_and_the_others_go_on(kind):
     results = await evaluate(CASE, [kind(score=KeyError("judge")), ToolError()])
@@ -69,6 +78,21 @@ async def test_one_that_raises_becomes_a_result_and_the_others_go_on(kind):
     assert results[0].reason == "KeyError: 'judge'"
     assert results[0].evaluator == kind.name
     assert results[0].score is None
+
+
+class Foreign:
+    """An evaluator that is derived from nothing of ours, and raises."""
+
+    metric = "foreign"
+
+    def evaluate(self, case: EvalCase) -> EvalResult:
+        raise KeyError(case.response_text)
+
+
+async def test_the_wall_holds_for_evaluators_of_other_makes():
+    results = await evaluate(CASE, [Foreign(), ToolError()])
+    assert (results[0].status, results[0].reason) == (Status.ERRORED, "KeyError: 'hello'")
+    assert results[1].status is Status.PASSED
 
 
 @pytest.mark.parametrize("kind", [Computed, Awaited])

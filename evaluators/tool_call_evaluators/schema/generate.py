@@ -227,6 +227,8 @@ def _options(cls: type[EvaluatorBase]) -> Schema:
     schema["properties"]["id"] = _told({"type": ["string", "null"]}, "The name of its results.")
     scopes = ["conversation"] if cls.scope == "conversation" else ["turn", "conversation"]
     schema["properties"]["scope"] = _told({"enum": scopes}, "What it looks at: each turn, or a whole conversation.")
+    for spelling, option in cls.spellings.items():
+        schema["properties"][spelling] = schema["properties"][option]
     if cls.__doc__:
         schema["description"] = inspect.cleandoc(cls.__doc__).split("\n\n")[0].replace("\n", " ")
     return schema
