@@ -161,7 +161,8 @@ def gate(
 
 _NOTHING_CAPTURED = (
     "tool calls are expected, and not one was captured in the whole run: the agent has to declare the extension "
-    "tool-call-capture (`a2a-eval-proxy check URL` tells whether it does it right), or to send its traces to the proxy"
+    "tool-call-capture (`a2a-eval-proxy check URL` tells whether it does it right), or to send its traces to "
+    "`a2a-eval-proxy serve`"
 )
 
 _Found = Sequence[tuple[Outcome, EvalResult]]

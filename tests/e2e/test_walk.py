@@ -7,7 +7,8 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -16,17 +17,22 @@ from tool_call_evaluators import load_suite
 
 README = Path(__file__).parents[2] / "README.md"
 HEADING = "## From zero to a failing gate and back\n"
-AGENT_PORT = "9999"
-AGENT_READY = "Sample agent ready"
+END = "\n## A suite\n"
+PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
+"""The ports of the README, and the variables that put the proxy elsewhere."""
+READY = ("Sample agent ready", "a2a-eval-proxy ready")
 DONE = "--- done ---"
 
 
 class Shell:
-    """A bash that is given one command after the other, as at a prompt; `cwd` is where it starts."""
+    """A bash that is given one command after the other, as at a prompt; `cwd` is where it starts.
 
-    def __init__(self, cwd: Path) -> None:
+    `variables` are for the environment, without the prefix."""
+
+    def __init__(self, cwd: Path, variables: Mapping[str, str] | None = None) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
+        clean |= {f"A2A_EVAL_PROXY_{name}": value for name, value in (variables or {}).items()}
         self._bash = subprocess.Popen(
             ["bash"],
             cwd=cwd,
@@ -56,23 +62,27 @@ class Shell:
         assert self._bash.stdin is not None
         assert self._bash.stdout is not None
         in_background = command.endswith("&")
-        marked = f"{command}\n_code=$?; echo '{DONE}'; (exit $_code)\n"  # the next command may ask for $?
+        # on a line of its own, whatever the command printed; and the next command may ask for $?
+        marked = f"{command}\n_code=$?; printf '\\n%s\\n' '{DONE}'; (exit $_code)\n"
         self._bash.stdin.write(f"{command}\n" if in_background else marked)
         lines: list[str] = []
         for line in self._bash.stdout:
             if line.rstrip() == DONE:
                 return lines
             lines.append(line.rstrip())
-            if in_background and line.startswith(AGENT_READY):
+            if in_background and line.startswith(READY):
                 return lines
         raise AssertionError(f"the shell ended at {command!r}: {lines}")
 
 
 @pytest.fixture
-def port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
+def ports() -> dict[str, str]:
+    """A free port for each of the README's."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in PORTS]
+        for one in taken:
+            one.bind(("127.0.0.1", 0))
+        return {shown: str(one.getsockname()[1]) for shown, one in zip(PORTS, taken, strict=True)}
 
 
 def steps(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -102,17 +112,27 @@ def test_the_demo_on_the_first_screen(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_walk(tmp_path: Path, port: str) -> None:
-    text = README.read_text("utf-8").partition(HEADING)[2].partition("\n## ")[0].replace(AGENT_PORT, port)
+def test_the_walk(tmp_path: Path, ports: dict[str, str]) -> None:
+    text = README.read_text("utf-8").partition(HEADING)[2].partition(END)[0]
+    for shown, free in ports.items():
+        text = text.replace(f":{shown}", f":{free}").replace(f" {shown}", f" {free}")
+    variables = {name: f"127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name}
     (suite,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "suite.yaml").write_text(suite, "utf-8")
     commands = []
-    with Shell(tmp_path) as shell:
+    with Shell(tmp_path, variables) as shell:
         for command, shown in steps(text):
             commands.append(command)
             if command != "pip install .":  # done: it is what is tested
                 assert_shown(shown, shell.run(command), command)
     assert commands[0] == "pip install ."
-    assert {command.split()[1] for command in commands if command.startswith("a2a-eval-proxy")} >= {"run", "compare"}
+    assert {command.split()[1] for command in commands if command.startswith("a2a-eval-proxy")} >= {
+        "run",
+        "compare",
+        "record",
+        "serve",
+        "evaluate",
+        "check",
+    }
     assert (tmp_path / "report" / "report.html").exists()
     assert load_suite(tmp_path / "recorded.yaml").cases
