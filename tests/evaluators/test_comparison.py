@@ -173,7 +173,7 @@ def test_a_metric_that_one_run_did_not_measure():
     }
     assert all(score.delta is None and not score.fell for score in comparison.scores)
     assert statuses(comparison) == {"a": "same"}
-    assert "tool_error       1      –       –              –  –" in comparison_text(comparison)
+    assert "tool_error          1      –       –              –  –" in comparison_text(comparison)
 
 
 def test_a_metric_that_one_run_did_not_measure_in_a_case():

@@ -134,6 +134,8 @@ def test_nothing_is_fetched(opened, demo):
 def test_what_failed_comes_first_and_the_rest_is_a_click_away(opened, demo):
     session = opened(demo)
     assert labels(session) == ["partial-refund", "cancellation", "double-question"]
+    are_open = "return [...document.querySelectorAll('.conversation')].map(item => item.open)"
+    assert session.execute_script(are_open) == [True, False, False]
     session.execute_script("document.querySelector('[value=all]').click()")
     settle(session, "document.querySelectorAll('.name').length === 12")
     session.execute_script("document.querySelector('[value=passed]').click()")

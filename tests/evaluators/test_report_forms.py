@@ -105,7 +105,7 @@ def test_reasons_about_the_run_are_testcases_of_their_own():
     bad = turn("a", case="status", evaluations=[result("tool_error", 0.0)], findings=[finding("odd")])
     xml = checked(junit_xml(report([bad], suite)))
     gates = [case.get("name") for case in xml.findall("testcase[@classname='one.gates']")]
-    assert gates == ["tool_error", "too_many_findings"]
+    assert gates == ["too_many_findings", "tool_error"]
     assert xml.find("testcase[@name='status']/failure") is None  # the gate is on the mean, not on each result
 
 

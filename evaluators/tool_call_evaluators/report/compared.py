@@ -26,7 +26,7 @@ _WORDS = {
     "new": "new",
     "same": "unchanged",
 }
-_SCORE_HEAD = ("metric", "before", "after", "change", "95 % interval", "p")
+_SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
 Tone: TypeAlias = Literal["worse", "better", "changed", "quiet"]
 """What a piece of the text is about, for colours."""

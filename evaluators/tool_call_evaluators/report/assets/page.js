@@ -68,4 +68,5 @@ narrowOptions();
 themeButton();
 tools.hidden = false;
 cases.show(location.hash);
+if (!location.hash && cases.status === "failed") cases.open(cases.list.querySelector(".conversation"));
 document.documentElement.dataset.ready = "true";

@@ -27,5 +27,7 @@ function timings(conversation) {
     }
     return make("li", { title: said }, make("span", { class: "row-name" }, row.label), track, make("span", { class: "took" }, duration(end - row.start), unseen(` (${said})`)));
   });
-  return make("div", { class: "timings" }, make("h4", {}, "Timings"), make("ol", { class: "waterfall" }, list));
+  const marked = rows.some((row) => row.first !== undefined && row.first !== null);
+  const legend = marked ? make("span", { class: "legend" }, "the mark: first event of the answer") : "";
+  return make("div", { class: "timings" }, make("h4", {}, "Timings ", legend), make("ol", { class: "waterfall" }, list));
 }
