@@ -10,7 +10,7 @@ import ssl
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from a2a_tool_capture.dialects import DIALECTS
@@ -34,6 +34,9 @@ from .helptext import HelpfulCommand
 from .location import is_postgres, shown
 from .redaction import Rule
 from .redactionrules import parse_rules
+
+if TYPE_CHECKING:
+    from .rescoring import Engine
 
 PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of every command."""
@@ -275,6 +278,13 @@ def run(
 @click.option("--suite", required=True, metavar="FILE", help="Suite file with cases and evaluators.")
 @report_option
 @format_option
+@click.option(
+    "--engine",
+    type=click.Choice(["in-process", "ray"]),
+    default="in-process",
+    show_default=True,
+    help="Where evaluators run; Ray, on a cluster or on all cores of this machine, pays for slow ones.",
+)
 @redact_options
 def evaluate(
     store: str,
@@ -282,6 +292,7 @@ def evaluate(
     suite: str,
     report: Path | None,
     form: str | None,
+    engine: Engine,
     redact: tuple[Rule, ...],
     redact_key: str | None,
 ) -> None:
@@ -299,7 +310,7 @@ def evaluate(
 
     privacy = privacy_of(redact, redact_key)
     console = Console(highlight=False)
-    passed = run_async(evaluate_and_show(suite, form, store, run_name, report, console, privacy=privacy))
+    passed = run_async(evaluate_and_show(suite, form, store, run_name, report, console, privacy=privacy, engine=engine))
     sys.exit(PASSED if passed else GATE_FAILED)
 
 
@@ -568,13 +579,15 @@ def _exit_code(error: Exception) -> int | None:
     """The exit code of an expected failure; None for a bug."""
     from tool_call_evaluators.suite import SuiteError
 
+    from .rayscoring import RayMissingError
+    from .scoringthread import ScoringLostError
     from .server import ListenError
     from .store import StoreError, StoreUnreachableError
     from .traces.grpc_receiver import GrpcMissingError
 
-    if isinstance(error, SuiteError | GrpcMissingError | ConfigurationError):
+    if isinstance(error, SuiteError | GrpcMissingError | RayMissingError | ConfigurationError):
         return BAD_INPUT
-    if isinstance(error, ListenError | StoreUnreachableError | AgentUnreachable | AgentError):
+    if isinstance(error, ListenError | StoreUnreachableError | ScoringLostError | AgentUnreachable | AgentError):
         return UNREACHABLE
     if isinstance(error, StoreError):
         return BAD_INPUT

@@ -12,7 +12,7 @@ from .capture.turn import Turn
 from .cases import CaseBook
 from .privacy import Privacy
 from .scoring import Scorer, TurnJson, in_its_case
-from .scoringthread import ScoringThread
+from .scoringthread import Scoring, ScoringLostError
 from .store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Conversations:
         store: Store,
         cases: CaseBook,
         scorer: Scorer,
-        thread: ScoringThread,
+        scoring: Scoring,
         moved: Mapping[str, str],
         under_way: Callable[[int], None],
         done: Callable[[Sequence[ScoredConversation], int], None],
@@ -43,7 +43,7 @@ class Conversations:
         self._store = store
         self._cases = cases
         self._scorer = scorer
-        self._thread = thread
+        self._scoring = scoring
         self._moved = moved
         self._under_way = under_way
         self._done = done
@@ -116,7 +116,9 @@ class Conversations:
         """What is said of those that are over."""
         try:
             turns = [await self._turns_of(key) for key in keys]
-            results = await self._thread.gather([partial(self._scorer.score_conversation, found) for found in turns])
+            results = await self._scoring.score_conversations(turns)
+        except ScoringLostError:
+            raise
         except Exception as error:  # the wall: what could not be looked at has not passed
             logger.error("conversations could not be scored", exc_info=error)
             reason = f"it could not be looked at: {error!r}"

@@ -13,6 +13,11 @@ def is_postgres(location: str) -> bool:
     return location.partition("://")[0] in POSTGRES_SCHEMES and "://" in location
 
 
+def file_path(location: str) -> str:
+    """The path of a store in a file."""
+    return location.removeprefix("sqlite:///")
+
+
 def shown(location: str) -> str:
     """The location as logs and messages may show it: without its password."""
     scheme, separator, _ = location.partition("://")

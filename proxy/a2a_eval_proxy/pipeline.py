@@ -19,7 +19,7 @@ from .events import EventBus
 from .metrics import Metrics
 from .privacy import Privacy
 from .scoring import Results, Scorer, TurnJson
-from .scoringthread import Job, ScoreFirst, ScoringThread
+from .scoringthread import Job, ScoreFirst, Scoring, ScoringThread
 from .shapes import lacks_content
 from .store import Scored, ScoredConversation, Store, TurnQuery, every_turn
 from .traces.correlate import Evidence
@@ -65,7 +65,9 @@ class Pipeline:
         metrics: Metrics,
         tracing: Tracing | None = None,
         privacy: Privacy | None = None,
+        scoring: Scoring | None = None,
     ) -> None:
+        """`scoring` is done there, for `scorer`; None: in a thread of its own. It is closed with the pipeline."""
         self._store = store
         self._cases = cases
         self._scorer = scorer
@@ -89,18 +91,18 @@ class Pipeline:
         self._jobs: asyncio.Queue[list[Job]] = asyncio.Queue()
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
-        self._scoring: ScoringThread | None = None
+        self._scoring: Scoring | None = None
         self._conversations: Conversations | None = None
         self._workers: list[asyncio.Task[None]] = []
         if scorer is not None:
-            self._scoring = thread = ScoringThread(scorer, privacy)
+            self._scoring = scoring = scoring or ScoringThread(scorer, privacy)
             self._conversations = Conversations(
-                store, cases, scorer, thread, self.moved, self._count_up, self._conversations_done, privacy
+                store, cases, scorer, scoring, self.moved, self._count_up, self._conversations_done, privacy
             )
-            self._workers = [self._loop.create_task(work) for work in (self._work(thread), self._conversations.work())]
+            self._workers = [self._loop.create_task(work) for work in (self._work(scoring), self._conversations.work())]
         elif tracing is not None:
-            self._scoring = thread = ScoringThread(None, privacy)
-            self._workers = [self._loop.create_task(self._work(thread))]
+            self._scoring = ScoringThread(None, privacy)
+            self._workers = [self._loop.create_task(self._work(self._scoring))]
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -194,8 +196,16 @@ class Pipeline:
         self._score_again(jobs)
 
     async def drained(self) -> None:
-        """Returns when every turn taken so far is done (or, without evaluation, stored)."""
-        await self._idle.wait()
+        """Returns when every turn taken so far is done (or, without evaluation, stored).
+
+        Raises what ended the scoring, where that was lost."""
+        idle = self._loop.create_task(self._idle.wait())
+        try:
+            ended, _ = await asyncio.wait({idle, *self._workers}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+        for task in ended - {idle}:
+            task.result()
 
     async def close(self) -> None:
         """Stop scoring; what is not done stays pending in the store."""
@@ -288,14 +298,14 @@ class Pipeline:
         self._settling.pop(job.turn.turn_id, None)
         self._jobs.put_nowait([job])
 
-    async def _work(self, thread: ScoringThread) -> None:
+    async def _work(self, scoring: Scoring) -> None:
         while True:
             jobs = await self._jobs.get()
             while not self._jobs.empty() and len(jobs) < _PAGE:
                 jobs = jobs + self._jobs.get_nowait()
             evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
             histories = [await self._history(job.stored) for job in jobs]
-            outcome = await thread.score(list(zip(jobs, evidence, histories, strict=True)))
+            outcome = await scoring.score(list(zip(jobs, evidence, histories, strict=True)))
             if self._scorer is None:
                 for job, seen in zip(jobs, evidence, strict=True):
                     self._look_again(job, seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from tool_call_evaluators.suite import Suite
 
@@ -12,10 +13,14 @@ from .events import EventBus
 from .metrics import Metrics
 from .pipeline import Pipeline
 from .privacy import Privacy, judge_cache_of, redactor_of
+from .rayscoring import RayScoring
 from .scoring import Scorer, TurnJson
 from .shapes import lacks_content
 from .store import StoreError
 from .stored import reading, turns_of
+
+Engine = Literal["in-process", "ray"]
+"""Where evaluators run: in a thread of this process, or in tasks of Ray (https://ray.io)."""
 
 _PAGE = 200
 
@@ -27,6 +32,7 @@ async def evaluate_store(
     *,
     texts: bool = True,
     privacy: Privacy | None = None,
+    engine: Engine = "in-process",
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
 ) -> Conclusion:
@@ -34,14 +40,17 @@ async def evaluate_store(
 
     Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
     with how many more are done; for `texts`, see `conclude`. Turns are seen as `privacy` has it; the store keeps them.
-    Raises StoreError where there is no store, no such run in it, or no content in its turns.
+    Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
+    RayMissingError, and ScoringLostError where Ray fails: then turns that are scored by then keep their new results.
     """
     async with reading(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
         cases = CaseBook(suite, redactor=redactor_of(privacy))
         scorer = Scorer(cases, suite, judge_cache_of(store, privacy))
-        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy)
         expected = suite if privacy is None else privacy.suite(suite)
+        scoring = RayScoring(expected, location, privacy) if engine == "ray" else None
+        page_size = _PAGE if scoring is None else scoring.batch
+        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, scoring=scoring)
         try:
             async with pipeline.rescoring() as rescore:
                 page: list[TurnJson] = []
@@ -52,7 +61,7 @@ async def evaluate_store(
                             "scores stand and cannot be had again"
                         )
                     page.append(turn)
-                    if len(page) == _PAGE:
+                    if len(page) == page_size:
                         rescore(page)
                         await pipeline.drained()
                         advanced(len(page))

@@ -24,7 +24,7 @@ from .location import shown
 from .logs import start_logging
 from .privacy import Privacy
 from .reporting import publish_report
-from .rescoring import evaluate_store
+from .rescoring import Engine, evaluate_store
 from .runner import AgentOptions, run_suite
 
 _SHOWN_TURNS = 200
@@ -80,6 +80,7 @@ async def evaluate_and_show(
     console: Console,
     *,
     privacy: Privacy | None = None,
+    engine: Engine = "in-process",
 ) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
     _start_logging(privacy)
@@ -91,6 +92,7 @@ async def evaluate_and_show(
             run,
             texts=folder is not None,
             privacy=privacy,
+            engine=engine,
             planned=lambda turns: bar.begin("scoring", turns),
             advanced=bar.advance,
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
 
@@ -69,16 +69,34 @@ class ScoreFirst:
         return results
 
 
-_Work = list[tuple[Job, Evidence | None, list[TurnJson]]]
+Work = list[tuple[Job, Evidence | None, list[TurnJson]]]
 """Turns to score, with what traces say of them, and the turns before them."""
 
-_Outcome = list[tuple[Turn, Results]]
+Outcome = list[tuple[Turn, Results]]
 
-T = TypeVar("T")
+
+class ScoringLostError(Exception):
+    """Who was to score is gone; the message says who, and why."""
+
+
+class Scoring(Protocol):
+    """Where evaluators run. Both methods may raise ScoringLostError: nothing will be scored any more."""
+
+    async def score(self, work: Work) -> Outcome:
+        """Each turn as it may be seen, with what its traces say merged in, and its results as they may be kept."""
+
+    async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
+        """See `Scorer.score_conversation`: one for each, side by side."""
+
+    def close(self) -> None:
+        """Blocks until nothing runs any more."""
 
 
 class ScoringThread:
-    """Merging and evaluators run here: what they compute does not hold up traffic. Those that wait have a loop."""
+    """Merging and evaluators run here: what they compute does not hold up traffic. Those that wait have a loop.
+
+    Without a scorer turns are merged only, and have no results.
+    """
 
     def __init__(self, scorer: Scorer | None, privacy: Privacy | None = None) -> None:
         self._scorer = scorer
@@ -86,11 +104,7 @@ class ScoringThread:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self._runner = asyncio.Runner()
 
-    async def score(self, work: _Work) -> _Outcome:
-        """Each turn as it may be seen, with what its traces say merged in, and its results as they may be kept.
-
-        Without a scorer there are none.
-        """
+    async def score(self, work: Work) -> Outcome:
         scorer = self._scorer
         if scorer is None:
             run = self._merge
@@ -100,27 +114,29 @@ class ScoringThread:
             run = partial(self._compute, scorer)
         return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
 
-    async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-        """What these return, side by side."""
+    async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
+        scorer = self._scorer
+        if scorer is None:
+            return [None for _ in conversations]
 
-        async def gathered() -> list[T]:
-            return await asyncio.gather(*(call() for call in calls))
+        async def score_all() -> list[Results | None]:
+            return await asyncio.gather(*map(scorer.score_conversation, conversations))
 
-        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: self._runner.run(gathered()))
+        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: self._runner.run(score_all()))
 
     def close(self) -> None:
         self._executor.submit(self._runner.close)
         self._executor.shutdown(wait=True)
 
-    def _merge(self, work: _Work) -> _Outcome:
+    def _merge(self, work: Work) -> Outcome:
         return [(self._merged(job, evidence), []) for job, evidence, _ in work]
 
-    def _compute(self, scorer: Scorer, work: _Work) -> _Outcome:
+    def _compute(self, scorer: Scorer, work: Work) -> Outcome:
         turns = [(self._merged(job, evidence), job.earlier) for job, evidence, _ in work]
         return [(turn, self._kept(scorer.score_now(turn, earlier))) for turn, earlier in turns]
 
-    def _wait_for(self, scorer: Scorer, work: _Work) -> _Outcome:
-        async def score_all() -> _Outcome:
+    def _wait_for(self, scorer: Scorer, work: Work) -> Outcome:
+        async def score_all() -> Outcome:
             turns = [self._merged(job, evidence) for job, evidence, _ in work]
             results = await asyncio.gather(
                 *(scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))

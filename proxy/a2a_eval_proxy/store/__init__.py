@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from ..location import is_postgres
+from tool_call_evaluators.judge.cache import JudgeCache, SqliteJudgeCache
+
+from ..location import file_path, is_postgres
 from .base import (
     ConversationKey,
     Page,
@@ -29,6 +31,7 @@ __all__ = [
     "StoreUnreachableError",
     "TurnQuery",
     "every_turn",
+    "judge_cache_at",
     "open_store",
 ]
 
@@ -46,10 +49,20 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
         from .postgres.store import PostgresStore
 
         return PostgresStore(location, must_exist=must_exist, for_workers=for_workers)
-    path = location.removeprefix("sqlite:///")
+    path = file_path(location)
     if "://" in path:
         scheme = location.split("://")[0]
         raise StoreError(f"store {scheme}://... is not supported; give a path, sqlite:///path or postgresql://...")
     if must_exist and not Path(path).is_file():
         raise StoreError(f"store {path}: there is no such file; --store names another")
     return SqliteStore(path)
+
+
+def judge_cache_at(location: str) -> JudgeCache:
+    """The judge cache of a store that another process has open."""
+    if is_postgres(location):
+        from .postgres.database import Database
+        from .postgres.judge_cache import PostgresJudgeCache
+
+        return PostgresJudgeCache(Database(location))
+    return SqliteJudgeCache(file_path(location))
