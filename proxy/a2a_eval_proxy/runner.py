@@ -111,6 +111,8 @@ async def run_suite(
     answered, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
     wrong within a case is a finding of its turn, and turns that never came about fail the gate.
     """
+    if privacy is not None:
+        run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
     try:
         if not resume and await store.runs(run):
@@ -235,7 +237,7 @@ class _Driver:
         try:
             captured = await conversation.send(text)
         except CaptureError as error:
-            self._note(str(error), quotes=isinstance(error, AgentError))
+            self._note(error, str(error), quotes=isinstance(error, AgentError))
             if error.turn is None or (isinstance(error, AgentUnreachable) and error.turn.first_event_at is None):
                 return None, True
             code = "agent_unreachable" if isinstance(error, AgentUnreachable) else "agent_error"
@@ -244,19 +246,18 @@ class _Driver:
             return turn, True
         except Exception as error:  # the wall: a bug of ours costs one conversation, whose turns are missing then
             logger.error("case %s: its conversation broke off", case.id, exc_info=error)
-            self._note(f"case {case.id}: {error!r}", quotes=True)
+            self._note(error, f"case {case.id}: {error!r}", quotes=True)
             return None, True
         self.answered += 1
         return self._turn(captured, case), False
 
-    def _note(self, problem: str, *, quotes: bool) -> None:
-        """`quotes` says whether the agent's words may be in it."""
+    def _note(self, error: Exception, problem: str, *, quotes: bool) -> None:
+        """`quotes` says whether the agent's words may be in what is told of the error."""
         if self.problem:
             return
-        if self._privacy is not None:
-            hidden = quotes and not self._privacy.covers_texts
-            problem = "an error, whose words are not to be seen" if hidden else self._privacy.text(problem)
-        self.problem = problem
+        if self._privacy is not None and quotes and not self._privacy.covers_texts:
+            problem = f"{self._client.url}: {type(error).__name__}, whose words are not to be seen"
+        self.problem = problem if self._privacy is None else self._privacy.text(problem)
 
     def _turn(self, captured: CapturedTurn, case: Case) -> Turn:
         turn = Turn(

@@ -12,7 +12,7 @@ from a2a_tool_capture import ToolCall
 from .capture.turn import Turn
 
 _LENGTH = re.compile(r"\[not kept: \d+ characters\]")
-_NAME = re.compile(r"[A-Za-z_$@][\w$.@-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_$@][\w$.-]{0,63}", re.ASCII)
 
 _MAX_DEPTH = 100
 

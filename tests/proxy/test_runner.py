@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.config import ConfigError
 from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.privacy import Privacy, privacy_of
+from a2a_eval_proxy.redactionrules import parse_rules
 from a2a_eval_proxy.rescoring import evaluate_store
 from a2a_eval_proxy.runner import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
-from a2a_tool_capture.client import AgentUnreachable, CaptureClient
+from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.errors import AgentError, AgentUnreachable
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
 from tool_call_evaluators.agentdefaults import AgentDefaults
@@ -185,6 +188,25 @@ async def test_when_nothing_is_answered_nothing_ran(
 
 
 @pytest.mark.parametrize(
+    ("privacy", "told"),
+    [
+        (None, "no such customer: ann@example.com"),
+        (privacy_of(parse_rules("email"), None), "no such customer: [email]"),
+        (privacy_of((), None, no_content=True), "AgentError, whose words are not to be seen"),
+    ],
+)
+async def test_the_agents_words_are_told_as_far_as_they_may_be_seen(
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, privacy: Privacy | None, told: str
+) -> None:
+    async def send(self: CaptureClient, text: str, **more: Any) -> Any:
+        raise AgentError("no such customer: ann@example.com")
+
+    monkeypatch.setattr(CaptureClient, "send", send)
+    with pytest.raises(NothingRanError, match=re.escape(told)):
+        await run_suite(suite(), agent, location, "nightly", privacy=privacy)
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         ("evaluators: [tool_error]\ngates: {tool_efficiency: 0.5}", "unmeasured"),
@@ -305,3 +327,11 @@ def test_what_is_given_comes_before_what_the_suite_says() -> None:
     )
     with pytest.raises(ConfigError, match="--agent"):
         AgentOptions.merged(AgentDefaults(), AgentDefaults())
+
+
+async def test_a_run_whose_name_is_redacted(agent: AgentOptions, location: str) -> None:
+    privacy = privacy_of(parse_rules("ip"), None)
+    conclusion = await run_suite(suite(), agent, location, "at 10.0.0.9", privacy=privacy)
+    assert conclusion.verdict.passed, conclusion.verdict
+    assert conclusion.report.run.startswith("at [ip:")
+    assert {turn["run"] for turn in await stored(location)} == {conclusion.report.run}
