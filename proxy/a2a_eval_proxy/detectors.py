@@ -117,7 +117,7 @@ _TOKENS = (
 )
 
 
-@lru_cache(maxsize=2 ** len(_TOKENS))
+@lru_cache(maxsize=128)
 def _token_pattern(present: tuple[bool, ...]) -> re.Pattern[str]:
     return _compiled("|".join(pattern for _, pattern in compress(_TOKENS, present)), re.DOTALL)
 
