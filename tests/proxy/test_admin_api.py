@@ -212,6 +212,16 @@ async def test_what_is_not_there(it: Proxied, path: str) -> None:
     assert response.json()["error"]
 
 
+async def test_a_path_that_is_none_is_answered_with_those_there_are(it: Proxied) -> None:
+    said = (await it.admin.get("/")).json()["error"]
+    assert said.startswith("no such path; there are /api/turns, ")
+    listed = said.removeprefix("no such path; there are ").split(", ")
+    for path in listed:
+        if path != "/api/events":  # which does not end
+            answer = await it.admin.get(path.replace("ID", "nobody"))
+            assert "no such path" not in answer.text, path
+
+
 async def test_conversations(it: Proxied) -> None:
     await it.talks("one", context="a/b c")
     await it.talks("other", context="z")

@@ -23,6 +23,10 @@ from ..events import EventBus
 from ..store import Store, StoreError, TurnQuery, every_turn
 from ..store.encoding import json_text
 
+_PATHS = (
+    "/api/turns", "/api/conversations/ID", "/api/runs", "/api/cases/ID", "/api/flush", "/api/events",
+    "/metrics", "/healthz", "/readyz",
+)  # fmt: skip
 _HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 _MAX_CASE_BYTES = 1024 * 1024
 _MAX_FLUSH_S = 600.0
@@ -206,7 +210,9 @@ async def _json_object(request: Request) -> dict[str, Any]:
 
 async def _error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for that only
-    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+    unknown = error.status_code == 404 and error.detail == "Not Found"  # starlette's word for a path without a route
+    said = f"no such path; there are {', '.join(_PATHS)}" if unknown else error.detail
+    return JSONResponse({"error": said}, error.status_code, headers=error.headers)
 
 
 async def _store_error(_: Request, error: Exception) -> Response:

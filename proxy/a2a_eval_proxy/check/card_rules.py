@@ -12,8 +12,9 @@ from .model import CardSeen, Record
 from .verdict import Outcome, Problem, Rule, found
 
 _DECLARE = (
-    "Add agent_extension() of a2a_tool_capture to capabilities.extensions, or call declare_tool_calls(card). "
-    "By hand: " + f'{{"uri": "{URI}", "description": "...", "required": false}}.'
+    "On a2a-sdk: let CapturingRequestHandler of a2a_tool_capture take the place of DefaultRequestHandler: it declares "
+    "the extension and tells the calls. Or only declare it, with declare_tool_calls(card). By hand, in "
+    "capabilities.extensions: " + f'{{"uri": "{URI}", "description": "...", "required": false}}.'
 )
 
 
