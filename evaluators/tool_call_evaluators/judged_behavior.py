@@ -70,17 +70,21 @@ class ToolCallBehaviorFailure(_BehaviorFailure):
 class GoalCompletion(GradedEvaluator):
     """How far a conversation got the user to their goal: 0 not at all, 1 all the way.
 
-    The judge's grade from 1 to 5, as (grade - 1) / 4. Without `user_goal` or turns: skipped.
+    The judge's grade from 1 to 5, as (grade - 1) / 4. A turn given by itself is the last of its conversation, after
+    its `history`. Without `user_goal`, or where nothing was said: skipped.
     """
 
     name: ClassVar[str] = "goal_completion"
     scope: ClassVar[Scope] = "conversation"
-    needs: ClassVar[tuple[str, ...]] = ("turns", "user_goal")
+    needs: ClassVar[tuple[str, ...]] = ("user_goal",)
     prompt: ClassVar[str | Prompt] = "goal_completion"
 
     threshold: float | None = 0.5
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
-        if not case.turns:
+        turns = case.turns
+        if turns is None and turn_data(case):
+            turns = (*case.history, case)
+        if not turns:
             raise SkipEvaluation("the conversation has no turns")
-        return {"user goal": case.user_goal or "", "conversation": turns_text(case.turns)}
+        return {"user goal": case.user_goal or "", "conversation": turns_text(turns)}

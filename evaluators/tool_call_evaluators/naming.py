@@ -70,6 +70,12 @@ class _ToolReliability(EvaluatorBase):
         """Which rules `tool` passes."""
 
     async def _judged(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> EvalResult:
+        try:
+            return self._scored(await self._asked(tools, by_rule))
+        except Exception as error:  # noqa: BLE001  # a judge of another make may raise anything
+            return self._errored(error)
+
+    async def _asked(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> Measurement:
         schema = rulings_schema(self.judged_checks)
         prompt = load_prompt(self.prompt)
         questions = [Question(prompt, {"tool": tools_text([tool])}, schema) for tool in tools]
@@ -79,7 +85,7 @@ class _ToolReliability(EvaluatorBase):
         votes = [list(vote) for vote in zip(*map(shares, polls), strict=True)]
         apart = max(spread(scores) for scores in map(shares, polls))
         details = {**found.details, "votes": votes, "judge": judge_details(polls, apart)}
-        return self._scored(replace(found, details=details))
+        return replace(found, details=details)
 
 
 @register

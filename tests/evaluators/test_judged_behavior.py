@@ -89,6 +89,15 @@ async def test_goal_completion_is_between_0_and_1(score, expected):
     assert len(question.data["conversation"].splitlines()) == 2
 
 
+async def test_goal_completion_of_one_turn_and_those_before_it():
+    judge = PreparedJudge([{"reason": "So.", "score": 5}])
+    turn = EvalCase(user_text="Thanks", response_text="Welcome", history=[CASE], user_goal="Order 7 cancelled")
+    assert (await GoalCompletion(judge=judge).evaluate(turn)).score == 1.0
+    first, second = judge.questions[0].data["conversation"].splitlines()
+    assert '"user": "Cancel order 7"' in first
+    assert '"user": "Thanks"' in second
+
+
 async def test_goal_completion_median_of_votes():
     judge = PreparedJudge([{"reason": "So.", "score": score} for score in (1, 4)])
     result = await GoalCompletion(judge=judge, votes=2).evaluate(EvalCase(turns=[CASE], user_goal="g"))
@@ -99,7 +108,7 @@ async def test_goal_completion_median_of_votes():
     ("case", "reason"),
     [
         (EvalCase(turns=[{}]), "not given: user_goal"),
-        (EvalCase(user_goal="g"), "not given: turns"),
+        (EvalCase(user_goal="g"), "the conversation has no turns"),
         (EvalCase(user_goal="g", turns=[]), "the conversation has no turns"),
     ],
 )

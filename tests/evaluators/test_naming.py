@@ -9,7 +9,6 @@ from tool_call_evaluators import (
     ToolDefinition,
     ToolDescriptionReliability,
     ToolNameReliability,
-    evaluate,
 )
 from tool_call_evaluators.judge import PreparedJudge
 from tool_call_evaluators.naming import description_checks, name_checks
@@ -156,8 +155,7 @@ async def test_votes_on_each_check():
 
 
 async def test_a_judge_that_does_not_answer_leaves_no_score():
-    evaluator = ToolNameReliability(judge=PreparedJudge([]))
-    (result,) = await evaluate(EvalCase(tools=[{"name": "get_order"}]), [evaluator])
+    result = await ToolNameReliability(judge=PreparedJudge([])).evaluate(EvalCase(tools=[{"name": "get_order"}]))
     assert (result.status, result.reason) == (Status.ERRORED, "JudgeAnswerError: no prepared answer is left")
 
 
