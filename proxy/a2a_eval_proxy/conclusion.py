@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tool_call_evaluators.failures import unique_errors
 from tool_call_evaluators.gates import Verdict
 from tool_call_evaluators.judge.question import Usage
-from tool_call_evaluators.judged import judge_usage
-from tool_call_evaluators.model import EvalResult
-from tool_call_evaluators.outcomes import Conversation, ConversationResults, failures, follow, judge
+from tool_call_evaluators.outcomes import ConversationResults, failures, follow, judge
 from tool_call_evaluators.report import Report, shortened_turn
 from tool_call_evaluators.suite import Suite
 
@@ -26,11 +24,15 @@ _SHORT = 500
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The verdict on a run, the report of it, and what its judges cost (answers that were kept cost nothing)."""
+    """The verdict on a run, and the report of it."""
 
     verdict: Verdict
     report: Report
-    usage: Usage
+
+    @property
+    def usage(self) -> Usage:
+        """What its judges cost; answers that were kept cost nothing."""
+        return self.report.usage
 
 
 async def conclude(
@@ -66,15 +68,14 @@ def concluded(
     """
     conversations = follow(turns, suite, results)
     verdict = judge(suite or WITHOUT_SUITE, conversations)
-    usage = judge_usage(_results(conversations))
     report = Report(
         run if run is not None else _name(turns),
-        {**verdict.to_dict(), "judge_usage": usage.to_dict()},
+        verdict.to_dict(),
         conversations,
         suite,
         [error.to_dict() for error in unique_errors(failures(conversations))],
     )
-    return Conclusion(verdict, report, usage)
+    return Conclusion(verdict, report)
 
 
 async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:
@@ -103,10 +104,3 @@ def _without_texts(turn: TurnJson) -> TurnJson:
 def _name(turns: Iterable[TurnJson]) -> str:
     runs: Mapping[str, None] = dict.fromkeys(turn["run"] for turn in turns)
     return next(iter(runs)) if len(runs) == 1 else f"{len(runs)} runs"
-
-
-def _results(conversations: Iterable[Conversation]) -> Iterator[EvalResult]:
-    for conversation in conversations:
-        for turn in conversation.turns:
-            yield from turn.results
-        yield from conversation.results

@@ -10,6 +10,7 @@ from rich.table import Table
 from tool_call_evaluators.judge.question import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.outcomes import FAILED_STATES, Conversation, turn_failure
+from tool_call_evaluators.report.wording import usage_text
 
 TurnJson = Mapping[str, Any]
 
@@ -68,11 +69,8 @@ def conversation_lines(conversations: Iterable[Conversation]) -> list[str]:
 
 def usage_line(usage: Usage) -> str:
     """What judges cost; empty where none was asked."""
-    if not usage.requests:
-        return ""
-    tokens = "" if usage.prompt_tokens is None else f", {usage.prompt_tokens} + {usage.completion_tokens} tokens"
-    cost = f", cost {usage.cost:.4g}" if usage.cost else ""
-    return f"judge: {usage.requests} requests{tokens}{cost}"
+    text = usage_text(usage)
+    return text and f"judge: {text}"
 
 
 def score_text(result: Mapping[str, Any]) -> str:

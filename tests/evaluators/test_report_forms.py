@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.outcomes import follow, judge
-from tool_call_evaluators.report import Report, json_report, junit_xml, markdown_summary
+from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from turn_samples import call, finding, many_turns, result, turn
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -192,6 +192,30 @@ def test_results_of_conversations_are_in_every_form():
     assert made.status(made.conversations[0]) == "failed"
     assert checked(junit_xml(made)).find("testcase/failure").text == "status: goal_completion failed: not reached"
     assert json.loads(json_report(made))["conversations"][0]["results"][0]["score"] == 0.25
+
+
+def test_what_judges_cost_is_in_every_form():
+    asked = {"requests": 2, "prompt_tokens": 1500, "completion_tokens": 40, "cost": 0.00123}
+    kept = {"requests": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0}
+    judged = [result("helpfulness", 0.5, details={"judge": asked}), result("relevance", 1.0, details={"judge": kept})]
+    made = report(
+        [turn("a", case="status", conversation="c", evaluations=judged)],
+        conversation_results={"c": [result("goal_completion", 0.25, details={"judge": asked})]},
+    )
+    told = "4 requests, 3,000 + 80 tokens, cost 0.00246"
+    assert f"· judge: {told}\n" in markdown_summary(made)
+    assert f"<dt>judge</dt><dd>{told}</dd>" in html_report(made)
+    data = json.loads(json_report(made))
+    assert data["judge_usage"] == {"requests": 4, "prompt_tokens": 3000, "completion_tokens": 80, "cost": 0.00246}
+    unasked = report([turn("a", case="status", evaluations=[result("tool_error", 1.0)])])
+    assert "judge" not in markdown_summary(unasked)
+    assert "<dt>judge</dt>" not in html_report(unasked)
+
+
+def test_no_address_in_the_markdown_becomes_a_link():
+    text = "see HTTPS://evil.example/a, www.evil.example and WWW.evil.example"
+    said = markdown_summary(report([turn("a", case="status", evaluations=[result("tool_error", 0.0, reason=text)])]))
+    assert r"see HTTPS\://evil.example/a, www\.evil.example and WWW\.evil.example" in said
 
 
 def test_unique_errors_may_be_given():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ from a2a_tool_capture.errors import AgentError, AgentUnreachable
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
 from tool_call_evaluators.agentdefaults import AgentDefaults
+from tool_call_evaluators.report import json_report
 from tool_call_evaluators.suite import Case, Suite, parse_suite
 
 SUITE = """
@@ -297,7 +299,7 @@ cases:
         assert first.verdict.passed, first.verdict.reasons
         assert (first.usage.requests, first.usage.prompt_tokens, first.usage.completion_tokens) == (3, 300, 60)
         assert first.usage.cost == pytest.approx((300 + 2 * 60) / 1e6)
-        assert first.report.verdict["judge_usage"] == first.usage.to_dict()
+        assert json.loads(json_report(first.report))["judge_usage"] == first.usage.to_dict()
         assert "earlier turns" in api.requests[1]["messages"][-1]["content"]
         asked = len(api.requests)
         again = await evaluate_store(judged, location, "nightly")

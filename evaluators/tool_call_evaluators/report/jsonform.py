@@ -26,6 +26,7 @@ def json_report(report: Report) -> str:
         "tool_calls": report.tool_call_count,
         "counts": report.counts,
         **report.verdict,
+        "judge_usage": report.usage.to_dict(),
         "unique_errors": list(report.unique_errors),
         "conversations": [_conversation(report, conversation) for conversation in report.conversations],
     }

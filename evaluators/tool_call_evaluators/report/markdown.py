@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .model import Report, seconds_between
-from .wording import counted, duration_text, one_line, printable, score_text
+from .wording import counted, duration_text, one_line, printable, score_text, usage_text
 
 MAX_ROWS = 50
 """So many rows a table has; how many more there are is said."""
@@ -28,6 +28,8 @@ def markdown_summary(report: Report) -> str:
         counted(report.tool_call_count, "tool call"),
         took,
     ]
+    if usage := usage_text(report.usage):
+        facts.append(f"judge: {usage}")
     parts = [
         f"## {'✅ Passed' if report.passed else '❌ Failed'}: {escaped(report.title)}",
         f"Run {escaped(report.run)} · {' · '.join(facts)}",
@@ -42,7 +44,8 @@ def escaped(text: str, limit: int = MAX_CELL) -> str:
     """`text` as one line that Markdown shows as it is."""
     plain = one_line(printable(text), limit)
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", plain)
+    plain = re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", plain)
+    return re.sub(r":(?=//)|(?<=www)\.", r"\\\g<0>", plain, flags=re.IGNORECASE)  # GitHub links bare addresses
 
 
 def _reasons(report: Report) -> list[str]:

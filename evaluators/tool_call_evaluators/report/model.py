@@ -12,6 +12,8 @@ from a2a_tool_capture.models import ToolCall
 
 from ..calldiff import CallChange, diff_calls
 from ..failures import unique_errors as grouped_errors
+from ..judge.question import Usage
+from ..judged import judge_usage
 from ..matching import ArgumentMatcher, Matcher
 from ..outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, failures, follow
 from ..suite import Case, EvaluatorSpec, Suite
@@ -83,6 +85,16 @@ class Report:
     @cached_property
     def tool_call_count(self) -> int:
         return sum(len(turn["tool_calls"]) for turn in self.turns)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What the judges of these results cost; answers that were kept cost nothing."""
+        return judge_usage(
+            result
+            for item in self.conversations
+            for results in (*(turn.results for turn in item.turns), item.results)
+            for result in results
+        )
 
     @cached_property
     def run_reasons(self) -> list[ReasonJson]:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from ..failures import SEVERITY
 from ..gates import Gate
 from .model import Report, seconds_between
-from .wording import counted, cut, duration_text, printable, score_text
+from .wording import counted, cut, duration_text, printable, score_text, usage_text
 
 BINS = 10
 MAX_OCCURRENCES = 12
@@ -54,6 +54,8 @@ def _masthead(report: Report) -> ET.Element:
         ("turns", f"{len(report.turns):,}"),
         ("tool calls", f"{report.tool_call_count:,}"),
     ]
+    if usage := usage_text(report.usage):
+        facts.append(("judge", usage))
     word, sign, kind = ("Passed", "✓", "passed") if report.passed else ("Failed", "✕", "failed")
     return element(
         "header",

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..judge.question import Usage
+
 MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -52,6 +54,18 @@ def duration_text(seconds: float | None) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def usage_text(usage: Usage) -> str:
+    """`12 requests, 1,200 + 340 tokens, cost 0.0031`: what judges cost; empty where none was asked."""
+    if not usage.requests:
+        return ""
+    parts = [counted(usage.requests, "request")]
+    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
+        parts.append(f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
+    if usage.cost:
+        parts.append(f"cost {usage.cost:.4g}")
+    return ", ".join(parts)
 
 
 def counted(count: int, noun: str) -> str:
