@@ -40,7 +40,15 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _CARRIES_TASKS = frozenset(
-    {Operation.SEND, Operation.STREAM, Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL}
+    {
+        Operation.SEND,
+        Operation.STREAM,
+        Operation.GET,
+        Operation.LIST,
+        Operation.SUBSCRIBE,
+        Operation.CANCEL,
+        Operation.BATCH,
+    }
 )
 _WATCH_AFTER_S = 0.05
 """Answers usually come sooner than this; only then is it worth listening for a client that leaves."""
@@ -206,7 +214,7 @@ class _Request:
 
     def _upstream_headers(self, beginning: bytes) -> RawHeaders:
         owner = self._owner
-        # The answers of a JSON-RPC batch are not read: what was not asked for would reach the client.
+        # The answers to a JSON-RPC batch are not captured: there is nothing to ask for.
         follows = owner._negotiation.wants_extension() and not beginning.lstrip().startswith(b"[")
         headers = negotiated(self._head) if follows else self._head.forward
         headers = owner._upstream.headers(headers)
@@ -239,11 +247,11 @@ class _Request:
 
     async def _respond(self, response: Response, tap: Tap) -> None:
         request = tap.request
-        if request is None or request.operation not in _CARRIES_TASKS:
-            if request is not None and request.operation is Operation.EXTENDED_CARD:
-                await self._extended_card(response, request, tap)
-            else:
-                await self._pass(response)
+        if request is not None and request.operation is Operation.EXTENDED_CARD:
+            await self._extended_card(response, request, tap)
+            return
+        if not self._may_carry_tasks(request, response):
+            await self._pass(response)
             return
         readable = tap.decodes(_encoding(response))
         if not readable:
@@ -254,6 +262,16 @@ class _Request:
             await self._watch_answer(response, tap)
         else:
             await self._guard_answer(response, tap)
+
+    def _may_carry_tasks(self, request: A2ARequest | None, response: Response) -> bool:
+        """Whether the response is one to look into.
+
+        The agent may know methods that we do not, or read requests that we cannot; then its answer tells.
+        """
+        if request is not None and request.operation in _CARRIES_TASKS:
+            return True
+        media_type = response.header(b"content-type").lower()
+        return self._method == "POST" and (b"json" in media_type or media_type.startswith(b"text/event-stream"))
 
     async def _watch_stream(self, response: Response, tap: Tap) -> None:
         """Bytes to the client as they come, then to capture."""

@@ -1,8 +1,9 @@
 """Takes the extension out of bodies for clients that did not ask for it, and touches no other byte.
 
 What is left is what the agent would have sent a client that never asked: the metadata key, the URI in
-`Artifact.extensions`, and the fields that held nothing else are cut out of the text; the rest is never re-encoded,
-so numbers, key order and white space stay the agent's.
+`extensions`, and the fields that held nothing else are cut out of the text; the rest is never re-encoded, so numbers,
+key order and white space stay the agent's. Calls belong into artifacts; an agent that puts them on messages, tasks or
+events errs, but it did so because the proxy asked, so they are taken out there too.
 """
 
 from __future__ import annotations
@@ -16,16 +17,21 @@ from a2a_tool_capture.spec import is_capture_uri, requested_uris
 
 _MARKER = b"tool-call-capture"
 _ESCAPE = b"\\u00"  # a serializer may spell ASCII so; then only the walk can tell
+_AS_SENT = "surrogateescape"  # JavaScript clients read on after a wrong byte
 _SPACE = " \t\n\r"
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _string: Callable[[str, int], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]  # typeshed omits it
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(parse_int=str).scan_once  # type: ignore[attr-defined]  # typeshed omits it
 
-# Objects that can hold artifacts, by the key that leads to them: the JSON-RPC envelope, a StreamResponse of either
-# version, a Task, a ListTasks answer.
-_HOLDERS = frozenset({"result", "task", "artifactUpdate", "artifact_update"})
-_MAX_HOLDERS = 8
-"""Inside each other; no answer of A2A has more than four."""
+# What leads to objects that carry metadata, or hold such: the JSON-RPC envelope, a StreamResponse of either version, a
+# Task, a ListTasks answer.
+_OBJECTS = frozenset({"result", "task", "artifactUpdate", "artifact_update", "artifact"})
+_LISTS = frozenset({"tasks", "artifacts"})
+# The same, but seldom carriers of anything: looked into only where the extension is named.
+_MESSAGES = frozenset({"statusUpdate", "status_update", "status", "message", "history"})
+_TASK_IDS = frozenset({"id", "taskId", "task_id"})
+_MAX_DEPTH = 8
+"""Of such objects inside each other; no answer of A2A has more than six."""
 
 # Proto fields that a serializer prints as "" only when it prints defaults; such a body keeps an emptied list as [].
 _DEFAULTS = frozenset({"name", "description", "filename", "mediaType"})
@@ -47,7 +53,7 @@ def strip(body: bytes, keep_task: Callable[[str], bool]) -> bytes:
     if not may_hold_extension(body):
         return body
     try:
-        text = body.decode(errors="surrogateescape")  # JavaScript clients read on after a wrong byte
+        text = body.decode(errors=_AS_SENT)
         walk = _Walk(text, keep_task)
         walk.document()
     except (ValueError, StopIteration, IndexError):
@@ -60,7 +66,7 @@ def strip(body: bytes, keep_task: Callable[[str], bool]) -> bytes:
         kept.append(text[position:start])
         position = end
     kept.append(text[position:])
-    return "".join(kept).encode(errors="surrogateescape")
+    return "".join(kept).encode(errors=_AS_SENT)
 
 
 def strip_header(value: str) -> str:
@@ -77,7 +83,7 @@ def _after_space(text: str, at: int) -> int:
 
 
 class _Walk:
-    """Goes down the few paths where artifacts can be; C code skips everything beside them.
+    """Goes down the few paths where metadata can be; C code skips everything beside them.
 
     Methods take the position of a value's first character and return the position after it.
     """
@@ -89,7 +95,11 @@ class _Walk:
         self._depth = 0
 
     def document(self) -> None:
-        self._holder(_after_space(self.text, self.text.startswith("\ufeff")))
+        start = _after_space(self.text, self.text.startswith("\ufeff"))
+        if self.text[start] == "[":  # the answers to a JSON-RPC batch
+            self._items(start, self._whole)
+        else:
+            self._whole(start)
 
     def _value(self, at: int) -> tuple[Any, int]:
         """The value at `at` and its end; None for one that nests deeper than Python reads."""
@@ -149,70 +159,52 @@ class _Walk:
         spans.append((at + 1, at + 1))
         return spans
 
-    def _holder(self, at: int) -> int:
-        """An object that may hold artifacts or further holders."""
-        if self.text[at] != "{" or self._depth == _MAX_HOLDERS:
+    def _may_hold_extension(self, start: int, end: int) -> bool:
+        find = self.text.find
+        return find(_MARKER.decode(), start, end) >= 0 or find(_ESCAPE.decode(), start, end) >= 0
+
+    def _whole(self, at: int) -> int:
+        """A value around which no task's id is told."""
+        return self._object(at, self.cuts)
+
+    def _inside(self, at: int, cuts: list[Span]) -> int:
+        """An object, or an array of such."""
+        if self.text[at] == "[":
+            return self._items(at, lambda item: self._object(item, cuts))[-1][1]
+        return self._object(at, cuts)
+
+    def _object(self, at: int, cuts: list[Span]) -> int:
+        """A value that may carry the extension and hold others that do; what goes is added to `cuts`.
+
+        Where it has a task's id, that decides for all that is in it.
+        """
+        if self.text[at] != "{" or self._depth == _MAX_DEPTH:
             return self._skip(at)
         self._depth += 1
-        cuts: list[Span] = []
-        task_id = ""
-
-        def visit(key: str, at: int) -> int:
-            nonlocal task_id
-            opening = self.text[at]
-            if key in _HOLDERS:
-                return self._holder(at)
-            if key == "tasks" and opening == "[":
-                return self._items(at, self._holder)[-1][1]
-            if key == "artifacts" and opening == "[":
-                return self._items(at, lambda item: self._artifact(item, cuts))[-1][1]
-            if key == "artifact":
-                return self._artifact(at, cuts)
-            if key in ("id", "taskId", "task_id") and opening == '"':
-                task_id, end = _string(self.text, at + 1)
-                return end
-            return self._skip(at)
-
-        end = self._members(at, visit)[-1][1]
-        self._depth -= 1
-        if cuts and not (task_id and self.keep_task(task_id)):
-            self.cuts += cuts
-        return end
-
-    def _artifact(self, at: int, cuts: list[Span]) -> int:
-        if self.text[at] != "{":
-            return self._skip(at)
+        own: list[Span] = []
         keys: list[str] = []
         inner: dict[int, tuple[list[Span], set[int]]] = {}
+        task_id = ""
         prints_defaults = False
 
         def visit(key: str, at: int) -> int:
-            nonlocal prints_defaults
+            nonlocal task_id, prints_defaults
             keys.append(key)
             opening = self.text[at]
-            if key == "metadata" and opening == "{":
-                names: list[str] = []
-
-                def member(name: str, at: int) -> int:
-                    names.append(name)
-                    return self._skip(at)
-
-                spans = self._members(at, member)
-                inner[len(keys) - 1] = (spans, {i for i, name in enumerate(names) if is_capture_uri(name)})
-                return spans[-1][1]
-            if key == "extensions" and opening == "[":
-                uris: list[Any] = []
-
-                def item(at: int) -> int:
-                    value, end = self._value(at)
-                    uris.append(value)
-                    return end
-
-                spans = self._items(at, item)
-                gone = {i for i, uri in enumerate(uris) if is_capture_uri(uri)}
-                inner[len(keys) - 1] = (spans, gone)
-                return spans[-1][1]
+            if key == "result":
+                return self._whole(at)
+            if (key in _OBJECTS and opening == "{") or (key in _LISTS and opening == "["):
+                return self._inside(at, own)
+            if key in _MESSAGES and opening in "{[":
+                end = self._skip(at)
+                return self._inside(at, own) if self._may_hold_extension(at, end) else end
+            if (key == "metadata" and opening == "{") or (key == "extensions" and opening == "["):
+                found = self._named(at) if opening == "{" else self._listed(at)
+                inner[len(keys) - 1] = found
+                return found[0][-1][1]
             value, end = self._value(at)
+            if key in _TASK_IDS and isinstance(value, str):
+                task_id = value
             prints_defaults = prints_defaults or _is_default(key, value)
             return end
 
@@ -222,14 +214,40 @@ class _Walk:
             if not gone:
                 continue
             if len(gone) < len(inner_spans) - 1:
-                cuts += _cut(inner_spans, gone)
+                own += _cut(inner_spans, gone)
             elif keys[position] == "extensions" and prints_defaults:
                 opening = self.text.rindex("[", 0, inner_spans[0][0])
-                cuts.append((opening + 1, inner_spans[-1][1] - 1))
+                own.append((opening + 1, inner_spans[-1][1] - 1))
             else:
                 emptied.add(position)
-        cuts += _cut(spans, emptied)
+        own += _cut(spans, emptied)
+        if not task_id:
+            cuts += own
+        elif own and not self.keep_task(task_id):
+            self.cuts += own
+        self._depth -= 1
         return spans[-1][1]
+
+    def _named(self, at: int) -> tuple[list[Span], set[int]]:
+        """The members of the metadata at `at`, and which of them are ours."""
+        ours: list[bool] = []
+
+        def member(name: str, at: int) -> int:
+            ours.append(is_capture_uri(name))
+            return self._skip(at)
+
+        return self._members(at, member), {i for i, found in enumerate(ours) if found}
+
+    def _listed(self, at: int) -> tuple[list[Span], set[int]]:
+        """The items of the extensions at `at`, and which of them are ours."""
+        ours: list[bool] = []
+
+        def item(at: int) -> int:
+            value, end = self._value(at)
+            ours.append(is_capture_uri(value))
+            return end
+
+        return self._items(at, item), {i for i, found in enumerate(ours) if found}
 
 
 def _next_element(text: str, at: int, closing: str) -> int:

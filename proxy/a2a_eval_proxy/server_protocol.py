@@ -21,7 +21,7 @@ _MAX_GOODBYES = 30
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with three changes.
+    """Uvicorn's protocol with four changes.
 
     Uvicorn writes header and body apart: two system calls and two packets for what the agent sent as one. Joining
     them saves a tenth of what a request costs (tests/bench), and a client sees what it would see directly.
@@ -29,6 +29,9 @@ class BoundedProtocol(HttpToolsProtocol):
     Its parser keeps whatever comes before the end of a header or trailer section, without limit: ten times its size
     in memory, from anybody who can connect. Here `max_unread_bytes` is the most that may come without completing a
     header section or carrying body; more is answered with 431.
+
+    It takes the fields of a chunked body's trailer section for header fields (RFC 9110, section 6.5.1, forbids it): a
+    client could say behind its request what the agent is to read before it. Here they are dropped.
 
     A server that stops would wait for TLS clients to end their idle connections, which they do not; see `_Joining`.
     """
@@ -58,6 +61,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._unread = 0
         super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            self.headers = []  # the scope has the header fields; trailer fields end here
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0

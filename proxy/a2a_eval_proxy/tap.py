@@ -63,7 +63,8 @@ class Tap:
     def keeps(self, task_id: str) -> bool:
         """Whether an answer about several tasks may show this one's calls."""
         request = self._exchange.request
-        return request is not None and request.operation is Operation.LIST and task_id in self._asked
+        several = request is not None and request.operation in (Operation.LIST, Operation.BATCH)
+        return several and task_id in self._asked
 
     # ── what it reports ─────────────────────────────────────────────────────────────────────────────────
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import uuid
 
@@ -128,6 +129,35 @@ def test_activation_header_of_v03_agents(stream: bool, agent: GetAgent, proxy_of
     assert echoed(upstream, asking=True) == (None if stream else URI)
     assert echoed(proxy.url, asking=True) == echoed(upstream, asking=True)
     assert echoed(proxy.url, asking=False) is None
+
+
+STORED = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+UNREADABLE = [
+    ("a batch", b'[{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t"}}]'),
+    ("a method of the agent's own", b'{"jsonrpc":"2.0","id":1,"method":"acme/last","params":{}}'),
+    ("compressed", gzip.compress(b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t"}}')),
+    ("no json", b"{'id': 1}"),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("what", "sent"), UNREADABLE, ids=[name for name, _ in UNREADABLE])
+def test_answers_to_requests_that_capture_does_not_read(
+    what: str, sent: bytes, stream: bool, replay: ReplayAgent, replay_proxy_url: str
+) -> None:
+    task = STORED | {"artifacts": [{"artifactId": "a", "metadata": {f"{URI}/tool_calls": []}, "extensions": [URI]}]}
+    answer: object = {"jsonrpc": "2.0", "id": 1, "result": task}
+    clean: object = {"jsonrpc": "2.0", "id": 1, "result": STORED | {"artifacts": [{"artifactId": "a"}]}}
+    if what == "a batch":
+        answer, clean = [answer], [clean]
+    media_type, frame = (b"text/event-stream", b"data: %b\n\n") if stream else (b"application/json", b"%b")
+    body = frame % json.dumps(answer).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (media_type, len(body))
+    replay.prepare(Answer([head + body]))
+
+    response = exchange(replay_proxy_url, "POST / HTTP/1.1", [("Content-Type", "application/json")], sent)
+
+    assert response.body == frame % json.dumps(clean).encode()
 
 
 def test_other_extensions_stay(replay: ReplayAgent, replay_proxy_url: str) -> None:

@@ -178,13 +178,24 @@ def test_methods_that_carry_no_task(method: str) -> None:
     assert request.operation is Operation.OTHER
 
 
+def test_a_batch() -> None:
+    request = rpc_request([rpc("SendMessage")])
+    assert request is not None
+    assert (request.operation, request.binding) == (Operation.BATCH, Binding.JSONRPC)
+
+
+def test_a_request_that_does_not_say_json_rpc() -> None:
+    request = rpc_request({"method": "message/send", "params": {}})
+    assert request is not None
+    assert request.operation is Operation.SEND
+
+
 @pytest.mark.parametrize(
     "body",
     [
         None,
         [],
-        [rpc("SendMessage")],  # a batch
-        {"method": "SendMessage"},
+        {"method": "whatever"},
         {"jsonrpc": "2.0"},
         rpc(["SendMessage"]),
         rpc({"SendMessage": 1}),

@@ -99,6 +99,37 @@ def test_every_place_where_artifacts_are(holder: str, enveloped: bool) -> None:
     assert stripped(make(artifact())) == make({"artifactId": "a"})
 
 
+ASTRAY: dict[str, Callable[[Any], Any]] = {
+    "message": lambda m: {"message": m},
+    "0.3 message": lambda m: m,
+    "status": lambda m: {"statusUpdate": {"taskId": "t", "status": {"state": "x", "message": m}}},
+    "0.3 status": lambda m: {"kind": "status-update", "taskId": "t", "status": {"message": m}},
+    "task": lambda m: {"id": "t", "status": {"message": m}, "history": [m, m], **m},
+    "update": lambda m: {"artifactUpdate": {"taskId": "t", **m}},
+}
+
+
+@pytest.mark.parametrize("enveloped", [False, True])
+@pytest.mark.parametrize("place", ASTRAY)
+def test_calls_in_the_wrong_place_are_taken_out_too(place: str, enveloped: bool) -> None:
+    """Put there by an agent that was asked: by the proxy, not by its client."""
+
+    def make(content: Any) -> Any:
+        held = ASTRAY[place](content)
+        return {"jsonrpc": "2.0", "id": "t", "result": held} if enveloped else held
+
+    assert stripped(make({"role": "agent", "metadata": {METADATA_KEY: [1]}, "extensions": [URI]})) == make(
+        {"role": "agent"}
+    )
+
+
+def test_the_answers_to_a_batch() -> None:
+    answers = [{"jsonrpc": "2.0", "id": n, "result": {"id": f"t{n}", "artifacts": [artifact()]}} for n in (1, 2)]
+    asked, other = json.loads(strip(body(answers), keep_task="t1".__eq__))
+    assert asked == answers[0]
+    assert other["result"] == {"id": "t2", "artifacts": [{"artifactId": "a"}]}
+
+
 def test_fields_that_hold_something_else_too_stay() -> None:
     mixed = artifact(metadata={"x": 1, METADATA_KEY: [], "y": 2}, extensions=[OTHER, URI])
     assert stripped({"artifacts": [mixed]})["artifacts"][0] == {
@@ -124,9 +155,8 @@ def test_a_body_that_prints_defaults_keeps_the_emptied_list(indent: int | None) 
 @pytest.mark.parametrize(
     "holder",
     [
-        {"status": {"message": {"metadata": {METADATA_KEY: [1]}, "extensions": [URI], "parts": [{"text": URI}]}}},
-        {"history": [{"metadata": {METADATA_KEY: [1]}, "extensions": [URI]}]},
-        {"metadata": {METADATA_KEY: [1]}},
+        {"status": {"message": {"metadata": {"note": URI}, "extensions": [OTHER], "parts": [{"text": URI}]}}},
+        {"history": [{"parts": [{"data": {METADATA_KEY: [1]}, "metadata": {METADATA_KEY: [1]}}]}]},
         {"artifacts": [{"artifactId": "a", "parts": [{"text": URI}, {"data": {METADATA_KEY: [1]}}]}]},
         {"artifacts": [{"artifactId": "a", "parts": [{"metadata": {METADATA_KEY: [1]}, "extensions": [URI]}]}]},
         {"artifacts": [{"artifactId": "a", "metadata": {"note": METADATA_KEY, "x": {METADATA_KEY: 1}}}]},
@@ -363,9 +393,15 @@ def artifacts(prints_defaults: bool) -> st.SearchStrategy[Many]:
     )
 
 
+def our_fields() -> list[st.SearchStrategy[list[Member]]]:
+    return [
+        maybe(field_of("metadata", "{}", ours_in_metadata, theirs_in_metadata, keeps_empty=False)),
+        maybe(field_of("extensions", "[]", ours_in_extensions, theirs_in_extensions, keeps_empty=False)),
+    ]
+
+
 def messages() -> st.SearchStrategy[Many]:
-    metadata = st.lists(st.builds(Member, values, spelt(st.just(METADATA_KEY))), max_size=1).map(partial(Many, "{}"))
-    return objects(maybe(member("metadata", metadata)), maybe(member("extensions", arrays(spelt(st.just(URI))))))
+    return objects(member("role", st.just('"agent"')), *our_fields())
 
 
 @st.composite
@@ -379,7 +415,7 @@ def bodies(draw: st.DrawFn) -> Many:
             maybe(member("status", objects(maybe(member("message", messages()))))),
             maybe(member("artifacts", arrays(one))),
             maybe(member("history", arrays(messages()))),
-            maybe(member("metadata", values)),
+            *our_fields(),
             task_id=task_id,
         )
 
@@ -404,6 +440,8 @@ def bodies(draw: st.DrawFn) -> Many:
     )
 
 
+LEADS_ON = {"result", "tasks", "task", "artifactUpdate", "artifact", "artifacts"}
+LEADS_ON |= {"statusUpdate", "status", "message", "history"}
 keepers = st.sampled_from([nobody, "t1".__eq__, "t2".__eq__])
 
 
@@ -424,23 +462,17 @@ def test_stripping_twice_is_stripping_once(content: Many, style: Style) -> None:
     assert guard(once) == once
 
 
-def holds_ours(value: Any, *, in_artifact: bool = False) -> bool:
-    """Whether the extension is anywhere in an artifact, as a client would read it."""
+def holds_ours(value: Any) -> bool:
+    """Whether the extension is anywhere a client would look for it."""
     if isinstance(value, list):
-        return any(holds_ours(item, in_artifact=in_artifact) for item in value)
+        return any(holds_ours(item) for item in value)
     if not isinstance(value, dict):
         return False
-    if in_artifact:
-        metadata, extensions = value.get("metadata"), value.get("extensions")
-        return any(key.startswith(URI[:-3]) for key in (metadata if isinstance(metadata, dict) else ())) or any(
-            isinstance(uri, str) and uri.startswith(URI[:-3])
-            for uri in (extensions if isinstance(extensions, list) else ())
-        )
-    return any(
-        holds_ours(item, in_artifact=key in ("artifact", "artifacts"))
-        for key, item in value.items()
-        if key in ("result", "task", "tasks", "artifactUpdate", "artifact", "artifacts")
-    )
+    metadata, extensions = value.get("metadata"), value.get("extensions")
+    named = [*(metadata if isinstance(metadata, dict) else ()), *(extensions if isinstance(extensions, list) else ())]
+    if any(isinstance(name, str) and name.startswith(URI[:-3]) for name in named):
+        return True
+    return any(holds_ours(item) for key, item in value.items() if key in LEADS_ON)
 
 
 @settings(max_examples=40)

@@ -118,6 +118,27 @@ async def test_a_header_far_too_large_is_refused() -> None:
     await server.stop()
 
 
+async def test_trailer_fields_are_no_header_fields() -> None:
+    names: list[list[bytes]] = []
+
+    async def note(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+        names.append([name for name, _ in scope["headers"]])
+        await hello(scope, receive, send)
+
+    server = HttpServer(note, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    await server.start()
+    reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    for _ in range(2):
+        writer.write(CHUNKED + b"2\r\nhi\r\n0\r\na2a-extensions: x\r\n\r\n")
+        await reader.readuntil(b"hello")
+    assert names == [[b"host", b"transfer-encoding"]] * 2
+    writer.close()
+    await writer.wait_closed()
+    await server.stop()
+
+
 async def test_large_bodies_are_no_headers() -> None:
     received = 0
 

@@ -22,6 +22,7 @@ class Operation(StrEnum):
     SUBSCRIBE = "subscribe"
     CANCEL = "cancel"
     EXTENDED_CARD = "extended_card"
+    BATCH = "batch"
     OTHER = "other"
 
 
@@ -97,11 +98,16 @@ def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
 
 
 def rpc_request(body: Any) -> A2ARequest | None:
-    """The operation of a decoded JSON-RPC request; None for batches, notifications of others and junk."""
+    """The operation of a decoded JSON-RPC request; None for notifications of others and junk.
+
+    Agents do without the field `jsonrpc` (a2a-sdk 0.3), so a method of A2A is enough.
+    """
+    if isinstance(body, list) and body:
+        return A2ARequest(Operation.BATCH, Binding.JSONRPC)
     if not isinstance(body, dict):
         return None
     method = body.get("method")
-    if not isinstance(method, str) or "jsonrpc" not in body:
+    if not isinstance(method, str) or ("jsonrpc" not in body and method not in _RPC_OPERATIONS):
         return None
     params = body.get("params")
     if not isinstance(params, dict):

@@ -78,7 +78,11 @@ class Exchange:
         self.request = request
         if request is None:
             return
-        if request.message is not None:
+        if request.operation is Operation.BATCH:  # not captured, but one that asks gets what it asked for
+            items = decoded if isinstance(decoded, list) else ()
+            messages = [user_message(item.get("params")) for item in items if isinstance(item, dict)]
+            self.requested = self.requested or any(_asks(message) for message in messages if message)
+        elif request.message is not None:
             self._open_turn(request, request.message, now)
         elif request.operation in _WATCHING:
             self._stream = self._book.watch()
@@ -92,9 +96,7 @@ class Exchange:
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts
-        extensions = message.get("extensions")
-        if isinstance(extensions, list) and any(map(is_capture_uri, extensions)):
-            self.requested = True
+        self.requested = self.requested or _asks(message)
         metadata = message.get("metadata")
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None
         turn = Turn(
@@ -198,6 +200,12 @@ class Exchange:
     def _report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
         if self._stream is not None and len(self._stream.findings) < 100:
             self._stream.findings.append(Finding(code, message, severity, "response"))
+
+
+def _asks(message: dict[str, Any]) -> bool:
+    """Whether the user's message lists the extension."""
+    extensions = message.get("extensions")
+    return isinstance(extensions, list) and any(map(is_capture_uri, extensions))
 
 
 def _said(body: bytes) -> str:
