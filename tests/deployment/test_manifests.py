@@ -409,6 +409,18 @@ def test_helm_asks_the_agent_over_https_where_the_proxy_speaks_it() -> None:
     assert settings["tls_cert"].startswith(mount["mountPath"] + "/")
 
 
+def test_the_values_in_the_readme_are_good(tmp_path: Path) -> None:
+    (values,) = (text for name, text in snippets("yaml") if name == "values.yaml")
+    (tmp_path / "values.yaml").write_text(values, "utf-8")
+    manifests = chart("--values", str(tmp_path / "values.yaml"))
+    assert complaints(without_custom(manifests), VERSIONS[GATEWAY]) == []
+    settings = load_settings(yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]), {})
+    assert settings.tls_cert
+    assert settings.redact
+    assert settings.upstream_header
+    assert worker_of(manifests)
+
+
 def test_helm_monitors() -> None:
     assert_monitors(release("helm-gateway"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import psycopg
@@ -17,8 +16,6 @@ from sqlalchemy.pool import NullPool
 from ...location import shown
 from ..base import StoreError, StoreUnreachableError
 from .database import CONNECT_TIMEOUT_S, reason
-
-logging.getLogger("alembic").setLevel(logging.WARNING)  # else lines at every start
 
 VERSION_TABLE = "a2a_eval_proxy_version"
 

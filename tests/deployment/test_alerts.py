@@ -1,0 +1,78 @@
+"""The alerts, and what the operations page says of metrics: each exists, and each alert fires when it should."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from a2a_eval_proxy.metrics import Metrics, MetricsCollector
+from deployment.rendering import DEPLOY
+from prometheus_client import CollectorRegistry, generate_latest
+
+RULES = DEPLOY / "kustomize/components/alerts/prometheus-rule.yaml"
+SERIES = Path(__file__).with_name("alerts.yaml")
+
+
+def spec() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(RULES.read_text("utf-8"))["spec"]
+    return found
+
+
+def alerts() -> list[dict[str, Any]]:
+    (group,) = spec()["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
+
+
+def exposed() -> str:
+    """/metrics, with one series of everything that has labels."""
+    metrics = Metrics()
+    metrics.otlp_requests["http", "accepted"] = 1
+    metrics.calls["a2a_protocol"] = 1
+    metrics.findings["capture_error"] = 1
+    metrics.evaluations["tool_error", "errored"] = 1
+    registry = CollectorRegistry()
+    registry.register(MetricsCollector(metrics, lambda: 0, lambda: 0))
+    return generate_latest(registry).decode()
+
+
+@pytest.mark.parametrize("text", [RULES, DEPLOY / "README.md"], ids=lambda file: file.name)
+def test_every_metric_that_is_named_exists(text: Path) -> None:
+    known = set(re.findall(r"^(a2a_eval_proxy_\w+)", exposed(), re.MULTILINE))
+    named = set(re.findall(r"\ba2a_eval_proxy_\w+", text.read_text("utf-8")))
+    assert named, "there are none"
+    assert named - known - {"a2a_eval_proxy_version"} == set(), "the last is a table"
+
+
+def test_every_label_and_code_exists() -> None:
+    labels = set(re.findall(r"(\w+)=\"", exposed()))
+    findings = (DEPLOY.parent / "proxy/README.md").read_text("utf-8").partition("\n## Findings\n")[2]
+    for alert in alerts():
+        for name, values in re.findall(r"(\w+)=~?\"([^\"]+)\"", alert["expr"]):
+            assert name in labels
+            known = f"{findings} `passed` `failed` `errored` `dropped`"
+            assert [value for value in values.split("|") if f"`{value}`" not in known] == []
+
+
+def test_the_page_explains_every_alert() -> None:
+    page = (DEPLOY / "README.md").read_text("utf-8")
+    assert [alert["alert"] for alert in alerts() if f"`{alert['alert']}`" not in page] == []
+
+
+def test_each_fires_when_it_should(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    tested = {case["alertname"] for case in yaml.safe_load(SERIES.read_text("utf-8"))["tests"][0]["alert_rule_test"]}
+    assert tested == {alert["alert"] for alert in alerts()}
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec()), "utf-8")
+    shutil.copy(SERIES, tmp_path)
+    told = subprocess.run(
+        [promtool, "test", "rules", tmp_path / SERIES.name], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
