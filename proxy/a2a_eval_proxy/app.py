@@ -58,7 +58,7 @@ class RunningProxy:
         """Called with every turn at its start, on the event loop; it may name the turn's case.
 
         Must neither wait nor raise."""
-        self._suite = suite
+        self.suite = suite
         self._stopping = False
         self._tracing: Tracing | None = None
 
@@ -120,7 +120,7 @@ class RunningProxy:
         self.negotiation = Negotiation(settings.negotiate, upstream.fetch_card)
         stack.push_async_callback(self.negotiation.close)
         judge_cache = judge_cache_of(self.store, self.privacy)
-        scorer = Scorer(self.cases, self._suite, judge_cache) if settings.evaluate else None
+        scorer = Scorer(self.cases, self.suite, judge_cache) if settings.evaluate else None
         if settings.otlp or settings.otlp_grpc:
             self._tracing = Tracing(
                 metrics,

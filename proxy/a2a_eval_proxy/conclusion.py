@@ -55,7 +55,7 @@ async def conclude(
     async for stored in every_turn(store, TurnQuery(run=run)):
         seen = stored if privacy is None else privacy.stored_turn(stored)
         turn = scorer.in_force(in_its_case(seen, moved or {}))
-        turns.append(shortened_turn(turn) if texts else _without_texts(turn))
+        turns.append(shortened_turn(turn) if texts else without_texts(turn))
     return concluded(suite, turns, await _conversation_results(store, scorer, run), run)
 
 
@@ -88,7 +88,7 @@ async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -
     return {key: [result for result in results if in_force(result)] for key, results in found.items()}
 
 
-def _without_texts(turn: TurnJson) -> TurnJson:
+def without_texts(turn: TurnJson) -> TurnJson:
     """A turn without what makes it large: tool results, the long answer, what evaluators say in detail."""
     return {
         **turn,

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 import pytest_asyncio
+from a2a_eval_proxy import rundetails
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.config import Settings
 from a2a_tool_capture import METADATA_KEY, URI
@@ -243,7 +244,19 @@ async def test_runs(fresh: Proxied) -> None:
         ("nightly", 2, 0),
         ("feature/x 1", 1, 0),
     ]
-    assert await fresh.get("/api/runs/feature%2Fx%201") == content["items"][1]
+    told = await fresh.get("/api/runs/feature%2Fx%201")
+    assert {key: told[key] for key in content["items"][1]} == content["items"][1]
+
+
+async def test_of_a_long_run_only_numbers_are_told(fresh: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundetails, "MAX_TURNS", 1)
+    await fresh.talks("one")
+    await fresh.flushed()
+    assert (await fresh.get("/api/runs/nightly"))["metrics"][0]["metric"] == "tool_error"
+    await fresh.talks("two")
+    await fresh.flushed()
+    told = await fresh.get("/api/runs/nightly")
+    assert (told["turns"], told["metrics"], told["verdict"], told["judge_usage"]) == (2, None, None, None)
 
 
 async def test_what_agents_say_never_breaks_an_answer(it: Proxied) -> None:
@@ -303,7 +316,23 @@ async def test_what_was_said_of_a_conversation_as_a_whole(tmp_path: Path) -> Non
         assert [[item["score"] for item in turn["evaluations"]] for turn in content["turns"]] == [[1.0], [1.0]]
         (said,) = content["evaluations"]
         assert (said["run"], said["case_id"], said["evaluator"], said["score"]) == ("nightly", "talk", "whole", 1.0)
-        assert (await it.get("/api/runs/nightly"))["passed"] == 3
+        run = await it.get("/api/runs/nightly")
+        assert run["passed"] == 3
+        assert [(item["metric"], item["mean"], item["pass_rate"]) for item in run["metrics"]] == [
+            ("tool_trajectory", 1.0, 1.0),
+            ("whole", 1.0, 1.0),
+        ]
+        assert [(reason["code"], reason["where"]) for reason in run["verdict"]["reasons"]] == [
+            ("missing_turn", "other, turn 1"),
+            ("missing_turn", "other, turn 2"),
+        ]
+        assert run["verdict"]["passed"] is False
+        assert run["judge_usage"]["requests"] == 0
+        await it.talks("Good day", context="c-2")
+        await it.talks("Yes", context="c-2")
+        await it.flushed()
+        verdict = (await it.get("/api/runs/nightly"))["verdict"]
+        assert verdict == {"passed": True, "reason_count": 0, "tolerated_count": 0, "reasons": []}
 
 
 async def test_a_case_named_in_the_message(it: Proxied) -> None:

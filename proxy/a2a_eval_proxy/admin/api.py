@@ -16,10 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from tool_call_evaluators.suite import SuiteError, parse_case
+from tool_call_evaluators.suite import Suite, SuiteError, parse_case
 
 from ..cases import CaseBook, RegisteredCase, registered_case
 from ..events import EventBus
+from ..rundetails import run_details
 from ..store import Store, StoreError, TurnQuery, every_turn
 from ..store.encoding import json_text
 
@@ -44,6 +45,9 @@ class Control(Protocol):
 
     @property
     def bus(self) -> EventBus: ...
+
+    @property
+    def suite(self) -> Suite | None: ...
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""
@@ -79,6 +83,7 @@ class _Api:
     def __init__(self, control: Control, registry: CollectorRegistry) -> None:
         self._control = control
         self._registry = registry
+        self._judging = asyncio.Lock()
 
     async def healthz(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -141,7 +146,8 @@ class _Api:
         runs = await self._control.store.runs(name)
         if not runs:
             raise HTTPException(404, f"no run {name!r}; GET /api/runs lists them")
-        return JSONResponse(asdict(runs[0]))
+        async with self._judging:  # one at a time: each may have thousands of turns in memory
+            return JSONResponse(await run_details(self._control.store, self._control.suite, runs[0]))
 
     async def put_case(self, request: Request) -> Response:
         case_id = request.path_params["case_id"]
