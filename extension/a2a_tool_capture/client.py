@@ -406,7 +406,8 @@ def _explain(error: Exception, url: str) -> CaptureError:
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
             kind = AgentUnreachable if response.status_code in _GATEWAY_STATUSES else AgentError
-            said = " ".join(response.text[:1_000].split())[:200]  # one line, also of an HTML page
+            html = response.headers.get("content-type", "").startswith("text/html")
+            said = "a web page; is it an A2A agent?" if html else " ".join(response.text[:1_000].split())[:200]
             return kind(f"{response.url} answered HTTP {response.status_code}: {said}".rstrip(": "))
         if isinstance(cause, httpx.TimeoutException):
             return AgentUnreachable(f"{url} did not answer in time ({type(cause).__name__})")

@@ -164,7 +164,8 @@ def _show(
         console.print(usage)
     where = f"store {shown(store)}" + (f", report {page}" if page else "")
     turns = "1 turn" if len(report.turns) == 1 else f"{len(report.turns)} turns"
-    console.print(f"\nrun {escape(report.run)}: {turns}, {escape(where)}", soft_wrap=True)
+    run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
+    console.print(f"\n{escape(run)}: {turns}, {escape(where)}", soft_wrap=True)
     return verdict.passed
 
 

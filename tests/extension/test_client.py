@@ -502,6 +502,19 @@ async def test_a_card_that_is_refused(status: int, error: type[CaptureError]) ->
                 pass
 
 
+async def test_a_web_page_in_place_of_a_card_is_not_quoted() -> None:
+    def make_app(_: str) -> App:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await answer(send, b"text/html; charset=utf-8", b"<!doctype html><h1>Not here</h1>", status=404)
+
+        return app
+
+    async with on_line(make_app) as line:
+        with pytest.raises(AgentError, match=r"answered HTTP 404: a web page; is it an A2A agent\?$"):
+            async with CaptureClient(line.url):
+                pass
+
+
 @pytest.mark.parametrize("card", ["<html>", "[]", '{"capabilities": 7}'])
 async def test_a_card_that_is_none(card: str) -> None:
     def make_app(_: str) -> App:
