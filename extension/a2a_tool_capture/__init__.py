@@ -58,5 +58,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
-        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+        module = _LAZY[name]
+        if name == "CapturingRequestHandler" and import_module(".sdk", __name__).LEGACY:
+            module = "handler_v03"
+        return getattr(import_module(f".{module}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.apps import A2AStarletteApplication
-from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    InMemoryPushNotificationConfigStore,
+    InMemoryTaskStore,
+    TaskUpdater,
+)
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
     Artifact,
     Part,
     Task,
-    TaskQueryParams,
     TaskState,
     TaskStatus,
     TextPart,
 )
 from a2a.utils import new_task
-from a2a_tool_capture import URI, CapturingExecutor, ToolCallRecorder, declare_tool_calls, without_tool_calls
+from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from agents.serving import agent_arguments, serve_forever
 
 recorder = ToolCallRecorder()
@@ -66,15 +69,6 @@ class Agent(AgentExecutor):
         raise NotImplementedError
 
 
-class GatedHandler(DefaultRequestHandler):
-    """Shows the calls of stored tasks to requests that ask."""
-
-    async def on_get_task(self, params: TaskQueryParams, context: ServerCallContext | None = None) -> Task | None:
-        task = await super().on_get_task(params, context)
-        asked = context is not None and URI in context.requested_extensions
-        return task if task is None or asked else without_tool_calls(task)
-
-
 def _text(words: str) -> Part:
     return Part(root=TextPart(text=words))
 
@@ -86,14 +80,20 @@ def build_app(url: str) -> Any:
         description="Records its calls",
         version="1",
         url=url,
-        capabilities=AgentCapabilities(streaming=True),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[],
     )
-    declare_tool_calls(card)
-    declare_tool_calls(card)
-    handler = GatedHandler(CapturingExecutor(Agent(), recorder), InMemoryTaskStore())
+    webhooks = InMemoryPushNotificationConfigStore()
+    handler = CapturingRequestHandler(
+        Agent(),
+        InMemoryTaskStore(),
+        card,
+        recorder=recorder,
+        push_config_store=webhooks,
+        push_sender=BasePushNotificationSender(httpx.AsyncClient(trust_env=False), webhooks),
+    )
     return A2AStarletteApplication(card, handler).build()
 
 

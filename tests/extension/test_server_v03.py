@@ -11,6 +11,7 @@ import httpx
 import pytest
 from a2a_tool_capture import URI, CaptureClient, TaskMerger, read_tool_calls
 from a2a_tool_capture.wire import normalize_event
+from agents.serving import ServerThread
 from e2e.processes import ChildProcess
 from e2e.provision import python_environment
 
@@ -93,7 +94,7 @@ async def test_a_client_that_does_not_ask_sees_nothing(agent: str, verb: str) ->
     assert "X-A2A-Extensions" not in answer.headers
 
 
-async def test_stored_calls_can_be_kept_from_those_who_do_not_ask(agent: str) -> None:
+async def test_stored_calls_are_kept_from_those_who_do_not_ask(agent: str) -> None:
     task_id = (await send(agent, "chunks")).json()["result"]["id"]
     hidden = await ask(agent, "tasks/get", {"id": task_id}, activate=False)
     assert "tool-call-capture" not in hidden.text
@@ -101,3 +102,38 @@ async def test_stored_calls_can_be_kept_from_those_who_do_not_ask(agent: str) ->
     assert [part["text"] for part in hidden.json()["result"]["artifacts"][0]["parts"]] == ["one ", "two"]
     shown = await ask(agent, "tasks/get", {"id": task_id})
     assert calls_in(shown.json()["result"]) == CALLS["chunks"]
+
+
+@pytest.mark.parametrize("method", ["message/send", "message/stream"])
+@pytest.mark.parametrize("activate", [True, False])
+async def test_who_goes_on_with_a_task_sees_its_earlier_calls_if_it_asks(
+    agent: str, method: str, activate: bool
+) -> None:
+    asked = (await send(agent, "ask")).json()["result"]
+    message = {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "silent"}]}
+    message |= {"taskId": asked["id"], "contextId": asked["contextId"]}
+    answer = await ask(agent, method, {"message": message}, activate=activate)
+    assert "completed" in answer.text
+    assert ("kettle" in answer.text) is activate
+
+
+async def test_webhooks_are_told_no_calls(agent: str) -> None:
+    told: list[bytes] = []
+
+    def webhook(url: str) -> Any:
+        async def app(scope: Any, receive: Any, respond: Any) -> None:
+            if scope["type"] == "http":
+                told.append((await receive())["body"])
+                await respond({"type": "http.response.start", "status": 200, "headers": []})
+                await respond({"type": "http.response.body", "body": b""})
+
+        return app
+
+    with ServerThread(webhook) as server:
+        parts = [{"kind": "text", "text": "plain"}]
+        message = {"kind": "message", "messageId": "m", "role": "user", "parts": parts}
+        configuration = {"pushNotificationConfig": {"url": server.url}}
+        answer = await ask(agent, "message/send", {"message": message, "configuration": configuration})
+    assert calls_in(answer.json()["result"]) == ["kettle"]
+    assert b"completed" in told[-1]
+    assert not any(b"kettle" in body or b"tool-call-capture" in body for body in told)
