@@ -248,3 +248,17 @@ def test_a_run_with_nothing_in_it():
     text = html_report(report([]))
     assert "the run has no turns" in text
     assert json.loads(Page(text).raw["script"][0]) == {"conversations": []}
+
+
+def test_shortened_turns_share_what_they_have_in_common_and_keep_the_details_that_are_told():
+    judge = {"requests": 1, "prompt_tokens": 2, "completion_tokens": 3, "cost": None}
+    said = [
+        result("tool_error", 1.0, details={"failed": []}),
+        result("helpfulness", 1.0, details={"votes": [1.0], "judge": judge}),
+        result("tool_trajectory", 0.5, details={"missing": [1]}),
+    ]
+    texts = [json.dumps(turn(name, evaluations=said)) for name in ("one", "two")]
+    first, second = (shortened_turn(json.loads(text)) for text in texts)
+    assert [item["details"] for item in first["evaluations"]] == [{}, {"judge": judge}, {"missing": [1]}]
+    assert first["binding"] is second["binding"]
+    assert all(left is right for left, right in zip(first, second, strict=True))

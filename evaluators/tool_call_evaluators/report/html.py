@@ -36,8 +36,9 @@ def html_report(report: Report) -> str:
             overview(report),
             _asset("cases.html"),
             "</main>\n",
-            f'<script type="application/json" id="data">{page_data(report)}</script>\n',
-            f"<script>{script}</script>\n</body>\n</html>\n",
+            '<script type="application/json" id="data">',
+            page_data(report),
+            f"</script>\n<script>{script}</script>\n</body>\n</html>\n",
         )
     )
 

@@ -28,9 +28,18 @@ def json_report(report: Report) -> str:
         **report.verdict,
         "judge_usage": report.usage.to_dict(),
         "unique_errors": list(report.unique_errors),
-        "conversations": [_conversation(report, conversation) for conversation in report.conversations],
     }
-    return printable(json.dumps(finite(summary), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+    # conversation by conversation: as data, those of a long run take many times the room of their text
+    conversations = ",".join(
+        "\n    " + _text(_conversation(report, conversation)).replace("\n", "\n    ")
+        for conversation in report.conversations
+    )
+    closing = "\n  ]\n}\n" if conversations else "]\n}\n"
+    return "".join((_text(summary).removesuffix("\n}"), ',\n  "conversations": [', conversations, closing))
+
+
+def _text(value: Any) -> str:
+    return printable(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _conversation(report: Report, conversation: Conversation) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def page_data(report: Report, most: int = MAX_BYTES) -> str:
         total -= len(parts[index])
         parts[index] = _encoded({**_heading(report, report.conversations[index]), "omitted": True})
         total += len(parts[index])
-    return '{"conversations":[' + b",\n".join(parts).decode() + "]}"
+    return b"".join((b'{"conversations":[', b",\n".join(parts), b"]}")).decode()
 
 
 def _parts(report: Report, short: Shortener, most: int | None) -> list[bytes] | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
+from ..model import Status
 from ..outcomes import TurnJson
 from .wording import finite
 
@@ -12,6 +15,8 @@ LONGEST_TEXT = 20_000
 """No form of a report shows more characters of a text; the export has them."""
 _ROOM = 40
 """For what is said of the missing characters."""
+_SHORT = 40
+"""Names, states and times: many turns have the same."""
 
 
 class Shortener:
@@ -32,19 +37,43 @@ class Shortener:
 
 
 def shortened_turn(turn: TurnJson) -> TurnJson:
-    """A turn with its long texts cut, so that many fit into memory: what the agent said, what its tools brought,
-    findings and reasons. What turns are told apart or compared by (the user's text, arguments, scores) stays."""
+    """A turn as a report needs it, so that many fit into memory. Cut are the long texts: what the agent said, what its
+    tools brought, findings and reasons. What turns are told apart or compared by (the user's text, arguments, scores)
+    stays; of the details of a result that is not bad only those of its judge."""
     short = Shortener(LONGEST_TEXT - _ROOM)
 
     def cut(text: str | None) -> str | None:
         return None if text is None else short.text(text)
 
-    return {
-        **turn,
-        "response_text": cut(turn["response_text"]),
-        "tool_calls": [
-            {**call, "result": cut(call["result"]), "error": cut(call["error"])} for call in turn["tool_calls"]
-        ],
-        "findings": [{**finding, "message": cut(finding["message"])} for finding in turn["findings"]],
-        "evaluations": [{**result, "reason": cut(result["reason"])} for result in turn["evaluations"]],
-    }
+    short_turn: TurnJson = shared(
+        {
+            **turn,
+            "response_text": cut(turn["response_text"]),
+            "tool_calls": [
+                {**call, "result": cut(call["result"]), "error": cut(call["error"])} for call in turn["tool_calls"]
+            ],
+            "findings": [{**finding, "message": cut(finding["message"])} for finding in turn["findings"]],
+            "evaluations": [
+                {**result, "reason": cut(result["reason"]), "details": _told_details(result)}
+                for result in turn["evaluations"]
+            ],
+        }
+    )
+    return short_turn
+
+
+def shared(value: Any) -> Any:
+    """JSON data whose keys and short texts are one object wherever they are equal: parsed documents have their own
+    copies of each, which make up a third of a turn."""
+    if isinstance(value, dict):
+        return {intern(key): shared(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shared(item) for item in value]
+    return intern(value) if type(value) is str and len(value) <= _SHORT else value
+
+
+def _told_details(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    details: Mapping[str, Any] = result["details"]
+    if result["status"] in (Status.FAILED, Status.ERRORED):
+        return details
+    return {"judge": details["judge"]} if "judge" in details else {}
