@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -93,14 +94,14 @@ class Podman:
         )
 
     def make_base(self) -> None:
-        """The base image. Raises NoContainersError where it cannot be made, or nothing can run in it."""
+        """The base image. Raises NoContainersError where it cannot be made, or nothing can run on it."""
         root, archive = self._folder / "root", self._folder / "root.tar"
         try:
             write_root(root)
             with tarfile.open(archive, "w") as packed:
                 packed.add(root, "/", filter=_of_root)
             self("import", "--change", "ENV=PATH=/usr/local/bin:/bin", archive, BASE)
-            self("run", "--rm", BASE, "python3", "-c", "pass")
+            self._probe()
         except (PodmanError, subprocess.TimeoutExpired) as error:
             raise NoContainersError(f"containers cannot run here: {str(error)[-300:]}") from error
         except (OSError, PackageNotFoundError, subprocess.CalledProcessError) as error:
@@ -108,6 +109,20 @@ class Podman:
         finally:
             shutil.rmtree(root, ignore_errors=True)
             archive.unlink(missing_ok=True)
+
+    def _probe(self) -> None:
+        """Run a container, a step of a build and a Pod. Raises PodmanError where one of them does not work here."""
+        self("run", "--rm", BASE, "python3", "-c", "pass")
+        folder = self._folder / "probe"
+        folder.mkdir()
+        (folder / "Dockerfile").write_text(f"FROM {BASE}\nRUN true\n")
+        self("build", "--layers=false", "--pull=never", folder)
+        waiting = {"name": "waiting", "image": BASE, "imagePullPolicy": "Never", "command": ["sleep", "60"]}
+        spec = {"hostNetwork": True, "containers": [waiting]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": spec}
+        (folder / "pod.json").write_text(json.dumps(pod))
+        self("kube", "play", folder / "pod.json")
+        self("pod", "rm", "--force", "--time", "0", "probe")
 
     def build(self) -> None:
         """The image, by the steps of deploy/Dockerfile on that base, without network."""

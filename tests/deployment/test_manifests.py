@@ -313,6 +313,7 @@ def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path
     theirs = only(manifests, "Deployment", "shop")
     pod = theirs["spec"]["template"]["spec"]
     assert [one["name"] for one in pod["initContainers"]] == ["a2a-eval-proxy", "prepare"]
+    assert proxy_in(pod)["image"] == f"registry.example.com/a2a-eval-proxy:{a2a_eval_proxy.__version__}"
     assert pod["containers"] == [{"name": "web", "image": "shop:1.2", "env": [{"name": "KEY", "value": "a"}]}]
     assert {one["name"] for one in pod["volumes"]} >= {"cache", "a2a-eval-proxy-data"}
     assert theirs["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
