@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.cases import CaseBook
+from a2a_eval_proxy.privacy import privacy_of
+from a2a_eval_proxy.redactionrules import parse_rules
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.jobs import queue_abandoned
 from a2a_eval_proxy.store.postgres.store import PostgresStore
@@ -100,6 +102,28 @@ async def test_pending_turns_are_scored_with_the_cases_of_the_workers_suite(shar
     assert [[result["evaluator"] for result in item["evaluations"]] for item in turns] == [["tool_error"]] * 3
     assert await shared.kept.ids(case="refund") == ["turn-0001", "turn-0002"]
     assert await shared.said() == {("c", "refund"): (2, ["passed"])}
+
+
+async def test_a_worker_with_the_rules_of_the_proxy_finds_what_was_expected(shared: Shared) -> None:
+    suite = parse_suite("""
+suite: payments
+evaluators: [tool_call_args]
+cases:
+  - id: pay
+    turns: [{user: Pay ann@example.com, expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}]}}]
+""")
+    privacy = privacy_of(parse_rules("email:hash"), "a key")
+    assert privacy is not None
+    for number, to in enumerate(("ann@example.com", "eve@example.com")):
+        paid = turn(number, user_text="Pay ann@example.com", tool_calls=[ToolCall("pay", {"to": to})])
+        await shared.kept.add(privacy.shown(paid))
+    assert await JobScorer(shared.store, suite, privacy).score(await shared.kept.ids()) == 2
+    turns = await shared.turns()
+    assert [(item["case_id"], item["evaluations"][0]["status"]) for item in turns] == [
+        ("pay", "passed"),
+        ("pay", "failed"),
+    ]
+    assert "@" not in str(turns)
 
 
 async def test_without_a_suite(shared: Shared) -> None:
