@@ -152,7 +152,8 @@ def _show(
         console.print()
         console.print(score_table(metrics))
     console.print("\n[green]passed[/green]" if verdict.passed else f"\n[red]failed[/red], {_count(verdict.reasons)}:")
-    for reason in verdict.reasons[:_SHOWN_REASONS]:
+    places = {where: place for place, where in enumerate(dict.fromkeys(reason.where for reason in verdict.reasons))}
+    for reason in sorted(verdict.reasons, key=lambda reason: places[reason.where])[:_SHOWN_REASONS]:
         console.print(f"  {escape(reason.message)}", soft_wrap=True)
     if len(verdict.reasons) > _SHOWN_REASONS:
         console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")

@@ -25,6 +25,8 @@ from .wording import (
 _SHOWN_PROBLEMS = 3
 """Problems of a rule that are shown with their evidence, each of another kind."""
 
+_RULE_WIDTH, _LEAST_RULE_WIDTH, _MARK_WIDTH = 34, 12, len("HTTP+JSON")
+
 _MARKS = {
     Status.PASSED: "[green]passed[/green]",
     Status.FAILED: "[bold red]FAILED[/bold red]",
@@ -44,7 +46,7 @@ def show(report: Report, url: str, console: Console) -> None:
     console.print(_card_table(report))
     if report.record.conversations:
         console.print()
-        console.print(_traffic_table(report))
+        console.print(_traffic_table(report, console.width))
     console.print()
     for reason, rules in unseen(report).items():
         console.print(_labelled("not seen", f"{', '.join(rules)}: {reason}"))
@@ -65,11 +67,11 @@ def _card_table(report: Report) -> Table:
     return table
 
 
-def _traffic_table(report: Report) -> Table:
-    table = _table("traffic")
+def _traffic_table(report: Report, width: int) -> Table:
     interfaces = [item.interface for item in report.record.conversations]
+    table = _table("traffic", width - 2 - len(interfaces) * (_MARK_WIDTH + 2))  # 2 between columns
     for interface in interfaces:
-        table.add_column(str(interface).replace(" ", "\n"), no_wrap=True)
+        table.add_column(str(interface).replace(" ", "\n"), overflow="fold", min_width=_MARK_WIDTH)
     rows: dict[str, list[Result]] = {}
     for result in report.results:
         if result.interface is not None:
@@ -79,9 +81,10 @@ def _traffic_table(report: Report) -> Table:
     return table
 
 
-def _table(name: str) -> Table:
+def _table(name: str, room: int = _RULE_WIDTH) -> Table:
+    """Its first column is for rules; in little room they take several lines, so that no outcome is cut."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(name, no_wrap=True, min_width=34)
+    table.add_column(name, min_width=max(_LEAST_RULE_WIDTH, min(_RULE_WIDTH, room)))
     return table
 
 

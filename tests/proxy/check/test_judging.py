@@ -29,6 +29,7 @@ from a2a_eval_proxy.check.model import (
 from a2a_eval_proxy.check.probing import skill_examples
 from a2a_eval_proxy.check.reading import Kind, answered, sightings
 from a2a_eval_proxy.check.textform import show
+from a2a_eval_proxy.check.verdict import Status
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +93,18 @@ def test_reports_stay_small_whatever_an_agent_says() -> None:
 
     assert len(json.dumps(report_json(report, "http://agent"))) < 1_000_000
     assert len(report_junit(report, "http://agent")) < 100_000
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_outcome_is_cut_where_there_is_little_room(width: int) -> None:
+    said = tuple(Conversation(interface, (), streams=False) for interface in INTERFACES)
+    report = judge(Record(CardSeen(CARD_REQUEST, {}), said, ()))
+    text = io.StringIO()
+    show(report, "http://agent", Console(file=text, width=width))
+    table = text.getvalue().partition("\ntraffic ")[2].partition("\n\n")[0]
+    assert table.count("not seen") == sum(
+        result.interface is not None and result.status is Status.UNSEEN for result in report.results
+    )
 
 
 @given(cards)
