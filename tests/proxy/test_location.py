@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from a2a_eval_proxy.config import Settings
-from a2a_eval_proxy.location import is_postgres, shown
+from a2a_eval_proxy.location import check_postgres, is_postgres, shown
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,13 @@ from a2a_eval_proxy.location import is_postgres, shown
         ("postgresql:///db?password=secret&sslmode=require", "postgresql:///db?password=***&sslmode=require"),
         ("postgresql:///db?sslpassword=secret", "postgresql:///db?sslpassword=***"),
         ("postgresql://me:secret@[::1/db", "postgresql://***"),
+        ("postgresql://me:se/cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:se#cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:se?cret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:secret@one:1,two:2/db", "postgresql://me:***@one:1,two:2/db"),
+        ("postgresql://me:secret", "postgresql://***"),
+        ("postgresql:me:secret@host/db", "postgresql:***"),
+        ("postgresql://me@host/db?pasword=secret", "postgresql://me@host/db?pasword=***"),
         ("mysql://me:secret@host/db", "mysql://me:***@host/db"),
     ],
 )
@@ -35,6 +42,45 @@ def test_a_password_is_not_shown(location: str, text: str) -> None:
 )
 def test_what_is_a_postgresql_database(location: str, expected: bool) -> None:
     assert is_postgres(location) is expected
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "postgresql://",
+        "postgresql:///turns?host=/run/postgresql",
+        "postgres://me@host/turns?sslmode=verify-full",
+        "postgresql://me:a:b%40c@[::1]:5432/turns",
+        "postgresql://me:secret@one:1,two:2/turns",
+        "postgresql://me:secret@%2Frun%2Fpostgresql/turns",
+    ],
+)
+def test_urls_of_postgresql(location: str) -> None:
+    check_postgres(location)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "postgresql:turns",
+        "POSTGRESQL://host/turns",
+        "postgresql://me:secret",
+        "postgresql://me:se/cret@host/turns",
+        "postgresql://me:se#cret@host/turns",
+        "postgresql://me:se?cret@host/turns",
+        "postgresql://me:se@cret@host/turns",
+        "postgresql://me:se[cret@host/turns",
+        "postgresql://me:se cret@host/turns",
+        "postgresql://me:100%secret@host/turns",
+        "postgresql://me:secret@host:port/turns",
+    ],
+)
+def test_urls_that_could_be_misread_are_refused_without_a_word_of_them(location: str) -> None:
+    assert is_postgres(location)
+    with pytest.raises(ValueError, match="expected postgresql://HOST") as refused:
+        check_postgres(location)
+    assert "cret" not in str(refused.value)
+    assert "cret" not in shown(location)
 
 
 def test_settings_do_not_show_it() -> None:

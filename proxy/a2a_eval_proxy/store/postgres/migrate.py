@@ -9,11 +9,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from ...location import shown
+from ...location import check_postgres, shown
 from ..base import StoreError, StoreUnreachableError
 from .database import CONNECT_TIMEOUT_S, reason
 
@@ -26,9 +27,15 @@ _MIGRATING = 0x6132_6165_7661_6C02
 def migrate(url: str, *, must_exist: bool = False) -> None:
     """Make the tables of a store, or bring them to this version. What is there stays.
 
-    Raises StoreUnreachableError where the database does not let us in; StoreError where (`must_exist`) it holds no
-    store, holds one of a later version, or something else under the names of our tables.
+    Raises StoreUnreachableError where the database does not let us in; StoreError where the URL is none, or where
+    the database (`must_exist`) holds no store, holds one of a later version, or something else under the names of our
+    tables.
     """
+    try:
+        check_postgres(url)
+        conninfo_to_dict(url)
+    except (ValueError, psycopg.ProgrammingError) as error:
+        raise StoreError(f"store {shown(url)}: {reason(error)}") from None
     engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S),
