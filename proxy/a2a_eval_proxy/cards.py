@@ -11,14 +11,14 @@ from typing import Any
 
 from .answers import Answer
 from .card import RewrittenCard, rewrite, rewrite_location
-from .headers import ClientRequestHeaders, response_headers
+from .headers import DIGESTS, ClientRequestHeaders, response_headers
 from .negotiation import Negotiation
 from .upstream import Upstream
 
 logger = logging.getLogger(__name__)
 
 _NOT_FORWARDED = frozenset({b"if-none-match", b"if-modified-since", b"accept-encoding"})
-_RECOMPUTED = frozenset({b"content-length", b"etag", b"last-modified", b"content-encoding"})
+_RECOMPUTED = frozenset({b"content-length", b"etag", b"last-modified", b"content-encoding", *DIGESTS})
 
 
 class CardRelay:
@@ -45,7 +45,7 @@ class CardRelay:
         rewritten = self._rewritten(body, public, teaches=scope["path"] in upstream.card_paths)
         if rewritten is None or not rewritten.changed:
             return _unless_known(Answer(200, raw, body), dict(head.forward))
-        content = json.dumps(rewritten.card, separators=(",", ":"), ensure_ascii=False).encode()
+        content = _encoded(rewritten.card)
         kept = [item for item in raw if item[0].lower() not in _RECOMPUTED]
         etag = f'W/"{hashlib.sha256(content).hexdigest()}"'.encode()
         kept += [(b"etag", etag), (b"content-length", b"%d" % len(content))]
@@ -54,7 +54,7 @@ class CardRelay:
     def rewrite_extended(self, body: bytes, public: str, *, in_envelope: bool) -> bytes:
         """The extended card in a response body (in a JSON-RPC `result`, or bare); `body` itself if unchanged."""
         try:
-            content = json.loads(body)
+            content = _decoded(body)
         except (ValueError, RecursionError):
             return body
         card = content.get("result") if in_envelope and isinstance(content, dict) else content
@@ -68,7 +68,7 @@ class CardRelay:
             content["result"] = rewritten.card
         else:
             content = rewritten.card
-        return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+        return _encoded(content)
 
     def with_public_location(self, headers: list[tuple[bytes, bytes]], public: str) -> list[tuple[bytes, bytes]]:
         """`Location` headers that name the upstream, naming the proxy."""
@@ -81,7 +81,7 @@ class CardRelay:
 
     def _rewritten(self, body: bytes, public: str, *, teaches: bool) -> RewrittenCard | None:
         try:
-            card = json.loads(body)
+            card = _decoded(body)
         except (ValueError, RecursionError):
             return None
         if not isinstance(card, dict):
@@ -97,6 +97,19 @@ class CardRelay:
             if finding.message not in self._warned and len(self._warned) < 100:
                 self._warned.add(finding.message)
                 logger.warning("%s", finding.message)
+
+
+def _decoded(body: bytes) -> Any:
+    """The JSON value of a body, as `_encoded` takes it. JavaScript clients read on after a wrong byte."""
+    return json.loads(body.decode(json.detect_encoding(body), errors="surrogateescape"))
+
+
+def _encoded(content: Any) -> bytes:
+    try:
+        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can spell
+        return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _unless_known(answer: Answer, request: dict[bytes, bytes]) -> Answer:

@@ -22,7 +22,7 @@ from .capture.sse import SseEvent, with_data
 from .capture.turnbook import TurnBook
 from .cards import CardRelay
 from .config import Settings
-from .headers import ClientRequestHeaders, negotiated, public_url, read_request, response_headers
+from .headers import DIGESTS, ClientRequestHeaders, negotiated, public_url, read_request, response_headers
 from .http1 import RawHeaders, Response, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from .ids import new_trace_context, new_turn_id
 from .metrics import Metrics
@@ -54,7 +54,8 @@ _WATCH_AFTER_S = 0.05
 """Answers usually come sooner than this; only then is it worth listening for a client that leaves."""
 
 _TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
-_ENCODING_HEADERS = frozenset({b"content-length", b"content-encoding"})
+_OF_OTHER_BYTES = frozenset({b"content-length", b"content-encoding", *DIGESTS})
+"""Header fields that are wrong once the body is another."""
 
 
 class Forwarder:
@@ -287,7 +288,7 @@ class _Request:
     async def _guard_stream(self, response: Response, tap: Tap) -> None:
         """Whole events to the client, without the extension, then to capture."""
         encoded = bool(response.header(b"content-encoding"))
-        await self._start(response, drop=_ENCODING_HEADERS if encoded else frozenset())
+        await self._start(response, drop=_OF_OTHER_BYTES if encoded else frozenset())
         read = response.read
         while chunk := await read():
             if tap.blind is None:
@@ -348,7 +349,7 @@ class _Request:
         if clean is decoded:
             await self._answer(response, body)
         else:
-            await self._answer(response, clean, drop=_ENCODING_HEADERS)
+            await self._answer(response, clean, drop=_OF_OTHER_BYTES)
         if tap.blind is None:
             tap.answer(response.status, decoded)
 
@@ -378,7 +379,7 @@ class _Request:
         if rewritten is decoded:
             await self._answer(response, body)
         else:
-            await self._answer(response, rewritten, drop=_ENCODING_HEADERS)
+            await self._answer(response, rewritten, drop=_OF_OTHER_BYTES)
 
     async def relay_card(self) -> None:
         """The agent's card, interfaces rewritten to the proxy."""

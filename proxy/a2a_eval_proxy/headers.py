@@ -27,6 +27,12 @@ _LEGACY_EXTENSIONS = LEGACY_EXTENSIONS_HEADER.lower().encode()
 _TRACEPARENT = re.compile(
     r"(?:00(?!.{54})|(?!00|ff)[0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(?![^-])"
 )
+DIGESTS = frozenset({b"content-digest", b"repr-digest", b"digest", b"content-md5"})
+"""Header fields that hold a checksum of the body (RFC 9530, and what it replaces)."""
+
+_HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
+"""RFC 3986, section 3.2.2, and names in any script."""
+
 _DECODABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
 NOT_TO_SET = _OURS | {b"content-length", b"traceparent", b"tracestate", _EXTENSIONS, _LEGACY_EXTENSIONS}
@@ -157,7 +163,7 @@ def public_url(headers: ClientRequestHeaders, scheme: str, configured: str | Non
     """Where the client reached the proxy, without a slash at the end.
 
     Configured, else Forwarded (RFC 7239), else X-Forwarded-*, else Host; of a list of proxies the first, which is
-    the one nearest to the client.
+    the one nearest to the client. What can be no host or scheme of a URL is passed over.
     """
     if configured:
         return configured.rstrip("/")
@@ -165,8 +171,10 @@ def public_url(headers: ClientRequestHeaders, scheme: str, configured: str | Non
     for pair in headers.forwarded.get("forwarded", "").split(",")[0].split(";"):
         key, _, value = pair.strip().partition("=")
         pairs[key.lower()] = value.strip('"')
-    proto = pairs.get("proto") or _first(headers.forwarded.get("x-forwarded-proto")) or scheme
-    host = pairs.get("host") or _first(headers.forwarded.get("x-forwarded-host")) or headers.host
+    protos = (pairs.get("proto", "").lower(), _first(headers.forwarded.get("x-forwarded-proto")).lower())
+    proto = next((proto for proto in protos if proto in ("http", "https")), scheme)
+    hosts = (pairs.get("host", ""), _first(headers.forwarded.get("x-forwarded-host")))
+    host = next((host for host in hosts if _HOST.fullmatch(host)), headers.host)
     prefix = _first(headers.forwarded.get("x-forwarded-prefix")).strip("/")
     return f"{proto}://{host}" + (f"/{prefix}" if prefix else "")
 

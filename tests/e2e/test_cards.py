@@ -119,6 +119,32 @@ def test_signature_of_a_rewritten_card_goes(replay: ReplayAgent, proxy_of: GetPr
     assert replay.authority not in json.dumps(card)
 
 
+@pytest.mark.parametrize("name", [b"caf\xe9", b"\\ud83d", b"\\ud83d\\ude00", "☕".encode()])
+def test_odd_names_are_no_way_round_the_proxy(name: bytes, replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    """Bytes that are not UTF-8, and half a character: there are clients that read on."""
+    card = b'{"name":"%b","url":"%b/rpc"}' % (name, replay.url.encode())
+    proxy = proxy_of(replay.url)
+    replay.card = Answer([b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(card) + card])
+
+    response = get(proxy.url)
+
+    assert response.status == 200
+    assert response.body.startswith(b'{"name":"')
+    assert response.body.endswith(b'"url":"%b/rpc"}' % proxy.url.encode())
+
+
+def test_checksums_of_a_rewritten_card_go(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    card = b'{"url":"%b/rpc"}' % replay.url.encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-digest: sha-256=:eA==:\r\nx-other: 1\r\ncontent-length: %d\r\n\r\n"
+    proxy = proxy_of(replay.url)
+    replay.card = Answer([head % len(card) + card])
+
+    response = get(proxy.url)
+
+    assert response.header("x-other") == "1"
+    assert response.header("content-digest") is None
+
+
 def test_interfaces_elsewhere_are_left_out(replay: ReplayAgent, proxy_of: GetProxy) -> None:
     """One that is not rewritten would bypass the proxy silently."""
     card = signed_card(replay)

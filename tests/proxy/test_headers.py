@@ -270,6 +270,11 @@ def test_named_response_headers_can_be_dropped() -> None:
         ({"host": "p", "forwarded": "host=a", "x-forwarded-host": "b", "x-forwarded-proto": "https"}, "https://a"),
         ({"host": "p", "forwarded": "for=1.2.3.4"}, "http://p"),
         ({"host": "p", "forwarded": ";;=;junk"}, "http://p"),
+        ({"host": "p", "x-forwarded-host": "a/b"}, "http://p"),
+        ({"host": "p", "x-forwarded-host": 'a"><script>'}, "http://p"),
+        ({"host": "p", "forwarded": "host=a b", "x-forwarded-host": "u@b"}, "http://p"),
+        ({"host": "p", "x-forwarded-proto": "javascript"}, "http://p"),
+        ({"host": "p", "forwarded": "proto=HTTPS"}, "https://p"),
     ],
 )
 def test_where_the_client_reached_the_proxy(lines: dict[str, str], url: str) -> None:

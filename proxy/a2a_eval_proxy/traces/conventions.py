@@ -66,6 +66,8 @@ class Convention:
     name: str
     markers: Pairs
     scopes: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    """Attributes that nobody else writes: a span that has one is of this convention, whatever its scope."""
     tool_name: tuple[str, ...] = ("gen_ai.tool.name", "tool.name")
     span_names: Pairs = ()
     call_id: tuple[str, ...] = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "tool.call_id")
@@ -81,7 +83,9 @@ class Convention:
     """Carries a call that an agent made, perhaps under a name with a prefix (MCP)."""
 
     def takes(self, span: Span) -> bool:
-        return not self.scopes or span.scope.startswith(self.scopes)
+        if not self.scopes or span.scope.startswith(self.scopes):
+            return True
+        return any(attribute in span.attributes for attribute in self.own)
 
 
 _EXECUTE_TOOL = ("gen_ai.operation.name", "execute_tool")
@@ -98,6 +102,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         name="google-adk",  # schema 1 (gcp.vertex.agent.*) and 2, native or through OpenInference
         markers=(_EXECUTE_TOOL, *_OPENINFERENCE),
         scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
+        own=("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
         span_names=_EXECUTE_TOOL_NAMES,
         arguments=(_GEN_AI_ARGUMENTS, Given("gcp.vertex.agent.tool_call_args"), *_OPENINFERENCE_ARGUMENTS),
         result=(
@@ -112,6 +117,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         name="strands",  # content in events by default, in attributes with the latest semantic conventions
         markers=(_EXECUTE_TOOL, *_OPENINFERENCE),
         scopes=("strands.telemetry",),
+        own=("gen_ai.tool.status",),
         span_names=_EXECUTE_TOOL_NAMES,
         arguments=(
             _GEN_AI_ARGUMENTS,
@@ -129,6 +135,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         name="pydantic-ai",  # formats 1 and 2 (tool_arguments, tool_response) and later
         markers=(_EXECUTE_TOOL, ("", "running tool")),
         scopes=("pydantic-ai",),
+        own=("tool_arguments", "tool_response"),
         span_names=_EXECUTE_TOOL_NAMES,
         arguments=(_GEN_AI_ARGUMENTS, Given("tool_arguments"), *_OPENINFERENCE_ARGUMENTS),
         result=(_GEN_AI_RESULT, Gave("tool_response"), Gave("output.value")),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.convert import tool_calls
-from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, CutText, LogEvent, Span
+from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, CutText, LogEvent, Span, SpanEvent
 from golden.spans.building import (
     OTHER_TRACE,
     START,
@@ -246,6 +246,43 @@ def test_a_told_error_leaves_no_result() -> None:
 def test_python_reprs_are_read() -> None:
     assert convert(a_tool_span(1, arguments=repr(PARIS), result=repr({"sun": True}))) == [
         ("", "get_weather", PARIS, "{'sun': True}", None)
+    ]
+
+
+EXECUTES = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "events"),
+    [
+        (
+            EXECUTES
+            | {
+                "gcp.vertex.agent.tool_call_args": '{"city": "Paris"}',
+                "gcp.vertex.agent.tool_response": '{"result": "Sunny"}',
+            },
+            (),
+        ),
+        (
+            EXECUTES | {"gen_ai.tool.status": "success"},
+            (
+                SpanEvent("gen_ai.tool.message", START, {"content": '{"city": "Paris"}'}),
+                SpanEvent("gen_ai.choice", START, {"message": '[{"text": "Sunny"}]'}),
+            ),
+        ),
+        (
+            {"gen_ai.tool.name": "get_weather", "tool_arguments": '{"city": "Paris"}', "tool_response": "Sunny"},
+            (),
+        ),
+    ],
+    ids=["google-adk", "strands", "pydantic-ai 2"],
+)
+def test_attributes_of_a_framework_tell_it_in_any_scope(
+    attributes: dict[str, Any], events: tuple[SpanEvent, ...]
+) -> None:
+    """A collector, or an instrumentation that builds on another, may have renamed the scope."""
+    assert convert(a_span(1, attributes, name="running tool", scope="renamed", events=events)) == [
+        ("", "get_weather", PARIS, "Sunny", None)
     ]
 
 
