@@ -201,9 +201,9 @@ def test_without_uipaths_evaluators_the_criteria_tell_their_kind():
         "c": {"toolCallsCount": {"f": [">", 0]}},
         "d": {"tool_outputs": [{"name": "f", "output": {"x": 1}}]},
         "e": {"searchText": "x"},
-        "ExactMatchEvaluator": {"expectedOutput": "x"},
-        "f": {"expectedOutput": {"x": 1}},
         "LLMJudgeOutputEvaluator": {"expectedOutput": {"x": 2}},
+        "ExactMatchEvaluator": {"expectedOutput": {"x": 1}},
+        "f": {"expectedOutput": {"x": 1.0}},
         "TrajectoryEvaluator": {"expectedAgentBehavior": "acts"},
         "g": {"unknown": 1},
     }
@@ -221,7 +221,27 @@ def test_without_uipaths_evaluators_the_criteria_tell_their_kind():
     (case,) = imported.suite.cases
     assert case.turns[0].user == "hi"
     assert case.turns[0].expect.behavior == "acts"
-    assert len(imported.notes) == 3
+    assert case.turns[0].expect.response == {"x": 1}  # what is compared comes before what a judge would see
+    assert len(imported.notes) == 4
+
+
+@pytest.mark.parametrize(
+    ("criterias", "complaint"),
+    [
+        (
+            {"ExactMatch": {"expectedOutput": "x"}, "JsonSimilarity": {"expectedOutput": {"x": 1}}},
+            "JsonSimilarity.expectedOutput: JsonSimilarity expects another answer than ExactMatch",
+        ),
+        (
+            {"a": {"toolCallsOrder": ["f"]}, "b": {"toolCallsOrder": ["g"]}},
+            "b.toolCallsOrder: another evaluator expects other tool_calls_order",
+        ),
+    ],
+)
+def test_uipath_evaluators_of_a_case_that_expect_different_things_are_refused(criterias, complaint):
+    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
+    with pytest.raises(SuiteError, match=complaint):
+        import_text(json.dumps({"evaluations": [evaluation]}))
 
 
 def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..caseid import printable_id
 from ..document import DocumentError
+from ..equality import equal_values
 from ..model import count_criterion, expected_output
 from ..node import Node
 from ..source import SuiteError, read_source
@@ -41,6 +42,9 @@ _TYPES = {
 
 _JUDGED = ("llm_judge_output", "llm_judge_trajectory")
 """Ours that ask a judge, which a suite must name: they are not added, what they would look at is kept."""
+
+_ANSWERS = ("exact_match", "json_similarity", "llm_judge_output")
+"""Ours that hold the agent's answer against an expected one."""
 
 _CRITERIA = {
     "tool_call_args": ("toolCalls", "tool_calls"),
@@ -135,10 +139,11 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
     entries = node.entries()
     own_id, name = required(node, entries, "id").text(), text_of(entry(entries, "name"))
     users = _users(node, entries)
-    expect = _conversational(entries)
+    expect = Expectation()
     behavior = text_of(entry(entries, "expectedAgentBehavior"))
     output = entry(entries, "expectedOutput")
     criterias = entry(entries, "evaluationCriterias")
+    answers: dict[str, tuple[str, Node]] = {}
     for ref, criteria in criterias.entries().items() if criterias is not None else ():
         evaluator = known.get(ref) or _Evaluator(_kind_of(ref, criteria))
         given = criteria if criteria.value is not None else evaluator.defaults
@@ -151,10 +156,21 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
             notes.add(f"the evaluator {ref} asks a judge; add {evaluator.kind} and a `judge` to the suite to have it")
         else:
             used.setdefault(ref, evaluator)
-        expect = _with(expect, evaluator.kind, parts, output)
+        if evaluator.kind in _ANSWERS:
+            answer = entry(parts, "expectedOutput", "expected_output") or output
+            if answer is not None:
+                answers[ref] = (evaluator.kind, answer)
+        else:
+            expect = _with(expect, evaluator.kind, parts)
+    expect = _with_answer(expect, answers, notes)
     if criterias is None and output is not None:
         used.setdefault("json_similarity", _Evaluator("json_similarity"))
         expect = replace(expect, response=output.value)
+    of_conversation = _conversational(entries)
+    if expect.tool_calls is None:
+        expect = replace(expect, tool_calls=of_conversation.tool_calls)
+    if expect.response is None:
+        expect = replace(expect, response=of_conversation.response)
     expect = replace(expect, behavior=behavior)
     return Case(
         id=printable_id(name if name and _GUID.fullmatch(own_id) else own_id),
@@ -178,27 +194,45 @@ def _kind_of(ref: str, criteria: Node) -> str | None:
     return "json_similarity" if "expectedOutput" in keys or "jsonsimilarity" in plain else None
 
 
-def _with(expect: Expectation, kind: str, parts: Mapping[str, Node], output: Node | None) -> Expectation:
-    """`expect` and what the criteria of an evaluator add to it."""
-    given = entry(parts, *_CRITERIA.get(kind, ("expectedOutput", "expected_output")))
-    if kind == "llm_judge_trajectory":
+def _with_answer(expect: Expectation, answers: Mapping[str, tuple[str, Node]], notes: Notes) -> Expectation:
+    """`expect` with the answer that evaluators expect, given by their names; a case has one. That of a judge gives way
+    to one that is compared; two of those that differ are an error."""
+    compared = {ref: answer for ref, (kind, answer) in answers.items() if kind not in _JUDGED}
+    chosen = next(iter((compared or {ref: answer for ref, (_, answer) in answers.items()}).items()), None)
+    if chosen is None:
         return expect
-    if kind in ("exact_match", "json_similarity", "llm_judge_output"):
-        given = given or output
-        return expect if given is None else replace(expect, response=given.value)
+    first, wanted = chosen
+    for ref, (_, answer) in answers.items():
+        if equal_values(wanted.value, answer.value):
+            continue
+        if ref in compared:
+            answer.fail(f"{ref} expects another answer than {first}, and a case here has one answer for all evaluators")
+        notes.add(f"the answer that the evaluator {ref} expects was left out where {first} expects another")
+    return replace(expect, response=wanted.value)
+
+
+def _with(expect: Expectation, kind: str, parts: Mapping[str, Node]) -> Expectation:
+    """`expect` and what the criteria of an evaluator add to it."""
+    given = entry(parts, *_CRITERIA.get(kind, ()))
     if given is None:
         return expect
+    name, value = _criterion(kind, given)
+    if getattr(expect, name) not in (None, value):
+        given.fail(f"another evaluator expects other {name}, and a case here has one for all evaluators")
+    return replace(expect, **{name: value})
+
+
+def _criterion(kind: str, given: Node) -> tuple[str, Any]:
+    """The field of an expectation that criteria of this kind are, and its value."""
     if kind == "tool_call_args":
-        calls = tuple(expected_call(item, "args", "arguments") for item in given.items())
-        return replace(expect, tool_calls=calls)
+        return "tool_calls", tuple(expected_call(item, "args", "arguments") for item in given.items())
     if kind == "tool_call_order":
-        return replace(expect, tool_calls_order=given.texts())
+        return "tool_calls_order", given.texts()
     if kind == "tool_call_count":
-        counts = {name: item.convert(count_criterion) for name, item in given.entries().items()}
-        return replace(expect, tool_calls_count=counts)
+        return "tool_calls_count", {name: item.convert(count_criterion) for name, item in given.entries().items()}
     if kind == "tool_call_output":
-        return replace(expect, tool_outputs=tuple(item.convert(expected_output) for item in given.items()))
-    return replace(expect, response_contains=given.text())
+        return "tool_outputs", tuple(item.convert(expected_output) for item in given.items())
+    return "response_contains", given.text()
 
 
 def _users(node: Node, entries: dict[str, Node]) -> list[str]:
