@@ -29,6 +29,7 @@ from a2a_eval_proxy.store import (
 from a2a_eval_proxy.store import (
     postgres as package,
 )
+from a2a_eval_proxy.store.postgres import retention
 from a2a_eval_proxy.store.postgres.migrate import latest_revision
 from a2a_eval_proxy.store.postgres.migrations.versions import r0002_jobs
 from a2a_eval_proxy.store.postgres.store import PostgresStore
@@ -116,6 +117,17 @@ async def test_pending_turns_are_queued_with_their_transaction(kept: Kept, url: 
     assert queued == [(["turn-0001", "turn-0003"],)]
     without = rows(url, "SELECT turn_id FROM turns WHERE job_id IS NULL")
     assert without == [("turn-0002",)]
+
+
+async def test_a_large_history_goes_in_several_transactions(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "MOST_AT_ONCE", 2)
+    await kept.add(*(turn(number) for number in range(7)))
+    kept.store.prune(datetime.fromtimestamp(turn(5).started_at, UTC), None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0005", "turn-0006"]
+    kept.store.prune(None, 0)
+    await kept.store.drained()
+    assert await kept.ids() == []
 
 
 # ── a database that is away ─────────────────────────────────────────────────────────────────────────────────

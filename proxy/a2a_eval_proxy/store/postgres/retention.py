@@ -7,10 +7,17 @@ from datetime import datetime
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-_TOO_OLD = text("DELETE FROM turns WHERE coalesce(ended_at, started_at) < :before")
+MOST_AT_ONCE = 500_000
+"""Turns deleted in one transaction: seconds, so that it ends before a statement has to."""
+
+_TOO_OLD = text(
+    "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE coalesce(ended_at, started_at) < :before"
+    " ORDER BY seq LIMIT :most)"
+)
 _TOO_MUCH = text(
-    "DELETE FROM turns WHERE seq <= (SELECT max(seq) FROM (SELECT seq, sum(pg_column_size(body) +"
-    " pg_column_size(evaluations)) OVER (ORDER BY seq DESC) AS taken FROM turns) AS newest WHERE taken > :max_bytes)"
+    "DELETE FROM turns WHERE seq IN (SELECT seq FROM turns WHERE seq <= (SELECT max(seq) FROM (SELECT seq,"
+    " sum(pg_column_size(body) + pg_column_size(evaluations)) OVER (ORDER BY seq DESC) AS taken FROM turns) AS newest"
+    " WHERE taken > :max_bytes) ORDER BY seq LIMIT :most)"
 )
 _CONVERSATIONS = text(
     "DELETE FROM conversations AS c WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.run = c.run"
@@ -22,13 +29,13 @@ _ANSWERS = text("DELETE FROM judge_answers WHERE kept_at < :before OR kept_at < 
 async def prune(connection: AsyncConnection, *, before: datetime | None, max_bytes: int | None) -> int:
     """Delete turns that ended before a moment, and the oldest until the rest takes no more than so many bytes.
 
-    What was said of them goes too. Returns how many turns that were.
+    What was said of them goes too. Returns how many turns that were; it may take more than one call, until none is.
     """
     deleted = 0
     if before is not None:
-        deleted += (await connection.execute(_TOO_OLD, {"before": before})).rowcount
+        deleted += (await connection.execute(_TOO_OLD, {"before": before, "most": MOST_AT_ONCE})).rowcount
     if max_bytes is not None:
-        deleted += (await connection.execute(_TOO_MUCH, {"max_bytes": max_bytes})).rowcount
+        deleted += (await connection.execute(_TOO_MUCH, {"max_bytes": max_bytes, "most": MOST_AT_ONCE})).rowcount
     if deleted:
         await connection.execute(_CONVERSATIONS)
     await connection.execute(_ANSWERS, {"before": before})

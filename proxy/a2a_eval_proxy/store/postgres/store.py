@@ -57,7 +57,9 @@ class PostgresStore(PostgresReads, QueuedWrites):
         return partial(self._write, [_rows(item) for item in group])
 
     def _pruned(self, item: Prune) -> int:
-        deleted = self._database.submit(partial(prune, before=item.before, max_bytes=item.max_bytes)).result()
+        deleted = 0
+        while count := self._database.submit(partial(prune, before=item.before, max_bytes=item.max_bytes)).result():
+            deleted += count
         if deleted:
             try:
                 self._database.submit(vacuum, autocommit=True).result()
