@@ -298,11 +298,24 @@ async def test_a_job_that_fails_is_tried_again_later(shared: Shared) -> None:
         await until(shared, "SELECT FROM procrastinate_jobs WHERE attempts = 1 AND scheduled_at > now()")
 
 
-async def test_an_engine_waits_for_a_database_that_is_away(shared: Shared, postgres: PostgresServer) -> None:
+@pytest.mark.slow
+async def test_an_engine_waits_for_a_database_that_is_away_and_tells_it_once(
+    shared: Shared, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "a2a_eval_proxy.worker")
+
+    async def until_told(what: str) -> None:
+        async with asyncio.timeout(60):
+            while what not in caplog.text:
+                await asyncio.sleep(0.02)
+
     async with working(shared):
         await shared.kept.add(said(1, "before"))
         await until(shared, "SELECT FROM turns WHERE status = 'done'")
         postgres.stop()
         shared.store.add([said(2, "meanwhile")], lambda: None)
+        await until_told("the database cannot be reached: ")
         postgres.start()
         await until(shared, "SELECT FROM turns WHERE turn_id = 'turn-0002' AND status = 'done'")
+        await until_told("the database can be reached again")
+    assert caplog.text.count("cannot be reached") == 1

@@ -56,6 +56,8 @@ class Engine:
         self._app = procrastinate.App(connector=connector)
         self.scored = 0
         """Turns so far."""
+        self._away = False
+        """Whether it was told that the database cannot be reached, so that it is told once."""
 
         @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())
         async def score_turns(turn_ids: list[str]) -> None:
@@ -68,7 +70,7 @@ class Engine:
             try:
                 await self._run_while_connected()
             except _AWAY as error:
-                logger.error("the database of the jobs cannot be reached: %s; trying again", _one_line(error))
+                self._lost(error)
             await asyncio.sleep(_RECONNECT_S)  # without error, too: the engine stops when it loses its connection
 
     async def _run_while_connected(self) -> None:
@@ -94,7 +96,9 @@ class Engine:
             try:
                 await self._recover()
             except _AWAY as error:
-                logger.warning("jobs of dead workers could not be looked for: %s", _one_line(error))
+                self._lost(error)
+            else:
+                self._found()
             await asyncio.sleep(self._options.stalled_after_s / 3)
 
     async def _recover(self) -> None:
@@ -115,6 +119,18 @@ class Engine:
         if queued:
             logger.warning("%d pending turn(s) that nobody was going to score were queued", queued)
 
+    def _lost(self, error: BaseException) -> None:
+        if not self._away:
+            logger.error("the database cannot be reached: %s; trying again", _one_line(error))
+            self._away = True
+
+    def _found(self) -> None:
+        if self._away:
+            logger.info("the database can be reached again")
+            self._away = False
+
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error.__cause__ or error).split())[:300]
+    """The engine wraps the errors of its driver and says nothing itself; ours say it all."""
+    told = error if isinstance(error, StoreError) else error.__cause__ or error
+    return " ".join(str(told).split())[:300]
