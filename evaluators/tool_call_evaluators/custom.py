@@ -9,7 +9,7 @@ from types import EllipsisType
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from .base import AwaitedEvaluator, ComputedEvaluator, EvaluatorBase, Measurement, Scope, SkipEvaluation
-from .model import EvalCase
+from .model import EvalCase, EvalResult, Status
 from .options import OptionError
 from .registry import register
 
@@ -77,11 +77,14 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
     - a text is a label, whose score `labels` gives
     - an object has `score` or `label` or both, and may have `reason` and `details`; or only `skipped`, the reason
       why nothing was measured
+    - an EvalResult, as another evaluator gives it, counts with its score, reason, details and label
 
-    Raises SkipEvaluation for the latter, ValueError for anything else.
+    Raises SkipEvaluation where nothing was measured, ValueError for anything else.
     """
     if isinstance(value, Measurement):
         return value
+    if isinstance(value, EvalResult):
+        return _measurement_of_result(value)
     if isinstance(value, bool | int | float):
         return Measurement(float(value), "")
     if isinstance(value, str):
@@ -105,6 +108,15 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
     if not isinstance(details, Mapping):
         raise ValueError(f"details must be an object, got {details!r}")
     return Measurement(float(score), str(value.get("reason") or ""), details, label)
+
+
+def _measurement_of_result(result: EvalResult) -> Measurement:
+    """What another evaluator found; the threshold is the metric's own."""
+    if result.status is Status.SKIPPED:
+        raise SkipEvaluation(result.reason)
+    if result.score is None:
+        raise ValueError(f"{result.evaluator} has no score: {result.reason}")
+    return Measurement(result.score, result.reason, result.details, result.label)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import (
     EvalCase,
+    EvalResult,
     Measurement,
     OptionError,
     SkipEvaluation,
@@ -173,3 +174,25 @@ def test_any_answer_is_a_measurement_or_refused(value):
     except (ValueError, SkipEvaluation):
         return
     assert isinstance(found.score, float)
+
+
+async def test_what_another_evaluator_says_may_be_returned():
+    @metric(threshold=0.5)
+    def half_is_enough(case):
+        return get_evaluator("tool_error").evaluate(case)
+
+    @metric()
+    def needs_tools(case):
+        return get_evaluator("tool_call_validity").evaluate(case)
+
+    @metric()
+    def breaks(case):
+        return EvalResult.errored("other", "it broke")
+
+    case = EvalCase(tool_calls=[{"name": "a", "result": "x"}, {"name": "b"}])
+    found = await score("half_is_enough", case)
+    assert (found.evaluator, found.score, found.status, found.threshold) == ("half_is_enough", 0.5, Status.PASSED, 0.5)
+    assert found.reason == get_evaluator("tool_error").evaluate(case).reason
+    skipped, errored = await score("needs_tools", case), await score("breaks", case)
+    assert (skipped.status, skipped.reason) == (Status.SKIPPED, "not given: tools")
+    assert (errored.status, errored.reason) == (Status.ERRORED, "ValueError: other has no score: it broke")
