@@ -26,10 +26,7 @@ async def work_until_stopped(
     """
     start_logging("info", LOG_LINE, privacy)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
-    for name in (
-        "procrastinate.utils",
-        "psycopg.pool",
-    ):  # tell of each try while the database is away: Engine does, once
+    for name in ("procrastinate.utils", "psycopg.pool"):  # of a database that is away, Engine tells, and once
         logging.getLogger(name).setLevel(logging.CRITICAL)
     imported = import_suite(suite_file) if suite_file else None
     store = PostgresStore(location)
