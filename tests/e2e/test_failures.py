@@ -211,7 +211,7 @@ def test_client_that_leaves_and_comes_back(version: str, binding: str, agent: Ge
                 break
 
     httpx.post(f"{upstream}/_control/open", params={"gate": gate}, trust_env=False).raise_for_status()
-    while b"after" not in (task := wire.get(_task_id(seen, wire)).to(proxy.url)).body:
+    while b"completed" not in (task := wire.get(_task_id(seen, wire)).to(proxy.url)).body.lower():
         assert task.status == 200
 
     turn = proxy.turn_of(f"slow {gate}")
