@@ -26,7 +26,7 @@ from .document import Document, DocumentError, read_document
 from .gates import RUN_GATES, TOLERABLE, Gate, RunGates
 from .judge.cache import JudgeCache
 from .judge.settings import JudgeSettings
-from .judged import with_judge
+from .judged import LabelledEvaluator, with_judge
 from .model import (
     CountCriterion,
     EvalCase,
@@ -292,6 +292,7 @@ def _suite(node: Node, folder: Path) -> Suite:
         judge=_optional(entries, "judge", _judge) or JudgeSettings(),
     )
     _check_conversation_expectations(suite, entries)
+    _check_gates(suite, entries)
     return suite
 
 
@@ -309,6 +310,28 @@ def _check_conversation_expectations(suite: Suite, entries: Entries) -> None:
                 "no evaluator looks at conversations; give one `scope: conversation`, as in "
                 "{tool_trajectory: {scope: conversation}}"
             )
+
+
+def _check_gates(suite: Suite, entries: Entries) -> None:
+    """A mean that is off the evaluator's scale, or a label that it never gives, would be met or missed by silence."""
+    if not suite.gates:
+        return
+    nodes = entries["gates"].entries()
+    specs = (*suite.evaluators, *(spec for case in suite.cases for spec in case.evaluators or ()))
+    for evaluator in (spec.build() for spec in specs):
+        gate = suite.gates.get(evaluator.metric)
+        if gate is None:
+            continue
+        node = nodes[evaluator.metric]
+        parts = node.entries() if isinstance(node.value, dict) else {"mean": node}
+        low, high = evaluator.scale
+        for name in ("mean", "conversation_mean"):
+            value = getattr(gate, name)
+            if value is not None and not low <= value <= high:
+                parts[name].fail(f"must lie between {low:g} and {high:g}, the scale of {evaluator.name}; got {value:g}")
+        if isinstance(evaluator, LabelledEvaluator):
+            for item in parts["forbid"].items() if gate.forbid else ():
+                item.choice(tuple(evaluator.labels))
 
 
 def _judge(node: Node) -> JudgeSettings:
@@ -395,8 +418,10 @@ def _gate(node: Node) -> Gate:
     if not parts:
         node.fail("asks for nothing; accepted are mean, conversation_mean, pass_rate, forbid")
     return Gate(
+        mean=_optional(parts, "mean", Node.number),
+        conversation_mean=_optional(parts, "conversation_mean", Node.number),
+        pass_rate=_optional(parts, "pass_rate", Node.share),
         forbid=parts["forbid"].texts() if "forbid" in parts else (),
-        **{key: part.number() for key, part in parts.items() if key != "forbid"},
     )
 
 

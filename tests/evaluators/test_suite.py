@@ -501,6 +501,26 @@ def test_a_case_may_have_evaluators_of_its_own():
     assert suite.metrics == ("tool_error", "tool_trajectory")
 
 
+@pytest.mark.parametrize(
+    ("gates", "message"),
+    [
+        ("{helpfulness: 0.8}", "suite:2:9: gates.helpfulness: must lie between 1 and 5, the scale of helpfulness"),
+        ("{whole: {mean: 1.5}}", "gates.whole.mean: must lie between 0 and 1, the scale of tool_trajectory"),
+        ("{tool_error: {conversation_mean: -1}}", "gates.tool_error.conversation_mean: must lie between 0 and 1"),
+        ("{tool_error: {pass_rate: 95}}", "gates.tool_error.pass_rate: expected a number from 0 to 1, got 95"),
+        (
+            "{agent_behavior_failure: {forbid: [false informaton]}}",
+            "forbid[0]: unknown 'false informaton' (did you mean false information?)",
+        ),
+    ],
+)
+def test_gates_that_could_never_speak_or_never_be_silent(gates, message):
+    case = "{id: a, turns: [{user: hi}], evaluators: [{tool_trajectory: {id: whole}}]}"
+    evaluators = "[tool_error, helpfulness, agent_behavior_failure]"
+    with pytest.raises(SuiteError, match=re.escape(message)):
+        parse_suite(f"suite: x\ngates: {gates}\nevaluators: {evaluators}\ncases: [{case}]")
+
+
 def test_gates_on_the_run():
     suite = parse_suite(
         "suite: x\ngates: {tool_error: 0.9, findings: {error: 0, warning: 5}, captured: 1, pass_rate: 0.95}"

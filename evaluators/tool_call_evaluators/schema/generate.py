@@ -119,7 +119,7 @@ def _agent() -> Schema:
 
 def _gates() -> Schema:
     gate = _object(
-        {"mean": NUMBER, "conversation_mean": NUMBER, "pass_rate": NUMBER, "forbid": TEXTS},
+        {"mean": NUMBER, "conversation_mean": NUMBER, "pass_rate": SHARE, "forbid": TEXTS},
         keys=[item.name for item in fields(Gate)],
     )
     most = {severity.value: {"type": "integer", "minimum": 0} for severity in Severity}
