@@ -372,6 +372,8 @@ class Settings:
             raise ConfigError(
                 "no_content: what is not kept cannot be scored later; score it at once (without --no-evaluate)"
             )
+        if self.otlp_forward and not self.otlp and not self.otlp_grpc:
+            raise ConfigError("otlp_forward: nothing is received that could be sent on; leave out --no-otlp")
         for receiver in (self.otlp, self.otlp_grpc):
             if receiver and self.otlp_forward and _leads_to(self.otlp_forward, receiver):
                 raise ConfigError(

@@ -565,6 +565,11 @@ async def test_with_the_token_one_does(guarded: Proxied) -> None:
             assert response.status_code != 401, path
 
 
+async def test_the_scheme_may_be_in_any_case(guarded: Proxied) -> None:
+    response = await guarded.admin.get("/api/runs", headers={"authorization": "bearer s3cret"})
+    assert response.status_code == 200
+
+
 async def test_the_health_paths_need_no_token(guarded: Proxied) -> None:
     assert (await guarded.admin.get("/healthz")).status_code == 200
     assert (await guarded.admin.get("/readyz")).status_code == 200

@@ -392,6 +392,12 @@ def test_nor_may_it_be_the_proxys_grpc_port() -> None:
     assert message.startswith("otlp_forward: http://localhost:4317 is where this proxy receives traces itself")
 
 
+def test_what_is_not_received_cannot_be_sent_on() -> None:
+    assert problem({"otlp": "off", "otlp_forward": "http://collector:4318"}).startswith(
+        "otlp_forward: nothing is received"
+    )
+
+
 @pytest.mark.parametrize("given", ["shop.session, chat", ["shop.session", "chat", "chat"]])
 def test_names_of_attributes_are_a_list_or_text(given: Any) -> None:
     assert load({"conversation_attributes": given}).conversation_attributes == ("shop.session", "chat")

@@ -230,12 +230,13 @@ class _RequireToken:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._expected = f"Bearer {token}".encode()
+        self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in _HEALTH_PATHS:
             given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            if not hmac.compare_digest(given, self._expected):
+            scheme, _, token = given.partition(b" ")  # the scheme in any case: RFC 9110, section 11.1
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
                 message = {"error": "a bearer token is needed: Authorization: Bearer <admin token>"}
                 await JSONResponse(message, 401, headers={"WWW-Authenticate": "Bearer"})(scope, receive, send)
                 return
