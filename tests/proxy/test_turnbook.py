@@ -268,6 +268,39 @@ def test_when_the_first_of_two_streams_is_cut_the_other_one_counts(wire: Wire) -
     assert wire.turns == [("COMPLETED", ["one", "two"], "")]
 
 
+def test_a_subscription_that_ends_before_the_cut_is_noticed(wire: Wire) -> None:
+    sent, again = wire.sends(), wire.watches()
+    wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one")))
+    wire.streams(again, task("WORKING", artifact("a", "one")), gives(artifact("b", "two")), says("COMPLETED"))
+    wire.ends(again)
+    assert wire.closed == []
+    wire.ends(sent, CUT)
+    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
+    assert wire.findings == [["upstream_cut"]]
+
+
+def test_a_subscription_that_ends_while_nobody_reads_the_first_stream(wire: Wire) -> None:
+    sent, again = wire.sends(), wire.watches()
+    wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one")))
+    wire.streams(again, task("COMPLETED", artifact("a", "one"), artifact("b", "two")))
+    wire.ends(again)
+    wire.passes(LINGER_S + 0.1)
+    assert wire.turns == [("COMPLETED", ["one", "two"], "")]
+    wire.streams(sent, gives(artifact("b", "two")), says("COMPLETED"))
+    wire.ends(sent)
+    assert len(wire.closed) == 1
+
+
+def test_a_subscription_that_is_ahead_is_no_end(wire: Wire) -> None:
+    sent, again = wire.sends(), wire.watches()
+    wire.streams(sent, task("SUBMITTED"), gives(artifact("a", "one")))
+    wire.streams(again, task("WORKING", artifact("a", "one")), gives(artifact("b", "two")), says("COMPLETED"))
+    wire.ends(again)
+    wire.streams(sent, gives(artifact("b", "two", text="all of it")), says("COMPLETED"))
+    wire.ends(sent)
+    assert wire.turns == [("COMPLETED", ["one", "two"], "all of it")]
+
+
 def test_a_poll_while_a_stream_is_live_changes_nothing(wire: Wire) -> None:
     sent = wire.sends()
     wire.streams(sent, task("WORKING"), gives(artifact("a", "one")), gives(artifact("a", "two"), append=True))

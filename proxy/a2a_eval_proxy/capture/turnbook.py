@@ -47,6 +47,9 @@ class TaskRecord:
     turn: Turn | None = None
     streams: list[Stream] = field(default_factory=list)
     settled_at: float | None = None
+    over: TaskMerger | None = None
+    """The whole task as a stream told it that joined later and came to the end first: the first may be dead already,
+    its client gone, without anybody having noticed."""
     resuming: bool = False
     """A message continued the task and nothing new came back yet."""
 
@@ -91,7 +94,8 @@ class TurnBook:
         """Open turns that have their answer: they close as soon as their stream ends or has lingered."""
         answered = sum(stream.answered_at is not None for _, stream in self._unbound.values())
         return answered + sum(
-            record.turn is not None and record.settled_at is not None for record in self._tasks.values()
+            record.turn is not None and (record.settled_at is not None or record.over is not None)
+            for record in self._tasks.values()
         )
 
     # ── exchanges ───────────────────────────────────────────────────────────────────────────────────────
@@ -139,6 +143,8 @@ class TurnBook:
             leading = self._take_answer(record, event)
         if leading:
             self._judge(record, event, now, conclusive=not live and stream.turn is record.turn)
+        elif live and stream.merger.snapshot_seen and stream.merger.state in TERMINAL_STATES:
+            record.over = stream.merger
         return task_id
 
     def end(self, stream: Stream, now: float, *, problem: Finding | None = None, final: bool = False) -> None:
@@ -174,6 +180,9 @@ class TurnBook:
             elif record.settled_at is not None:
                 if now - record.settled_at > LINGER_S:
                     self._close(record, now, None)
+            elif record.over is not None and idle_s > LINGER_S:
+                self._go_on_with(record, record.over)
+                self._close(record, now, None)
             elif idle_s > self._timeout_s and not record.streams:
                 self._close(record, now, f"nothing was heard of the task for {self._timeout_s:g} s")
 
@@ -224,6 +233,7 @@ class TurnBook:
         record.merger.begin_turn()
         record.turn = turn
         record.settled_at = None
+        record.over = None
         record.resuming = True
         record.touched_at = now
         return record
@@ -248,11 +258,16 @@ class TurnBook:
 
     def _detach(self, stream: Stream, record: TaskRecord) -> None:
         record.streams.remove(stream)
-        if record.streams and stream.merger is record.merger and record.settled_at is None:
-            next_view = record.streams[0].merger  # the one that led was cut: go on with who is left
-            next_view.continue_turn_of(record.merger)
-            record.merger = next_view
-            record.settled_at = record.touched_at if record.merger.state in SETTLED_STATES else None
+        if stream.merger is record.merger and record.settled_at is None:  # the one that led was cut
+            if record.over is not None:
+                self._go_on_with(record, record.over)
+            elif record.streams:
+                self._go_on_with(record, record.streams[0].merger)
+
+    def _go_on_with(self, record: TaskRecord, view: TaskMerger) -> None:
+        view.continue_turn_of(record.merger)
+        record.merger = view
+        record.settled_at = record.touched_at if view.state in SETTLED_STATES else None
 
     def _take_answer(self, record: TaskRecord, event: Mapping[str, Any]) -> bool:
         """Merge a single answer (send result, GetTask, CancelTask). A live stream knows better until the task is over.
