@@ -48,17 +48,19 @@ class AgentTrace:
 
     @classmethod
     def from_openai_messages(cls, messages: Iterable[Any]) -> AgentTrace:
-        """From the messages of a chat completion, or the items of the Responses API: dicts or the SDK's objects.
+        """From the messages of a chat completion, or the items of the Responses API: dicts or the SDK's objects, or a
+        mapping that has them as `messages`.
 
         A user message begins a turn. A call gets its result by its id. Arguments that are no JSON object are
         unknown (None). The answer is the last text of the agent in the turn. System messages, reasoning and
-        whatever else there is are passed over.
+        whatever else there is are passed over. Raises ValueError for what is no list of messages.
         """
         return cls(_turns(openai_events(messages)))
 
     @classmethod
     def from_langchain_messages(cls, messages: Iterable[Any]) -> AgentTrace:
-        """From LangChain messages: its objects, or their JSON forms. Otherwise as `from_openai_messages`.
+        """From LangChain messages: its objects, their JSON forms, or pairs of role and text; or a mapping that has
+        them as `messages`, as the state of a graph. Otherwise as `from_openai_messages`.
 
         A tool message of status `error` is the error of its call; an invalid call is a call with unknown arguments
         and that error.
@@ -72,7 +74,8 @@ class AgentTrace:
         """One turn from tool spans: dicts or objects with `name`, `attributes`, `start_time`, `end_time`, `status`.
 
         Understands the GenAI semantic conventions of OpenTelemetry and OpenInference, and plain `{name, arguments,
-        result, error}`; other spans are passed over. Calls are ordered by start time where every one has it.
+        result, error}`; other spans are passed over. Calls are ordered by start time where every one has it. Raises
+        ValueError for what is no list of spans; OTLP itself is read by the proxy's receiver.
         """
         return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans)), response_text),))
 

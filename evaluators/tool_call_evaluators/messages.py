@@ -1,7 +1,7 @@
 """Reads the messages of model APIs and agent libraries: who said, called and returned what, in order.
 
 Nothing is imported of those libraries: their objects are read like their JSON forms, and what is not understood is
-passed over.
+passed over. What is no list is a ValueError: a trace without turns would say that nothing happened.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Event:
 
 
 def openai_events(messages: Iterable[Any]) -> Iterator[Event]:
-    """From chat-completion messages and items of the Responses API."""
-    for message in map(plain, messages):
+    """From chat-completion messages and items of the Responses API. Raises ValueError for what is no list."""
+    for message in map(plain, required_list(_held(messages))):
         kind = message.get("type")
         if kind == "function_call":
             yield _call(message.get("name"), message.get("arguments"), message.get("call_id"))
@@ -51,8 +51,8 @@ def openai_events(messages: Iterable[Any]) -> Iterator[Event]:
 
 
 def langchain_events(messages: Iterable[Any]) -> Iterator[Event]:
-    """From LangChain messages, in any of their JSON forms."""
-    for message in map(_langchain_message, messages):
+    """From LangChain messages, in any of their JSON forms. Raises ValueError for what is no list."""
+    for message in map(_langchain_message, map(_of_pair, required_list(_held(messages)))):
         kind = _LANGCHAIN_KINDS.get(str(message.get("type") or message.get("role") or ""))
         if kind == "user":
             yield Event("user", _text(message.get("content")))
@@ -77,6 +77,25 @@ def langchain_events(messages: Iterable[Any]) -> Iterator[Event]:
                 name=str(message.get("name") or ""),
                 failed=message.get("status") == "error",
             )
+
+
+def required_list(entries: Any, what: str = "messages") -> list[Any]:
+    """`entries` as a list. Raises ValueError, with `what` they are, for a text, a mapping or a single thing."""
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable):
+        raise ValueError(f"{what}: expected a list, got {type(entries).__name__}")
+    return list(entries)
+
+
+def _held(messages: Any) -> Any:
+    """The messages in what holds them: the body of a request, the state of a graph."""
+    return messages["messages"] if isinstance(messages, Mapping) and "messages" in messages else messages
+
+
+def _of_pair(message: Any) -> Any:
+    """LangChain's short form of a message, `(role, text)`, written out."""
+    if isinstance(message, tuple) and len(message) == 2:
+        return {"role": message[0], "content": message[1]}
+    return message
 
 
 def plain(value: Any) -> Mapping[str, Any]:

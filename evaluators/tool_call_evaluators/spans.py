@@ -11,7 +11,7 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 
-from .messages import arguments_of
+from .messages import arguments_of, required_list
 from .model import json_text
 
 _NAMES = ("gen_ai.tool.name", "tool.name")
@@ -21,8 +21,14 @@ _RESULTS = ("gen_ai.tool.call.result", "output.value")
 
 
 def tool_calls_of_spans(spans: Iterable[Any]) -> Iterator[ToolCall]:
-    """The calls of those spans that are tool calls, by start time where every call has one, else as they come."""
-    calls = [call for call in map(_tool_call, spans) if call is not None]
+    """The calls of those spans that are tool calls, by start time where every call has one, else as they come.
+
+    Raises ValueError for what is no list, and for a span in OTLP's form: it would look like one of no tool call."""
+    found = required_list(spans, "spans")
+    for index, span in enumerate(found):
+        if isinstance(_get(span, "attributes"), list):
+            raise ValueError(f"spans[{index}].attributes: expected an object, got a list, as OTLP has them")
+    calls = [call for call in map(_tool_call, found) if call is not None]
     if all(call.started_at for call in calls):
         calls.sort(key=lambda call: call.started_at or datetime.min.replace(tzinfo=UTC))
     yield from calls

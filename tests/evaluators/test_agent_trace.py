@@ -272,3 +272,27 @@ def test_a_conversation():
     assert isinstance(case, EvalCase)
     assert trace.tool_calls == (LOOKUP, MAIL)
     assert AgentTrace().conversation().turns == ()
+
+
+@pytest.mark.parametrize(
+    ("read", "given", "complaint"),
+    [
+        (AgentTrace.from_openai_messages, "hello", r"messages: expected a list, got str"),
+        (AgentTrace.from_openai_messages, {"choices": []}, r"messages: expected a list, got dict"),
+        (AgentTrace.from_langchain_messages, None, r"messages: expected a list, got NoneType"),
+        (AgentTrace.from_spans, {"resourceSpans": []}, r"spans: expected a list, got dict"),
+        (AgentTrace.from_spans, [{"name": "a", "attributes": []}], r"spans\[0\].attributes: expected an object"),
+    ],
+)
+def test_what_holds_no_messages_or_spans_is_refused(read, given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        read(given)
+
+
+def test_messages_are_found_in_what_holds_them_and_pairs_are_read():
+    expected = (TraceTurn("hi", (), "hello"),)
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    assert AgentTrace.from_openai_messages({"model": "m", "messages": said}).turns == expected
+    assert AgentTrace.from_langchain_messages({"messages": [("human", "hi"), ("ai", "hello")]}).turns == expected
+    assert AgentTrace.from_openai_messages(iter(said)).turns == expected
+    assert AgentTrace.from_openai_messages([]).turns == ()
