@@ -211,7 +211,8 @@ class _Request:
             requested_by_header=head.requested,
             started_at=time.time(),
         )
-        return Tap(owner._book, owner._asked, facts, new_turn_id, owner._settings.max_body_bytes)
+        limit = owner._settings.max_body_bytes
+        return Tap(owner._book, owner._asked, facts, new_turn_id, limit, request_coding=head.content_encoding)
 
     def _upstream_headers(self, beginning: bytes) -> RawHeaders:
         owner = self._owner

@@ -38,7 +38,7 @@ _FORWARDED = frozenset({b"forwarded", b"x-forwarded-host", b"x-forwarded-proto",
 NOT_TO_SET = _OURS | {b"content-length", b"traceparent", b"tracestate", _EXTENSIONS, _LEGACY_EXTENSIONS}
 """What a configured header cannot be: these frame the request, or are written for each one."""
 
-_READ = _FORWARDED | {b"a2a-version", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
+_READ = _FORWARDED | {b"a2a-version", b"content-encoding", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
 
 
 @dataclass(slots=True)
@@ -55,6 +55,7 @@ class ClientRequestHeaders:
     version: str = ""
     extensions: list[str] = field(default_factory=list)
     legacy_extensions: list[str] = field(default_factory=list)
+    content_encoding: str = ""
     traceparent: str = ""
     case_id: str | None = None
     run: str | None = None
@@ -106,6 +107,8 @@ def read_request(raw: RawHeaders) -> ClientRequestHeaders:
                 out.legacy_extensions.append(value)
             elif name == b"traceparent":
                 out.traceparent = value
+            elif name == b"content-encoding":
+                out.content_encoding = value.lower()
             else:
                 out.forwarded[name.decode()] = value
         out.forward.append((name, raw_value))

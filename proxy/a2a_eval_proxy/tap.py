@@ -17,6 +17,9 @@ from .capture.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .capture.turnbook import TurnBook
 
 logger = logging.getLogger(__name__)
+_WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
+"""Content codings that are read, and zlib's `wbits` for each."""
+
 _reported: set[str] = set()
 
 
@@ -27,7 +30,18 @@ class Tap:
     ours): from then on bytes pass unread, and the turn says so in a finding.
     """
 
-    __slots__ = ("_asked", "_decoder", "_ended", "_exchange", "_limit", "_request_seen", "_splitter", "_wbits", "blind")
+    __slots__ = (
+        "_asked",
+        "_decoder",
+        "_ended",
+        "_exchange",
+        "_limit",
+        "_request_coding",
+        "_request_seen",
+        "_splitter",
+        "_wbits",
+        "blind",
+    )
 
     def __init__(
         self,
@@ -36,10 +50,13 @@ class Tap:
         facts: RequestFacts,
         new_id: Callable[[], str],
         max_bytes: int,
+        *,
+        request_coding: str = "",
     ) -> None:
         self._exchange = Exchange(book, facts, new_id)
         self._asked = asked
         self._limit = max_bytes
+        self._request_coding = request_coding
         self._splitter: SseSplitter | None = None
         self._decoder: Any = None
         self._request_seen = False
@@ -74,6 +91,8 @@ class Tap:
             return
         self._request_seen = True
         try:
+            if self._request_coding in _WINDOWS:
+                body, complete = self._inflated(body)
             if complete:
                 self._exchange.request_body(rest, body, time.time())
             else:
@@ -85,8 +104,8 @@ class Tap:
         """Prepare for a `Content-Encoding`; False where capture cannot read it."""
         if encoding in ("", "identity"):
             return True
-        if encoding in ("gzip", "x-gzip", "deflate"):
-            self._wbits = 47 if encoding != "deflate" else 15
+        if encoding in _WINDOWS:
+            self._wbits = _WINDOWS[encoding]
             self._decoder = zlib.decompressobj(self._wbits)
             return True
         self.go_blind("unknown_encoding", f"content coding {encoding!r} cannot be decoded; the response was not read")
@@ -112,6 +131,17 @@ class Tap:
             self.go_blind("undecodable_body", f"the compressed response could not be decoded: {error}")
             return b""
         return out
+
+    def _inflated(self, body: bytes) -> tuple[bytes, bool]:
+        """The request's body without its coding, and whether that is all of it; as it came where it is not so coded."""
+        decoder = zlib.decompressobj(_WINDOWS[self._request_coding])
+        try:
+            content = decoder.decompress(body, self._limit)
+        except zlib.error:
+            return body, True  # the agent's to answer
+        if decoder.eof or decoder.unconsumed_tail:
+            return content, decoder.eof
+        return body, True
 
     def split(self, chunk: bytes) -> list[SseEvent]:
         """The events completed by `chunk`; goes blind when one grows too large."""

@@ -29,9 +29,9 @@ class Tapped:
         self.asked = AskedTasks()
         self.limit = limit
 
-    def tap(self, *, asking: bool = False) -> Tap:
+    def tap(self, *, asking: bool = False, coding: str = "") -> Tap:
         facts = RequestFacts("r", "a", "1.0", None, "0af7", "", True, asking, 0.0)
-        return Tap(self.book, self.asked, facts, lambda: f"turn-{len(self.turns)}", self.limit)
+        return Tap(self.book, self.asked, facts, lambda: f"turn-{len(self.turns)}", self.limit, request_coding=coding)
 
     @property
     def codes(self) -> list[str]:
@@ -64,6 +64,35 @@ def test_an_exchange(tapped: Tapped) -> None:
     tap.end()
     assert tapped.codes == []
     assert tapped.turns[0].user_text == "hi"
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"), [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+def test_a_compressed_request(tapped: Tapped, coding: str, pack: Any) -> None:
+    tap = tapped.tap(coding=coding)
+    tap.request_body(None, pack(send(extensions=[URI])), True)
+    assert tap.requested
+    tap.answer(200, DONE)
+    tap.end()
+    assert (tapped.turns[0].user_text, tapped.codes) == ("hi", [])
+
+
+def test_a_compressed_request_too_large_to_read() -> None:
+    tapped = Tapped(limit=1_000)
+    tap = tapped.tap(coding="gzip")
+    tap.request_body(None, gzip.compress(send(metadata={"x": "y" * 1_000_000})), True)
+    tap.answer(200, DONE)
+    tap.end()
+    assert tapped.codes == ["request_too_large"]
+
+
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(send())[:-9], b""])
+@pytest.mark.parametrize("coding", ["gzip", "br"])
+def test_a_request_that_is_not_compressed_as_it_says(tapped: Tapped, coding: str, body: bytes) -> None:
+    tap = tapped.tap(coding=coding)
+    tap.request_body(None, body, True)
+    assert (tap.request, tap.blind) == (None, None)
 
 
 def test_an_exchange_ends_once(tapped: Tapped) -> None:
