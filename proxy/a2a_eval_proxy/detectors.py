@@ -63,9 +63,11 @@ _IPV4 = _compiled(
     re.ASCII,
 )
 _IPV6 = _compiled(
-    r"<begin>(?<![:.])(?=[0-9A-Fa-f]{0,4}(?::|%3[Aa])[0-9A-Fa-f]{0,4}(?::|%3[Aa]))"
+    r"<begin>(?<!::)(?<!\.)(?=[0-9A-Fa-f]{0,4}(?::|%3[Aa])[0-9A-Fa-f]{0,4}(?::|%3[Aa]))"
     r"(?:[0-9A-Fa-f:]|%3[Aa]){3,45}(?:\.\d{1,3}){0,3}(?!\w)"
 )
+
+_COLON_BEFORE, _COLON_AFTER = re.compile(r":|%3[Aa]"), re.compile(r"(?::|%3[Aa])\Z")
 
 SECRET_NAME = re.compile(
     r"(?:^|[._\s-]|(?<=[a-z])(?=[A-Z]))(?i:api[_-]?key|(?:access|auth|refresh|id|session|bearer|csrf)[_-]?token|token"
@@ -158,7 +160,7 @@ def addresses(text: str) -> SpanIterator:
     """IP addresses, version 4 and 6. A version number of four parts looks the same and is taken for one."""
     spans = [match.span() for match in _IPV4.finditer(text)] if _DOTS.search(text) else []
     if _COLONS.search(text):
-        spans += [match.span() for match in _IPV6.finditer(text) if _is_ipv6(match.group())]
+        spans += [span for match in _IPV6.finditer(text) if (span := _ipv6(match)) is not None]
     end = 0
     for span in sorted(spans):
         if span[0] >= end:
@@ -198,6 +200,17 @@ def mod97(iban: str) -> bool:
 
 def _is_card(digits: str) -> bool:
     return _LEAST_DIGITS <= len(digits) <= _MOST_DIGITS and len(set(digits)) > 1 and luhn(digits)
+
+
+def _ipv6(match: re.Match[str]) -> tuple[int, int] | None:
+    """Where the address in a run of its characters is, which may stand between colons of the sentence."""
+    begin, end = match.span()
+    run = match.group()
+    if _is_ipv6(run):
+        return begin, end
+    before, after = _COLON_BEFORE.match(run), _COLON_AFTER.search(run)
+    begin, end = begin + (before.end() if before else 0), end - (len(after.group()) if after else 0)
+    return (begin, end) if _is_ipv6(match.string[begin:end]) else None
 
 
 def _is_ipv6(text: str) -> bool:

@@ -40,6 +40,12 @@ def found(name: str, text: str) -> list[str]:
         ("iban", f"ab12 please {IBAN}", [IBAN]),
         ("iban", "DE88 3704 0044 0532 0130 00, XX89370400440532013000, DE8937040044053201300", []),
         ("ip", "from 10.0.0.1:80, [2001:db8::1] and ::ffff:10.0.0.2", ["10.0.0.1", "2001:db8::1", "::ffff:10.0.0.2"]),
+        (
+            "ip",
+            "error 2001:db8::1: refused; ip:2001:db8::2, :2001:db8::3:",
+            ["2001:db8::1", "2001:db8::2", "2001:db8::3"],
+        ),
+        ("ip", "2001%3Adb8%3A%3A1%3A, fe80::", ["2001%3Adb8%3A%3A1", "fe80::"]),
         ("ip", "at 10:30:00, std::string, 1.2.3, 1.2.3.4.5, 300.1.1.1", []),
         ("token", "Authorization: Bearer abc.def-123", ["abc.def-123"]),
         ("token", "authorization: hunter2hunter2", ["hunter2hunter2"]),
