@@ -18,7 +18,7 @@ from judges.fake_api import KEY, MODEL, FakeApi
 from stored_runs import store_turns
 from turn_samples import many_turns
 
-TURNS = 120  # of several tasks
+TURNS = 60  # of more than one task
 
 PLUGIN = """\
 import asyncio, os
