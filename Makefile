@@ -30,7 +30,7 @@ types: $(STAMP) ## mypy --strict on the three packages
 
 test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 bench: $(STAMP) ## traffic against nginx, traces against their decoding, evaluators against others, workers
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)

@@ -12,6 +12,8 @@ from postgres_server import PostgresServer, running_postgres, why_not
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
+_NAMED_BYTES = 40
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -21,6 +23,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="Turns that two proxies capture while proxies and workers are killed; 10000 takes minutes.",
     )
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Long bytes by their length: what gzip makes holds the time, and all processes must call a test the same."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) and len(val) > _NAMED_BYTES else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: a process that got one last would work on while the others have nothing left."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")
