@@ -12,7 +12,7 @@ from postgres_server import PostgresServer, running_postgres, why_not
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
-_NAMED_BYTES = 40
+_NAMED_BYTES = 16
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

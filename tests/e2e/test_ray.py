@@ -127,7 +127,8 @@ def test_evaluators_that_take_their_process_with_them(command: Command, tmp_path
     (tmp_path / "plugin.py").write_text(PLUGIN)
     (tmp_path / "deadly.yaml").write_text(DEADLY)
     before = command("export", "--store", "turns.db").stdout
-    done = command("evaluate", "--store", "turns.db", "--suite", "deadly.yaml", "--engine", "ray")
+    evaluate = ("evaluate", "--store", "turns.db", "--suite", "deadly.yaml", "--engine", "ray")
+    done = command(*evaluate, RAY_TASK_MAX_RETRIES="1")
     assert done.returncode == 3
     last = done.stderr.splitlines()[-1]
     assert last.startswith("a2a-eval-proxy: Ray failed: ")
