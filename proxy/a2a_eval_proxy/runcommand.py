@@ -25,7 +25,6 @@ from .logs import start_logging
 from .privacy import Privacy
 from .reporting import publish_report
 from .rescoring import Engine, evaluate_store
-from .runner import AgentOptions, run_suite
 
 _SHOWN_TURNS = 200
 _SHOWN_REASONS = 50
@@ -46,6 +45,8 @@ async def run_and_show(
     privacy: Privacy | None = None,
 ) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
+    from .runner import AgentOptions, run_suite  # slow to import, and `evaluate` does without
+
     _start_logging(privacy)
     suite, in_vain = _suite(suite_file, form)
     if not suite.cases:

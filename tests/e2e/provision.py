@@ -39,9 +39,10 @@ def python_with(requirements: Path) -> Path:
     """The interpreter of an environment with exactly what the file pins. Raises UnavailableError."""
 
     def build(folder: Path) -> None:
-        _run(sys.executable, "-m", "venv", str(folder))
-        pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-cache-dir"]
-        _run(*pip, "-r", str(requirements))
+        _run(sys.executable, "-m", "venv", "--without-pip", str(folder))
+        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet"]
+        # What is imported is compiled then; of some of these packages that is a small part.
+        _run(*pip, "--no-deps", "--no-cache-dir", "--no-compile", "-r", str(requirements))
 
     return _provide(requirements.stem, [requirements], build) / "bin/python"
 

@@ -113,11 +113,11 @@ def test_results_are_those_of_one_process(command: Command, tmp_path: Path) -> N
 
         alone = evaluate("one.db", "in-process")
         on_ray = evaluate("two.db", "ray")
-        again = evaluate("two.db", "ray")
+        again = evaluate("two.db", "in-process")
 
     assert on_ray == alone
     assert on_ray[2] > TURNS // 2
-    assert again[2] == 0, "answers of judges are kept where Ray finds them"
+    assert again[2] == 0, "what judges told Ray's processes is kept"
     statuses = {result["status"] for line in on_ray[1].splitlines() for result in json.loads(line)["evaluations"]}
     assert statuses == {"passed", "failed", "scored", "skipped"}
 
@@ -128,7 +128,7 @@ def test_evaluators_that_take_their_process_with_them(command: Command, tmp_path
     (tmp_path / "deadly.yaml").write_text(DEADLY)
     before = command("export", "--store", "turns.db").stdout
     evaluate = ("evaluate", "--store", "turns.db", "--suite", "deadly.yaml", "--engine", "ray")
-    done = command(*evaluate, RAY_TASK_MAX_RETRIES="1")
+    done = command(*evaluate, RAY_TASK_MAX_RETRIES="0")
     assert done.returncode == 3
     last = done.stderr.splitlines()[-1]
     assert last.startswith("a2a-eval-proxy: Ray failed: ")

@@ -15,7 +15,7 @@ from a2a_eval_proxy.traces.model import LogEvent, Span, SpanEvent
 from a2a_eval_proxy.traces.sightings import sight
 from golden.spans.building import OTHER_TRACE, START, TRACE, asks
 from golden.spans.fixtures import Fixture, fixtures
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 _text = st.sampled_from(
@@ -141,6 +141,7 @@ def test_hints_never_raise(spans: list[Span]) -> None:
 
 
 @each_fixture
+@settings(max_examples=20)
 @given(random=st.randoms(use_true_random=False))
 def test_recordings_may_come_in_any_order_and_again(fixture: Fixture, random: Random) -> None:
     spans, logs = fixture.spans, fixture.logs
