@@ -107,8 +107,8 @@ async def run_suite(
     in memory meanwhile does not grow with the run; for `texts`, see `conclude`. `privacy` is about all but what
     the agent is told.
 
-    Raises AgentUnreachable or CaptureError where the agent's card cannot be had, NothingRanError where no turn was
-    answered, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
+    Raises AgentUnreachable or CaptureError where the agent's card cannot be had, NothingRanError where no turn came
+    about at all, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
     wrong within a case is a finding of its turn, and turns that never came about fail the gate.
     """
     if privacy is not None:
@@ -174,7 +174,7 @@ async def _drive(
     ) as client:
         driver = _Driver(client, pipeline, run, advanced, privacy)
         await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
-    if not driver.answered and driver.problem:
+    if not driver.taken and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.unanswered:
         logger.warning(
@@ -198,7 +198,8 @@ class _Driver:
         self._run = run
         self._advanced = advanced
         self._privacy = privacy
-        self.answered = 0
+        self.taken = 0
+        """Turns that came about, also those that the agent answered with an error."""
         self.unanswered = 0
         """Conversations in which a message led to no turn."""
         self.problem = ""
@@ -229,6 +230,7 @@ class _Driver:
                     # some agents give their conversations no id
                     conversation_id = turn.conversation_id or conversation_id or f"{self._run}/{uuid.uuid4().hex}"
                     turn.conversation_id = conversation_id
+                    self.taken += 1
                     self._pipeline.take(turn)
             self._advanced(case)
 
@@ -248,7 +250,6 @@ class _Driver:
             logger.error("case %s: its conversation broke off", case.id, exc_info=error)
             self._note(error, f"case {case.id}: {error!r}", quotes=True)
             return None, True
-        self.answered += 1
         return self._turn(captured, case), False
 
     def _note(self, error: Exception, problem: str, *, quotes: bool) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.server.routes import create_agent_card_routes
 from a2a_eval_proxy.config import ConfigError
-from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.privacy import Privacy, privacy_of
 from a2a_eval_proxy.redactionrules import parse_rules
 from a2a_eval_proxy.rescoring import evaluate_store
@@ -22,6 +23,10 @@ from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.errors import AgentError, AgentUnreachable
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from tool_call_evaluators.agentdefaults import AgentDefaults
 from tool_call_evaluators.report import json_report
 from tool_call_evaluators.suite import Case, Suite, parse_suite
@@ -187,6 +192,23 @@ async def test_when_nothing_is_answered_nothing_ran(
     monkeypatch.setattr(CaptureClient, "send", send)
     with pytest.raises(NothingRanError, match="nobody is there"):
         await run_suite(suite(), agent, location, "nightly")
+
+
+def refusing_app(url: str) -> Starlette:
+    """An agent that answers every message with an error."""
+
+    async def refuse(request: Request) -> Response:
+        return Response("out of order", status_code=500)
+
+    return Starlette(routes=[*create_agent_card_routes(agent_card(url)), Route("/", refuse, methods=["POST"])])
+
+
+async def test_an_agent_that_answers_with_nothing_but_errors_has_failed_its_cases(location: str) -> None:
+    with ServerThread(refusing_app) as server:
+        conclusion = await run_suite(suite(), AgentOptions(server.url), location, "nightly")
+    failed = [reason for reason in conclusion.verdict.reasons if reason.code == "failed_turn"]
+    assert [reason.where for reason in failed] == [*(f"refund #{number}, turn 1" for number in (1, 2, 3)), "status"]
+    assert all("answered HTTP 500: out of order" in reason.message for reason in failed)
 
 
 @pytest.mark.parametrize(
