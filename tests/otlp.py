@@ -9,7 +9,7 @@ from typing import Any
 from a2a_eval_proxy.server import HttpServer
 from a2a_eval_proxy.traces.otlp_forward import OtlpForwarder
 from a2a_eval_proxy.traces.receiver import otlp_app
-from a2a_eval_proxy.traces.receiver_intake import Rejected
+from a2a_eval_proxy.traces.receiver_intake import OtlpSink, Rejected
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -18,24 +18,28 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
 
 class CollectingSink:
-    """Keeps what it is given; rejects or raises where it is told to."""
+    """Keeps what it is given; rejects or fails where it is told to."""
 
     def __init__(self) -> None:
         self.trace_requests: list[ExportTraceServiceRequest] = []
         self.log_requests: list[ExportLogsServiceRequest] = []
         self.sizes: list[int] = []
         self.busy = False
-        self.answer: Callable[[], Rejected | None] = lambda: None
+        self.rejects: Rejected | None = None
+        self.fail: Callable[[], object] = lambda: None
 
-    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> Rejected | None:
+    def rejected(self, request: Any) -> Rejected | None:
+        return self.rejects
+
+    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
         self.trace_requests.append(request)
         self.sizes.append(size_bytes)
-        return self.answer()
+        self.fail()
 
-    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> Rejected | None:
+    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
         self.log_requests.append(request)
         self.sizes.append(size_bytes)
-        return self.answer()
+        self.fail()
 
     @property
     def spans(self) -> list[Span]:
@@ -64,7 +68,7 @@ def export_request(names: list[str]) -> ExportTraceServiceRequest:
 
 @asynccontextmanager
 async def receiver(
-    sink: CollectingSink,
+    sink: OtlpSink,
     *,
     address: str = "127.0.0.1:0",
     max_bytes: int = 1024 * 1024,

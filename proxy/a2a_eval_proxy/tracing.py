@@ -19,7 +19,7 @@ from .metrics import Metrics
 from .telemetry import SCOPE
 from .traces.correlate import Evidence, TraceBook
 from .traces.model import LogEvent, Span
-from .traces.otlp import logs_from_proto, spans_from_proto
+from .traces.otlp import logs_from_proto, nameless_spans, spans_from_proto
 from .traces.receiver_intake import Rejected
 
 _UNREAD_BYTES = 16 * 1024 * 1024
@@ -119,15 +119,19 @@ class Tracing:
         """Whether senders are ahead of the reading thread by so much that they should wait."""
         return self._unread_bytes > _UNREAD_BYTES
 
-    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> Rejected | None:
+    def rejected(self, request: Any) -> Rejected | None:
+        """Spans without valid ids are lost; log records that tell nothing are merely of no use here."""
+        count = nameless_spans(request) if isinstance(request, ExportTraceServiceRequest) else 0
+        reason = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
+        return Rejected(count, reason) if count else None
+
+    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
         """Take spans. They are read in a thread: a full batch would hold up traffic for longer than an event may."""
         self._submit(self._read_spans, request, size_bytes)
-        return None
 
-    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> Rejected | None:
+    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
         """Take log records, of which the GenAI events tell of tool calls."""
         self._submit(self._read_logs, request, size_bytes)
-        return None
 
     def close(self) -> None:
         self._reading.shutdown(wait=False, cancel_futures=True)

@@ -117,7 +117,7 @@ async def test_every_signal_goes_on_byte_for_byte(collector):
 
 async def test_what_is_refused_is_not_forwarded_and_a_failing_sink_does_not_matter(collector):
     sink = CollectingSink()
-    sink.answer = lambda: {}["missing"]
+    sink.fail = lambda: {}["missing"]
     async with (
         serving(collector) as url,
         forwarding(url) as forward,

@@ -130,7 +130,7 @@ async def test_success_is_empty_in_the_encoding_of_the_request(sink, client):
 
 
 async def test_partial_success_says_how_many_and_why(sink, client):
-    sink.answer = lambda: Rejected(3, "no trace id")
+    sink.rejects = Rejected(3, "no trace id")
     async with receiver(sink) as url:
         answer = await post(client, url, BODY)
         partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
@@ -207,13 +207,13 @@ async def test_a_sink_that_raises_is_told_to_the_sender_and_logged_once(sink, cl
     def fail():
         raise KeyError("bug")
 
-    sink.answer = fail
+    sink.fail = fail
     async with receiver(sink) as url:
         for _ in range(3):
             answer = await post(client, url, JSON_BODY, JSON)
             assert (answer.status_code, answer.json()["code"]) == (500, 13)
             assert "bug" not in answer.text
-        sink.answer = lambda: None
+        sink.fail = lambda: None
         assert (await post(client, url, BODY)).status_code == 200
     assert [record.exc_info[0] for record in caplog.records if record.levelno >= logging.WARNING] == [KeyError]
 

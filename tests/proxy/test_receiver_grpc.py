@@ -70,7 +70,7 @@ async def test_all_three_services_are_there(sink):
 
 
 async def test_partial_success_says_how_many_and_why(sink):
-    sink.answer = lambda: Rejected(2, "no trace id")
+    sink.rejects = Rejected(2, "no trace id")
     async with grpc_receiver(sink) as address:
         _, response = await export(address, BODY)
     partial = ExportTraceServiceResponse.FromString(response).partial_success
@@ -108,7 +108,7 @@ async def test_what_comes_is_counted(sink):
 
 
 async def test_a_sink_that_raises_is_told_to_the_sender(sink):
-    sink.answer = lambda: {}["bug"]
+    sink.fail = lambda: {}["bug"]
     async with grpc_receiver(sink) as address:
         code, details = await export(address, BODY)
         assert (code, "bug" in details) == (grpc.StatusCode.INTERNAL, False)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 
+import httpx
 from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.metrics import Metrics
 from a2a_eval_proxy.tracing import Tracing
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from otlp import PROTOBUF, export_request, receiver
 
 TRACES = 5
 SPANS = 150
@@ -70,3 +75,21 @@ async def test_who_is_ahead_of_the_reader_is_told_to_wait() -> None:
     while tracing.busy:  # the last part follows in the loop's next rounds
         await asyncio.sleep(0)
     tracing.close()
+
+
+async def test_senders_are_told_of_spans_without_valid_ids() -> None:
+    request = export_request(["good", "short", "zero"])
+    _, short, zero = request.resource_spans[0].scope_spans[0].spans
+    short.trace_id, zero.span_id = b"\x01" * 4, bytes(8)
+    metrics = Metrics()
+    tracing = Tracing(metrics, wait_s=6.0, expected=False)
+    async with receiver(tracing) as url, httpx.AsyncClient() as client:
+        headers = {"content-type": PROTOBUF}
+        answer = await client.post(f"{url}/v1/traces", content=request.SerializeToString(), headers=headers)
+    partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    assert (answer.status_code, partial.rejected_spans) == (200, 2)
+    assert "trace id of 16 bytes" in partial.error_message
+    while not metrics.spans:  # they are handed over in one of the loop's next rounds
+        await asyncio.sleep(0)
+    tracing.close()
+    assert (metrics.spans, metrics.spans_dropped) == (1, 2)

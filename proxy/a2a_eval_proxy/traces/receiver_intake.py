@@ -41,7 +41,8 @@ class Rejected:
 
 
 class OtlpSink(Protocol):
-    """Where decoded requests go. Called on the event loop, so quick; what it raises is reported as status 500.
+    """Where decoded requests go. `traces` and `logs` are called on the event loop, so quick; what they raise is
+    reported as status 500.
 
     `size_bytes` is the size of the request before any compression. Requests may be empty, repeated, or hold records
     of any age in any order.
@@ -51,11 +52,15 @@ class OtlpSink(Protocol):
     def busy(self) -> bool:
         """Whether senders should come back later."""
 
-    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> Rejected | None:
-        """Take spans; None where all were taken."""
+    def rejected(self, request: Any) -> Rejected | None:
+        """What of a request will not be taken, whichever signal it is of; None where all will be. Called in the thread
+        that decoded it; must not raise."""
 
-    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> Rejected | None:
-        """Take log records; None where all were taken."""
+    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
+        """Take spans."""
+
+    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
+        """Take log records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,37 +123,40 @@ class Intake:
         """
         if self._sink.busy:
             raise BusyError("too much telemetry arrives at once")
-        request, size_bytes = await self._decoded(signal, body, content_type, content_encoding)
+        request, size_bytes, rejected = await self._decoded(signal, body, content_type, content_encoding)
         if self._forward is not None:
             self._forward.offer(signal.path, content_type, content_encoding, body)
         response = signal.response()
-        rejected = self._sunk(signal, request, size_bytes)
+        self._sink_request(signal, request, size_bytes)
         if rejected is not None:
             setattr(response.partial_success, signal.rejected_field, rejected.count)
             response.partial_success.error_message = rejected.reason
         return response
 
-    async def _decoded(self, signal: Signal, body: bytes, content_type: str, content_encoding: str) -> tuple[Any, int]:
-        def decode() -> tuple[Any, int]:
-            return decode_request(
+    async def _decoded(
+        self, signal: Signal, body: bytes, content_type: str, content_encoding: str
+    ) -> tuple[Any, int, Rejected | None]:
+        def decode() -> tuple[Any, int, Rejected | None]:
+            request, size_bytes = decode_request(
                 body,
                 signal.request,
                 content_type=content_type,
                 content_encoding=content_encoding,
                 max_bytes=self._max_bytes,
             )
+            return request, size_bytes, self._sink.rejected(request)
 
         if len(body) <= _INLINE_BYTES and not content_encoding:  # a compressed one may be of any size
             return decode()
         async with self._decoding:  # one at a time, so that memory is bounded too
             return await asyncio.to_thread(decode)
 
-    def _sunk(self, signal: Signal, request: Any, size_bytes: int) -> Rejected | None:
+    def _sink_request(self, signal: Signal, request: Any, size_bytes: int) -> None:
         try:
             if signal is TRACES:
-                return self._sink.traces(request, size_bytes)
-            if signal is LOGS:
-                return self._sink.logs(request, size_bytes)
+                self._sink.traces(request, size_bytes)
+            elif signal is LOGS:
+                self._sink.logs(request, size_bytes)
         except Exception as error:
             problem = f"{type(error).__name__} in {signal.path}"
             if problem not in self._reported:
@@ -157,4 +165,3 @@ class Intake:
                     "taking a request at %s failed; the next failures of this kind are not logged", signal.path
                 )
             raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error
-        return None
