@@ -10,11 +10,19 @@ from rich.table import Table
 from tool_call_evaluators.judge.question import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.outcomes import FAILED_STATES, Conversation, turn_failure
-from tool_call_evaluators.report.wording import usage_text
+from tool_call_evaluators.report.wording import one_line, printable, usage_text
 
 TurnJson = Mapping[str, Any]
 
 _BAD = ("failed", "errored")
+
+_LONGEST_VALUE, _LONGEST_TEXT = 60, 500
+"""Characters; reports and the export have the rest."""
+
+
+def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
+    """`text`, whoever it is of, cut, on one line, and without what would steer the terminal."""
+    return one_line(printable(text), limit)
 
 
 def turn_table(turns: Sequence[TurnJson]) -> Table:
@@ -31,7 +39,7 @@ def turn_table(turns: Sequence[TurnJson]) -> Table:
     for turn, said in zip(turns, remarks, strict=True):
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
-            "" if conversation == previous else escape(turn["case_id"] or "no case"),
+            "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
             "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
             _verdict(turn),
             *(["\n".join(said)] if any(remarks) else []),
@@ -63,7 +71,7 @@ def conversation_lines(conversations: Iterable[Conversation]) -> list[str]:
         said = [result.to_dict() for result in conversation.results if result.status is not Status.SKIPPED]
         if said:
             scores = ", ".join(f"{result['evaluator']} {_score(result)}" for result in said)
-            lines.append(f"{escape(conversation.label)} as a whole: {scores}")
+            lines.append(f"{escape(plain(conversation.label))} as a whole: {scores}")
     return lines
 
 
@@ -120,13 +128,13 @@ def _score(result: Mapping[str, Any]) -> str:
 
 
 def _call(call: Mapping[str, Any]) -> str:
-    arguments = call["arguments"]
+    name, arguments = plain(call["name"], _LONGEST_VALUE), call["arguments"]
     if arguments is None:
-        return f"{escape(call['name'])}(?)"
+        return f"{escape(name)}(?)"
     values = ", ".join(_value(arguments[key]) for key in sorted(arguments))  # protobuf does not keep their order
     error = " [red]error[/red]" if call["error"] else ""
-    return f"{escape(call['name'])}({escape(values)}){error}"
+    return f"{escape(name)}({escape(values)}){error}"
 
 
 def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else plain(str(value), _LONGEST_VALUE)

@@ -19,7 +19,7 @@ from tool_call_evaluators.unchecked import unchecked
 
 from .conclusion import Conclusion
 from .config import ConfigError
-from .display import conversation_lines, score_table, turn_table, usage_line
+from .display import conversation_lines, plain, score_table, turn_table, usage_line
 from .location import shown
 from .logs import start_logging
 from .privacy import Privacy
@@ -155,7 +155,7 @@ def _show(
     console.print("\n[green]passed[/green]" if verdict.passed else f"\n[red]failed[/red], {_count(verdict.reasons)}:")
     places = {where: place for place, where in enumerate(dict.fromkeys(reason.where for reason in verdict.reasons))}
     for reason in sorted(verdict.reasons, key=lambda reason: places[reason.where])[:_SHOWN_REASONS]:
-        console.print(f"  {escape(reason.message)}", soft_wrap=True)
+        console.print(f"  {escape(plain(reason.message))}", soft_wrap=True)
     if len(verdict.reasons) > _SHOWN_REASONS:
         console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")
     if verdict.tolerated:

@@ -72,6 +72,16 @@ def test_the_verdict_is_whole_however_many_results_failed(width):
     assert sum(row.count("0.50") for row in rows) == 20
 
 
+def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():
+    hostile = {"text": "\x1b[2J\n::error::\x9b" + "long " * 1_000}
+    made = {**call("erase\x1b[31m"), "arguments": hostile}
+    [row] = shown([turn("t", "Hi", [made], [result("tool_error", 0.0)], case="a\x07")], width=200)
+    assert row.startswith("a\N{REPLACEMENT CHARACTER}    erase\N{REPLACEMENT CHARACTER}[31m(")
+    assert "[2J ::error::" in row
+    assert row.isprintable()
+    assert len(row) < 150
+
+
 def test_scores_in_numbers_with_columns_for_what_there_is():
     metric = {"metric": "tool_error", "mean": 0.75, "passed": 1, "failed": 1, "skipped": 0, "errored": 0}
     assert printed(score_table([metric])) == ["score       mean  passed  failed", "tool_error  0.75       1       1"]
