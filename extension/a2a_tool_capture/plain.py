@@ -12,6 +12,9 @@ from typing import Any
 MAX_DEPTH = 24
 """Deepest nesting that is written as structure: protobuf reads 100 levels, and an object takes three."""
 
+MAX_VALUES = 200_000
+"""Most values, containers too, that are written of one result or of one call's arguments."""
+
 MAX_EXACT_INTEGER = 2**53
 """Largest integer a protobuf number holds exactly."""
 
@@ -23,45 +26,68 @@ def plain_arguments(arguments: Any) -> dict[str, Any] | None:
 
     Text that holds a JSON object is that object: model APIs hand arguments out so. None, and whatever else is no
     object, is None: unknown. What JSON or protobuf cannot hold becomes text: larger integers, infinities, NaN,
-    nesting beyond `MAX_DEPTH`, objects other than dataclasses and pydantic models.
+    nesting beyond `MAX_DEPTH`, objects other than dataclasses and pydantic models. What holds itself, what comes
+    after `MAX_VALUES`, and what cannot say what is in it is its type in angle brackets. Never raises.
     """
-    if isinstance(arguments, str):
+    if issubclass(type(arguments), str):
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             return None
-    plain = _plain(arguments, MAX_DEPTH)
+    plain = _Plain().value(arguments, MAX_DEPTH)
     return plain if isinstance(plain, dict) else None
 
 
 def plain_text(value: Any) -> str:
-    """A result as the extension carries it: text as it is, anything else as its JSON text."""
-    return _unicode(value) if isinstance(value, str) else _encode(_plain(value, MAX_DEPTH))
+    """A result as the extension carries it: text as it is, anything else as its JSON text; see `plain_arguments`."""
+    return _unicode(value) if issubclass(type(value), str) else _encode(_Plain().value(value, MAX_DEPTH))
 
 
-def _plain(value: Any, depth: int) -> Any:
-    match value:
-        case None | bool():
-            return value
-        case Enum():
-            return _plain(value.value, depth)
-        case str():
-            return _unicode(value)
-        case int():
-            return int(value) if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else described(value)
-        case float():
-            return float(value) if math.isfinite(value) else str(value)
-    if depth == 0:
+class _Plain:
+    """One value being written."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+        self._within: set[int] = set()
+        """What is being written, by identity: agents' objects know their parents."""
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0 or id(value) in self._within:
+            return _kind(value)
+        self._within.add(id(value))
+        try:
+            return self._written(value, depth)
+        except Exception:  # noqa: BLE001 - code of the agent's own, which must not fail because it is watched
+            return described(value)
+        finally:
+            self._within.discard(id(value))
+
+    def _written(self, value: Any, depth: int) -> Any:
+        match value:
+            case None | bool():
+                return value
+            case Enum():
+                return self.value(value.value, depth)
+            case str():
+                return _unicode(value)
+            case int():
+                return int(value) if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else described(value)
+            case float():
+                return float(value) if math.isfinite(value) else str(value)
+        if depth == 0:
+            return described(value)
+        # copies: other threads may be changing them
+        if isinstance(value, Mapping):
+            return {_key(key): self.value(item, depth - 1) for key, item in list(value.items())}
+        if isinstance(value, list | tuple | Set):
+            return [self.value(item, depth - 1) for item in list(value)]
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [field.name for field in dataclasses.fields(value)]
+            return {name: self.value(getattr(value, name, None), depth - 1) for name in names}
+        if hasattr(value, "model_dump") and not isinstance(value, type):
+            return self.value(value.model_dump(), depth - 1)
         return described(value)
-    if isinstance(value, Mapping):
-        return {_key(key): _plain(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | Set):
-        return [_plain(item, depth - 1) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name, None), depth - 1) for field in dataclasses.fields(value)}
-    if hasattr(value, "model_dump") and not isinstance(value, type):
-        return _plain(_dumped(value), depth - 1)
-    return described(value)
 
 
 def _key(key: Any) -> str:
@@ -73,16 +99,13 @@ def _unicode(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _dumped(model: Any) -> Any:
-    try:
-        return model.model_dump()
-    except Exception:  # noqa: BLE001 - code of the agent's own, which must not fail because it is watched
-        return described(model)
-
-
 def described(value: Any) -> str:
     """What `value` says of itself; its type in angle brackets where it cannot."""
     try:
         return _unicode(str(value))
     except Exception:  # noqa: BLE001 - as above; also integers too long for text, and nesting too deep for it
-        return f"<{type(value).__name__}>"
+        return _kind(value)
+
+
+def _kind(value: Any) -> str:
+    return f"<{type(value).__name__}>"

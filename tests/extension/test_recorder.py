@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -22,6 +22,7 @@ import pytest
 from a2a.types import Artifact, StreamResponse
 from a2a_tool_capture import METADATA_KEY, URI, ToolCallRecorder, read_tool_calls
 from a2a_tool_capture.models import ToolCall, ToolCallSource
+from a2a_tool_capture.plain import MAX_VALUES
 from a2a_tool_capture.recorder import Recording
 from google.protobuf.json_format import MessageToDict, MessageToJson, Parse
 from hypothesis import given
@@ -266,6 +267,85 @@ def test_arguments_as_models_hand_them_out(recording: Recording, given_arguments
     recording.record("search", given_arguments)
     assert recording.tool_calls[0].arguments == arguments
     assert ("arguments" in wire(recording)[0]) == (arguments is not None)
+
+
+class Detached(Mapping[str, Any]):
+    """As lazy objects are whose database is gone: nothing in it can be had."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise KeyError(key)
+
+    def __len__(self) -> int:
+        raise RuntimeError("no session")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["key"])
+
+    @property
+    def model_dump(self) -> Any:
+        raise RuntimeError("no session")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no session")
+
+
+class Account:
+    """Its attributes are fetched when somebody looks at them."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no session")
+
+    def __repr__(self) -> str:
+        return "an account"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Detached(), '"<Detached>"'),
+        ([1, Detached()], '[1, "<Detached>"]'),
+        ([Account()], '["an account"]'),
+    ],
+)
+def test_a_tool_does_not_fail_because_its_result_cannot_be_read(
+    recorder: ToolCallRecorder, recording: Recording, value: Any, written: str
+) -> None:
+    @recorder.tool
+    def look_up() -> Any:
+        return value
+
+    assert look_up() is value
+    assert wire(recording) == [{"id": "call-1", "name": "look_up", "arguments": {}, "result": written}]
+
+
+def test_arguments_that_cannot_be_read_are_unknown(recording: Recording) -> None:
+    recording.record("look_up", Detached())
+    recording.record("look_up", {"account": Detached()})
+    assert wire(recording) == [
+        {"id": "call-1", "name": "look_up"},
+        {"id": "call-2", "name": "look_up", "arguments": {"account": "<Detached>"}},
+    ]
+
+
+def test_objects_that_know_their_parents_are_written_once(recording: Recording) -> None:
+    @dataclasses.dataclass
+    class Node:
+        parent: Node | None = None
+        children: list[Node] = dataclasses.field(default_factory=list)
+
+    root = Node()
+    root.children += [Node(root) for _ in range(40)]
+    recording.record("look_up", {}, result=root)
+    leaf = {"parent": "<Node>", "children": []}
+    assert json.loads(wire(recording)[0]["result"]) == {"parent": None, "children": [leaf] * 40}
+
+
+def test_a_value_that_is_everywhere_is_written_so_often_and_not_more(recording: Recording) -> None:
+    shared: list[Any] = []
+    for _ in range(22):
+        shared = [shared, shared]
+    recording.record("look_up", {}, result=shared)
+    assert wire(recording)[0]["result"].count("[") <= MAX_VALUES
 
 
 def test_arguments_are_those_of_the_moment(recording: Recording) -> None:
