@@ -147,6 +147,12 @@ def test_error_codes_in_any_case(spelling: str) -> None:
     assert message.data.error_code is ToolErrorCode.TOOL_DENIED
 
 
+def test_a_duration_in_parts_of_a_millisecond_is_rounded() -> None:
+    message = decode(b'{"type": "tool/call/resp", "req_id": "r", "data": {"success": true, "duration_ms": 12.7}}')
+    assert isinstance(message, ToolCallResponse)
+    assert message.data.duration_ms == 13
+
+
 @pytest.mark.parametrize("version", [{"version": "1.0"}, {"version": "1.7"}, {"a2e": "1.0"}, {}])
 def test_every_minor_version_of_1_is_read(version: dict[str, str]) -> None:
     assert decode(line("tool/list/req", **version)).id == "1"

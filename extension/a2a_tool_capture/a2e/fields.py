@@ -89,6 +89,10 @@ def a_whole_number(value: Any, where: str) -> int:
     return int(value)
 
 
+def a_rounded_number(value: Any, where: str) -> int:
+    return round(a_number(value, where))
+
+
 def an_object(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise _expected("an object", value, where)

@@ -13,6 +13,7 @@ from .fields import (
     JsonObject,
     a_name,
     a_number,
+    a_rounded_number,
     a_switch,
     a_text,
     a_whole_number,
@@ -115,7 +116,7 @@ class ToolResult(JsonObject):
     exit_code: int | None = read_by(a_whole_number, None)
     error: str | None = read_by(a_text, None)
     error_code: str | None = read_by(an_error_code, None)
-    duration_ms: int = read_by(a_whole_number, 0)
+    duration_ms: int = read_by(a_rounded_number, 0)
     events: tuple[ToolEvent, ...] = read_by(list_of(ToolEvent.from_dict), ())
 
 
