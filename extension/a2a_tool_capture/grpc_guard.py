@@ -23,7 +23,7 @@ class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """
 
     def __init__(self, *, tokens: Iterable[str] = (), subjects: Iterable[str] = ()) -> None:
-        self._known = KnownCallers(tuple(tokens), tuple(subjects))
+        self._known = KnownCallers(tokens, subjects)
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)

@@ -19,13 +19,19 @@ _HEADERS = frozenset(name.lower().encode("ascii") for name in (EXTENSIONS_HEADER
 class KnownCallers:
     """Who may see tool calls: bearers of one of `tokens`, clients whose certificate names one of `subjects`.
 
-    Raises ValueError where nobody is known, or where a token or subject is empty.
+    Raises ValueError where nobody is known, where a token or subject is empty, or where a single text is given in
+    place of several.
     """
 
-    tokens: tuple[str, ...] = ()
-    subjects: tuple[str, ...] = ()
+    tokens: Iterable[str] = ()
+    subjects: Iterable[str] = ()
 
     def __post_init__(self) -> None:
+        for name in ("tokens", "subjects"):
+            given = getattr(self, name)
+            if isinstance(given, str | bytes):  # each of its characters would be one
+                raise ValueError(f"{name}: expected a list of texts, got a single one; put it into a list")
+            object.__setattr__(self, name, tuple(given))
         if not self.tokens and not self.subjects:
             raise ValueError("nobody could activate the extension: give tokens, or subjects of client certificates")
         if not all(self.tokens) or not all(self.subjects):
@@ -61,7 +67,7 @@ class ActivationGate:
         subject_header: str = "",
     ) -> None:
         self._app = app
-        self._known = KnownCallers(tuple(tokens), tuple(subjects))
+        self._known = KnownCallers(tokens, subjects)
         self._subject_header = subject_header.lower().encode("ascii")
 
     async def __call__(

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import grpc
@@ -267,6 +268,13 @@ async def test_a_deployment_that_is_switched_off_never_tells(value: str, monkeyp
         body = await told(server.url, [ASKED])
     assert "tool-call-capture" not in body
     assert json.loads(body)["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize("guard", [partial(ActivationGate, None), ActivationInterceptor])
+@pytest.mark.parametrize("who", [{"tokens": TOKEN}, {"subjects": SUBJECT}])
+def test_one_text_is_not_taken_for_a_list_of_characters(guard: Any, who: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="expected a list of texts"):
+        guard(**who)
 
 
 @pytest.mark.parametrize("value", ["on", "1", "TRUE", ""])
