@@ -249,6 +249,17 @@ def _on_the_holder(answer: Json) -> None:
                 holder.setdefault("metadata", {})[METADATA_KEY] = calls
 
 
+def _forgets(operation: str) -> Callable[[Json], None]:
+    """Answers of this operation have the first call of each list only."""
+
+    def answer(answer: Json) -> None:
+        if OPERATION.get() == operation:
+            for artifact in _artifacts(answer):
+                del artifact["metadata"][METADATA_KEY][1:]
+
+    return answer
+
+
 def _extension(**changes: Any) -> Callable[[Json], None]:
     def card(card: Json) -> None:
         card["capabilities"]["extensions"][0].update(changes)
@@ -305,6 +316,8 @@ FAULTS: dict[str, Fault] = {
     "silent in streams": Fault({"stream-asked"}, believes=_deaf("stream")),
     "silent in gets": Fault({"get-asked", "snapshot-complete"}, believes=_deaf("get")),
     "silent in lists": Fault({"list-asked"}, believes=_deaf("list")),
+    "forgetful in gets": Fault({"get-asked", "snapshot-complete"}, answer=_forgets("get")),
+    "forgetful in lists": Fault({"list-asked"}, answer=_forgets("list")),
     "silent to subscribers": Fault({"subscribe-asked"}, believes=_deaf("subscribe"), message="ask me"),
     "silent to live subscribers": Fault({"subscribe-asked"}, believes=_deaf("subscribe"), message="slow down"),
     # who does not ask is not told

@@ -68,9 +68,11 @@ def _request(
     headers = [("Accept", "text/event-stream" if operation in STREAMING else "application/json")]
     if not interface.legacy:
         headers.append(("A2A-Version", interface.version))
-    if asked.uris:
-        header = interface.other_extensions_header if asked is Asked.ASIDE else interface.extensions_header
-        headers.append((header, ", ".join(asked.uris)))
+    activated = interface.required if asked is Asked.ASIDE else (*interface.required, *asked.uris)
+    if activated:
+        headers.append((interface.extensions_header, ", ".join(activated)))
+    if asked is Asked.ASIDE:
+        headers.append((interface.other_extensions_header, ", ".join(asked.uris)))
     base = interface.url
     if interface.binding is Binding.JSONRPC:
         if interface.tenant:

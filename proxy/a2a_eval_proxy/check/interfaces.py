@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from a2a_tool_capture.spec import is_capture_uri
+
 from ..capture.bindings import Binding
 from .model import Interface, NotChecked
 
@@ -17,6 +19,7 @@ def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotC
     1.0 has `supportedInterfaces`; 0.3 has `url` with `preferredTransport`, and `additionalInterfaces`. Fields of
     the wrong type count as absent.
     """
+    required = _required_extensions(card)
     checked: dict[Interface, None] = {}
     left: dict[NotChecked, None] = {}
     for binding, version, url, tenant in _entries(card):
@@ -30,7 +33,7 @@ def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotC
         elif not _is_absolute(url):
             left[NotChecked(f"{name} {url!r}", "its URL is not an absolute http or https URL")] = None
         else:
-            checked[Interface(_BINDINGS[binding], short, url, tenant)] = None
+            checked[Interface(_BINDINGS[binding], short, url, tenant, required)] = None
     return list(checked), list(left)
 
 
@@ -38,6 +41,14 @@ def offers_streaming(card: dict[str, Any]) -> bool:
     """Whether `capabilities.streaming` is true."""
     capabilities = card.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get("streaming") is True
+
+
+def _required_extensions(card: dict[str, Any]) -> tuple[str, ...]:
+    """URIs that clients must activate; not of this extension, which must not be required."""
+    capabilities = card.get("capabilities")
+    declared = _objects(capabilities.get("extensions")) if isinstance(capabilities, dict) else []
+    uris = (_text(entry.get("uri")) for entry in declared if entry.get("required") is True)
+    return tuple(uri for uri in uris if uri.isascii() and uri.isprintable() and uri and not is_capture_uri(uri))
 
 
 def _entries(card: dict[str, Any]) -> list[tuple[str, str, str, str]]:

@@ -40,6 +40,8 @@ class Interface:
     version: str
     url: str
     tenant: str = ""
+    required: tuple[str, ...] = ()
+    """Other extensions that the card requires of clients: every request activates them."""
 
     def __str__(self) -> str:
         return f"{self.binding} {self.version}"

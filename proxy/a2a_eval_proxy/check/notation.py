@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from a2a_tool_capture import METADATA_KEY, URI, TaskMerger
+from a2a_tool_capture import METADATA_KEY, URI
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.payload import listed_uris
 
@@ -12,7 +12,7 @@ from ..capture.bindings import Operation
 from .entries import breaches, is_text_breach
 from .looking import ASKING, artifacts_in, asking_sightings, exchanges_asking, task_artifacts, turns_by, whole_task
 from .model import Asked
-from .reading import Kind, calls_of, first_task_id, sightings
+from .reading import Kind, calls_lost, calls_of, first_task_id, sightings
 from .verdict import Outcome, Problem, Subject, found, problem
 
 
@@ -110,9 +110,12 @@ def ids_unique(subject: Subject) -> Iterator[Problem]:
                 call_id = entry.get("id") if isinstance(entry, dict) else None
                 if not isinstance(call_id, str) or not call_id:
                     continue
-                now = (str(entry.get("name")), artifact_id, canonical(entry.get("arguments")))
+                arguments = entry.get("arguments")
+                known_by = "" if arguments is None else canonical(arguments)  # a call may be announced without
+                now = (str(entry.get("name")), artifact_id, known_by)
                 before = known.setdefault((task, call_id), now)
-                clash = before[0] != now[0] or (before[1] != now[1] and before[2] != now[2])
+                told_otherwise = "" not in (before[2], now[2]) and before[2] != now[2]
+                clash = before[0] != now[0] or (before[1] != now[1] and told_otherwise)
                 if call_id in in_list or clash:
                     message = f"the id {call_id!r} is used for two tool calls"
                     yield problem(exchange, message, f"{sighting.where}[{number}]", entry)
@@ -133,12 +136,8 @@ def snapshot_complete(subject: Subject) -> Outcome:
             if event is None or exchange.asked is not Asked.V1 or not streamed:
                 continue
             judged += 1
-            merger = TaskMerger(require_artifact_uri=False)
-            for streamed_event in (*turn.opening.normal_events, event.normal or {}):
-                merger.feed(streamed_event)
-            dropped = [finding for finding in merger.findings if finding.code == "dropped_by_snapshot"]
-            if dropped:
+            if lost := calls_lost(turn.opening, event):
                 names = ", ".join(call.name for call in calls_of(exchange)) or "none"
-                message = f"{len(dropped)} of {len(streamed)} streamed tool calls are not on the task (it has: {names})"
+                message = f"{lost} of {len(streamed)} streamed tool calls are not on the task (it has: {names})"
                 problems.append(problem(exchange, message, event.where, task_artifacts(event)))
     return found(problems) if judged else Outcome(unseen="no stream with tool calls had a task to compare with")

@@ -211,6 +211,14 @@ def entries_in(event: Event) -> list[Any]:
     ]
 
 
+def calls_lost(exchange: Exchange, later: Event) -> int:
+    """How many calls that `exchange` told are missing in the whole task that `later` shows."""
+    merger = TaskMerger(require_artifact_uri=False)
+    for event in (*exchange.normal_events, later.normal or {}):
+        merger.feed(event)
+    return sum(finding.code == "dropped_by_snapshot" for finding in merger.findings)
+
+
 def calls_of(exchange: Exchange) -> list[ToolCall]:
     """The calls as a reader merges them, whether artifacts list the URI or not (that is a rule of its own)."""
     merger = TaskMerger(require_artifact_uri=False)

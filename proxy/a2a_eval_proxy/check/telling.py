@@ -18,7 +18,7 @@ from .looking import (
     whole_task,
 )
 from .model import Asked, Exchange, Turn
-from .reading import Kind, entries, entries_in, first_task_id, only_message, settled, sightings
+from .reading import Kind, calls_lost, entries, entries_in, first_task_id, only_message, settled, sightings
 from .verdict import Outcome, Subject, found, problem
 
 # ── answers at all ──────────────────────────────────────────────────────────────────────────────────────────
@@ -134,9 +134,12 @@ def told_later(operation: Operation) -> Callable[[Subject], Outcome]:
                     continue
                 judged += 1
                 if not entries_in(event):
-                    problems.append(
-                        problem(exchange, "the task's tool calls are missing", event.where, task_artifacts(event))
-                    )
+                    message = "the task's tool calls are missing"
+                elif lost := calls_lost(turn.opening, event):
+                    message = f"{lost} of the task's tool calls are missing"
+                else:
+                    continue
+                problems.append(problem(exchange, message, event.where, task_artifacts(event)))
         if not judged:
             return Outcome(unseen=refusals[0] if refusals else "no task with tool calls was there to be read")
         return found(problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from a2a_eval_proxy.check.verdict import Status, Verdict
 from agents.capture_agent import build_app
-from agents.faulty_agent import Fault, faulty_app
+from agents.faulty_agent import Fault, Json, faulty_app
 from agents.serving import ServerThread
 from checking import check, rules_with
 
@@ -62,6 +62,18 @@ async def test_an_agent_may_answer_before_it_is_done() -> None:
 
     sends = [turn.opening for item in report.record.conversations for turn in item.turns]
     assert any("TASK_STATE_SUBMITTED" in str(send.events) or "'submitted'" in str(send.events) for send in sends)
+    assert rules_with(report, Status.FAILED) == set()
+    assert report.verdict is Verdict.CONFORMING
+
+
+async def test_an_agent_may_require_other_extensions() -> None:
+    def card(card: Json) -> None:
+        card["capabilities"]["extensions"].append({"uri": "urn:times", "required": True})
+
+    picky = Fault(card=card, refuses=lambda asked: "urn:times" not in asked)
+    with ServerThread(lambda url: faulty_app(url, picky)) as agent:
+        report = await check(agent.url, "Got a kettle?")
+
     assert rules_with(report, Status.FAILED) == set()
     assert report.verdict is Verdict.CONFORMING
 

@@ -40,6 +40,7 @@ RPC = Interface(Binding.JSONRPC, "1.0", "http://agent/rpc")
 REST = Interface(Binding.HTTP_JSON, "1.0", "http://agent/rest")
 OLD_RPC = Interface(Binding.JSONRPC, "0.3", "http://agent/rpc")
 OLD_REST = Interface(Binding.HTTP_JSON, "0.3", "http://agent/rest")
+PICKY = Interface(Binding.JSONRPC, "1.0", "http://agent/rpc", required=("urn:times",))
 INTERFACES = [RPC, REST, OLD_RPC, OLD_REST]
 CARD_REQUEST = Request("GET", "http://agent/.well-known/agent-card.json")
 
@@ -149,6 +150,30 @@ def test_every_place_is_found(document: Any, expected: list[tuple[Kind, str]]) -
     ] == [(kind, True) for kind, _ in expected]
 
 
+CALL = {"id": "a", "name": "search", "arguments": {"q": "kettle"}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        ({"id": "a", "name": "search"}, CALL, Status.PASSED),  # announced there, told here
+        (CALL, {"id": "a", "name": "search", "arguments": None}, Status.PASSED),
+        (CALL, CALL, Status.PASSED),
+        (CALL, {**CALL, "arguments": {}}, Status.FAILED),
+        (CALL, {**CALL, "name": "reserve"}, Status.FAILED),
+    ],
+)
+def test_an_id_on_two_artifacts(first: Any, second: Any, status: Status) -> None:
+    artifacts = [
+        {"artifactId": str(number), "parts": [], "extensions": [URI], "metadata": {METADATA_KEY: [entry]}}
+        for number, entry in enumerate((first, second))
+    ]
+    task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": artifacts}
+    exchange = read(RPC, Operation.SEND, Asked.V1, {"result": {"task": task}})
+    record = Record(CardSeen(CARD_REQUEST, {}), (Conversation(RPC, (Turn("hello", exchange, ()),), False),), ())
+    assert {result.status for result in judge(record).results if result.rule.id == "ids-unique"} == {status}
+
+
 def test_response_headers_are_looked_at() -> None:
     headers = {"A2A-Extensions": f"urn:other, {URI}", "X-Other": URI}
     exchange = read(REST, Operation.SEND, Asked.NOTHING, {"message": {"messageId": "m"}}, **headers)
@@ -208,6 +233,8 @@ def test_where_a_task_is_asked_for(interface: Interface, url: str, has_body: boo
         (OLD_RPC, Asked.V1, ("X-A2A-Extensions", URI)),
         (REST, Asked.UNKNOWN, ("A2A-Extensions", f"{URI.replace('/v1', '/v999')}, {URI.replace('/v1', '/v1999')}")),
         (REST, Asked.NOTHING, None),
+        (PICKY, Asked.NOTHING, ("A2A-Extensions", "urn:times")),
+        (PICKY, Asked.V1, ("A2A-Extensions", f"urn:times, {URI}")),
     ],
 )
 def test_how_the_extension_is_asked_for(interface: Interface, asked: Asked, header: tuple[str, str] | None) -> None:
@@ -235,6 +262,14 @@ def test_interfaces_of_cards_of_both_versions() -> None:
             {"url": "http://a/odd", "protocolBinding": "SMTP", "protocolVersion": "1.0"},
             {"url": "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
         ],
+        "capabilities": {
+            "extensions": [
+                {"uri": "urn:times", "required": True},
+                {"uri": "urn:places"},
+                {"uri": URI, "required": True},
+                {"uri": "urn:line\r\nbreak", "required": True},
+            ]
+        },
         "url": "http://a/rpc",
         "preferredTransport": "JSONRPC",
         "protocolVersion": "0.3.0",
@@ -244,6 +279,7 @@ def test_interfaces_of_cards_of_both_versions() -> None:
         ],
     }
     checked, left = offered_interfaces(card)
+    assert {item.required for item in checked} == {("urn:times",)}
     assert [(str(item), item.url, item.tenant) for item in checked] == [
         ("JSONRPC 1.0", "http://a/rpc", "acme"),
         ("HTTP+JSON 0.3", "http://a/rest", ""),
