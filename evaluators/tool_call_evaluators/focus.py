@@ -29,8 +29,9 @@ class Focus:
 def focus_suites(report: Report) -> list[Focus]:
     """First the suite of everything that failed, then one for each of the report's distinct errors; [] if none did.
 
-    Evaluators, gates and the rest are those of the run's suite. What followed no case of it is said again as it was
-    said, without expectations.
+    Evaluators, gates and the rest are those of the run's suite. A suite of other cases than that one's tolerates what
+    stays unmeasured: some metrics only the cases that are left out have expectations for. What followed no case is
+    said again as it was said, without expectations.
     """
     cases = _cases(report)
     failed = {failure.conversation for failure in failures(report.conversations)}
@@ -73,6 +74,8 @@ def _focus(report: Report, name: str, title: str, cases: dict[str, Case], names:
         return None
     whole = report.suite or Suite(name=report.run, evaluators=(EvaluatorSpec("tool_error"),))
     suite = replace(whole, cases=tuple(wanted[case_id] for case_id in in_order))
+    if wanted.keys() != {case.id for case in whole.cases}:
+        suite = replace(suite, tolerate=suite.tolerate | {"unmeasured"})
     text = suite_text(suite, [f"From run {report.run}.", *title.splitlines()[:5]])
     return Focus(name, text, tuple(in_order))
 

@@ -9,7 +9,7 @@ from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.focus import ALL, MAX_FILES, focus_suites
 from tool_call_evaluators.outcomes import follow, judge
 from tool_call_evaluators.report import Report
-from turn_samples import result, turn
+from turn_samples import call, result, turn
 
 DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 
@@ -50,6 +50,31 @@ def test_what_never_came_is_run_again():
     assert everything.case_ids == error.case_ids == ("a",)
     assert error.name == "error-01-missing-turn"
     assert parse_suite(everything.text).cases[0].repetitions == 2
+
+
+def test_a_focus_suite_passes_once_its_cases_do():
+    suite = parse_suite(
+        "suite: x\nevaluators: [tool_error, contains]\ngates: {captured: 0.5}\ncases:\n"
+        "  - {id: good, turns: [{user: hi, expect: {response_contains: hello, tool_calls_order: [greet]}}]}\n"
+        "  - {id: bad, turns: [{user: ho}]}"
+    )
+    skipped = result("contains", None)
+    good = turn("1", "hi", [call("greet")], [result("tool_error", 1.0), result("contains", 1.0)], case="good")
+    broken = turn("2", "ho", [call("sing")], [result("tool_error", 0.0), skipped], case="bad", start=1)
+    everything, error = focus_suites(report([good, broken], suite))
+    assert everything.case_ids == error.case_ids == ("bad",)
+    mended = turn("3", "ho", [call("sing")], [result("tool_error", 1.0), skipped], case="bad")
+    for focus in (everything, error):
+        again = parse_suite(focus.text)
+        assert judge(again, follow([mended], again)).passed
+        assert not judge(again, follow([broken], again)).passed
+
+
+def test_what_all_cases_leave_unmeasured_still_fails_when_all_are_run_again():
+    suite = parse_suite("suite: x\nevaluators: [tool_error, contains]\ncases: [{id: a, turns: [{user: hi}]}]")
+    said = [result("tool_error", 0.0), result("contains", None)]
+    everything, *_ = focus_suites(report([turn("1", "hi", evaluations=said, case="a")], suite))
+    assert parse_suite(everything.text).tolerate == suite.tolerate
 
 
 def test_programs_are_found_from_wherever_the_focus_suite_stands(tmp_path, monkeypatch):
