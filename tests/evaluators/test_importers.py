@@ -264,6 +264,18 @@ def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):
         import_suite(path)
 
 
+def test_that_a_uipath_evaluator_looks_at_a_part_of_the_answer_is_noted(tmp_path):
+    config = {"targetOutputKey": "content", "line_by_line_evaluator": False}
+    content = {"id": "Exact", "evaluatorTypeId": "uipath-exact-match", "evaluatorConfig": config}
+    (tmp_path / "evaluators").mkdir()
+    (tmp_path / "evaluators" / "exact.json").write_text(json.dumps(content))
+    criterias = {"Exact": {"expectedOutput": {"content": "hello"}}}
+    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
+    text = json.dumps({"evaluations": [evaluation]})
+    imported = import_text(text, str(tmp_path / "eval-sets" / "set.json"))
+    assert imported.notes == ("targetOutputKey of the evaluator Exact was left out: here it looks at the whole answer",)
+
+
 def test_the_older_form_of_uipath():
     evaluation = {"id": "1", "name": "n", "inputs": {"a": 1, "b": "+"}, "expectedOutput": {"result": 2}}
     imported = import_text(json.dumps({"id": "x", "fileName": "f.json", "evaluations": [evaluation]}))

@@ -43,6 +43,9 @@ _TYPES = {
 _JUDGED = ("llm_judge_output", "llm_judge_trajectory")
 """Ours that ask a judge, which a suite must name: they are not added, what they would look at is kept."""
 
+_PARTS = (("targetOutputKey", "target_output_key", "*"), ("lineByLineEvaluator", "line_by_line_evaluator", False))
+"""What makes an evaluator look at parts of the answer, in both spellings, and when it does not. Ours looks at all."""
+
 _ANSWERS = ("exact_match", "json_similarity", "llm_judge_output")
 """Ours that hold the agent's answer against an expected one."""
 
@@ -62,11 +65,13 @@ def recognises(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Evaluator:
-    """What is known of an evaluator of the set: ours of that kind (None: there is none), and default criteria."""
+    """What is known of an evaluator of the set: ours of that kind (None: there is none), default criteria, and those
+    of `_PARTS` that it has."""
 
     kind: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
     defaults: Node | None = None
+    parts: tuple[str, ...] = ()
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
@@ -132,7 +137,10 @@ def _evaluator(entries: dict[str, Node]) -> _Evaluator:
         for name in names
         if (option := entry(config, name, "case_sensitive" if name == "caseSensitive" else name)) and option.boolean()
     }
-    return _Evaluator(kind, options, entry(config, "defaultEvaluationCriteria", "default_evaluation_criteria"))
+    defaults = entry(config, "defaultEvaluationCriteria", "default_evaluation_criteria")
+    given = ((name, whole, entry(config, name, other)) for name, other, whole in _PARTS)
+    parts = tuple(name for name, whole, node in given if node is not None and node.value != whole)
+    return _Evaluator(kind, options, defaults, parts)
 
 
 def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes) -> Case:
@@ -156,6 +164,8 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
             notes.add(f"the evaluator {ref} asks a judge; add {evaluator.kind} and a `judge` to the suite to have it")
         else:
             used.setdefault(ref, evaluator)
+            for name in evaluator.parts:
+                notes.add(f"{name} of the evaluator {ref} was left out: here it looks at the whole answer")
         if evaluator.kind in _ANSWERS:
             answer = entry(parts, "expectedOutput", "expected_output") or output
             if answer is not None:
