@@ -13,31 +13,39 @@ SpanIterator = Iterator[tuple[int, int]]
 Detector = Callable[[str], SpanIterator]
 """Yields where (begin, end) in a text there is one, from left to right and without overlap."""
 
-_BLANK = "(?:[ \u00a0+-]|%20)"
+_FINE_BLANKS = "\u00a0\u2009\u202f\u2010\u2011\u2013"
+"""What models and typesetters put between groups of digits: blanks and hyphens that do not break, dashes."""
+
+_BLANK = f"(?:[ {_FINE_BLANKS}+-]|%20)"
 
 
 def _compiled(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """`<begin>`: not within a word, but perhaps after an escape of JSON or of a URL. `<gap>`: at most one blank."""
+    """What stands for what: `<begin>` is not within a word, but perhaps after an escape of JSON or of a URL.
+
+    `<gap>` is at most one blank, `<fine>` goes into brackets.
+    """
     begin = r"(?:(?<![^\W_])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
-    return re.compile(pattern.replace("<begin>", begin).replace("<gap>", f"{_BLANK}?"), flags)
+    filled = pattern.replace("<begin>", begin).replace("<gap>", f"{_BLANK}?").replace("<fine>", _FINE_BLANKS)
+    return re.compile(filled, flags)
 
 
 # What texts have in which there may be a phone number, a card number, an address: quicker to look for than these.
-_SIX_DIGITS = re.compile(r"\d[\d ().\-/+%\u00a0]{5,}")
-_TWELVE_DIGITS = re.compile(r"[0-9][0-9 +%\u00a0-]{10,}[0-9]")
+_SIX_DIGITS = _compiled(r"\d[\d ().\-/+%<fine>]{5,}")
+_TWELVE_DIGITS = _compiled(r"[0-9][0-9 +%<fine>-]{10,}[0-9]")
 _DOTS = re.compile(r"[0-9]\.[0-9]{1,3}\.[0-9]")
 _COLONS = re.compile(r"(?::|%3[Aa])[0-9A-Fa-f]{0,4}(?::|%3[Aa])")
 
 _AT_SIGNS = ("@", "%40", "\\u0040", "&#64;")
 _EMAIL = re.compile(
-    r"(?:[\w.+-]|%2[Bb]){1,64}(?:@|%40|\\u0040|&#64;)(?:[\w-]{1,63}\.){1,8}(?:xn--[a-z0-9-]{2,59}|[^\W\d_]{2,63})"
+    r"(?:[\w.+-]|%2[Bb]){1,64}(?:@|%40|\\{1,8}u0040|&#64;)(?:[\w-]{1,63}\.){1,8}(?:xn--[a-z0-9-]{2,59}|[^\W\d_]{2,63})"
 )
 _PHONE = _compiled(
-    # E.164 with its plus, international with 00, North American, and with a trunk 0: the last three need separators
-    r"(?:(?:\+|%2[Bb])[1-9](?:(?:[ ().\-/\u00a0]|%2[089]){0,2}\d){6,14}(?!\d)"
-    r"|<begin>(?<![.-])00[1-9]\d{0,2}[ /.-](?:[ ().\-/]{0,2}\d){6,12}(?!\d)"
-    r"|<begin>(?<![.-])(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w-])"
-    r"|<begin>(?<![.-])\(?0\d{2,4}\)?[ /-]\d{5,8}(?![\w-]))"
+    # E.164 with its plus, international with 00, North American, and with a trunk 0: the others need separators
+    r"(?:(?:\+|%2[Bb])[1-9](?:(?:[ ().\-/<fine>]|%2[089]){0,2}\d){6,14}(?!\d)"
+    r"|<begin>(?<![.-])00[1-9]\d{0,2}[ /.<fine>-](?:[ ().\-/<fine>]{0,2}\d){6,12}(?!\d)"
+    r"|<begin>(?<![.-])(?:\(\d{3}\)[ <fine>]?|\d{3}[ .<fine>-])\d{3}[ .<fine>-]\d{4}(?![\w-])"
+    r"|<begin>(?<![.-])\(?0\d{2,4}\)?(?:[ /<fine>-]\d{5,8}|[ <fine>]\d{3,4}[ <fine>]\d{3,4})(?![\w-])"
+    r"|<begin>(?<![.-])0[1-9](?:(?:[ <fine>]\d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})(?![\w-]))"
 )
 _DIGITS = _compiled(r"<begin>[0-9](?:<gap>[0-9]){11,}+")
 _LEAST_DIGITS, _MOST_DIGITS = 12, 19
@@ -71,16 +79,18 @@ _COLON_BEFORE, _COLON_AFTER = re.compile(r":|%3[Aa]"), re.compile(r"(?::|%3[Aa])
 
 SECRET_NAME = re.compile(
     r"(?:^|[._\s-]|(?<=[a-z])(?=[A-Z]))(?i:api[_-]?key|(?:access|auth|refresh|id|session|bearer|csrf)[_-]?token|token"
-    r"|(?:client|app|shared)[_-]?secret|secret|passw(?:or)?d|passphrase|pwd|private[_-]?key|credentials?"
+    r"|(?:client|app|shared)[_-]?secret|secret|passw(?:or)?d|passphrase|pwd|(?:private|secret|(?:secret[_-]?)?access)[_-]?key"
+    r"|credentials?"
     r"|authorization|(?:set[_-]?)?cookie)$"
 )
 """Keys of objects, and names of headers, whose values are secrets whatever they look like."""
 
 _NAMED = (
     r"(?i:api[_-]?key|(?:access|auth|refresh|id|session)[_-]?token|token|(?:client|app|shared)[_-]?secret|secret"
-    r"|passw(?:or)?d|passphrase|pwd|private[_-]?key)"
+    r"|passw(?:or)?d|passphrase|pwd|(?:private|secret|(?:secret[_-]?)?access)[_-]?key)"
 )
 _PLAIN_NAMES = ("token", "secret", "password", "passwd", "passphrase", "pwd")
+_KEY_NAMES = tuple(f"{kind}{join}key" for kind in ("api", "private", "access") for join in ("", "_", "-"))
 _ISSUED = (
     *("eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
     *("xox", "akia", "asia", "aiza", "ya29.", "hf_", "npm_", "sg.", "whsec_"),
@@ -94,15 +104,18 @@ _TOKENS = (
     ),
     (
         ("authorization",),
-        r"(?i:authorization)[\"'\\]*\s*[:=]\s*[\"'\\]*(?:(?i:bearer|basic|token|digest|apikey)\s+)?(?P<header>[\w.~+/=-]{4,})",
+        r"(?i:authorization)[\"'\\]*\s*[:=]\s*[\"'\\]*(?:(?i:bearer|basic|token|digest|apikey)\s+(?P<header>[\w.~+/=-]{4,})"
+        r"|(?P<whole>[\w.~+/=-]{4,}(?: +[\w.~+/=-]{8,})?))",  # of what scheme there may be, too
     ),
     # after its name, in a query, a form, a header or in JSON
     (
-        ("apikey", "api_key", "api-key", "privatekey", "private_key", "private-key", *_PLAIN_NAMES),
-        r"(?:<begin>|_)"
+        (*_KEY_NAMES, *_PLAIN_NAMES),
+        r"(?:<begin>|_|(?<=[a-z])(?=[A-Z]))"
         + _NAMED
-        + r"(?:\\*[\"'])?(?:\s*[:=]\s*|%3[Dd])(?:\\*[\"'])?(?P<value>[^\s\"'\\,;&<>()\[\]{}]{4,})",
+        + r"(?:\\*[\"'])?(?:\s*[:=]\s*|%3[Dd])(?:\\*\"(?P<quoted>[^\"\\\r\n]{4,})|\\*'(?P<single>[^'\\\r\n]{4,})"
+        r"|(?P<value>[^\s\"'\\,;&<>()\[\]{}]{4,}))",
     ),
+    (("cookie",), r"<begin>(?i:cookie)[\"'\\]*\s*:\s*[\"'\\]*(?P<cookie>[\w!#$%&*+.^|~-]{1,128}=[^\r\n\"'\\]+)"),
     (("://",), r"://(?:[^\s/@:\"'\\]{0,256}:)?(?!\*+@)(?P<login>[^\s/@:\"'\\\[\]]{1,256})@"),
     # by their issuer's prefix
     (

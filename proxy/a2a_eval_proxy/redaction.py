@@ -186,7 +186,7 @@ class Redactor:
 
     def _named(self, key: Any, item: Any, depth: int) -> Any:
         """The member `item`; as a whole where its name says that it is a secret."""
-        if isinstance(key, str) and isinstance(item, str | int | float) and item != "" and not isinstance(item, bool):
+        if isinstance(key, str) and item is not None and not isinstance(item, bool) and item not in ("", [], (), {}):
             for rule in self._texts:
                 if rule.names is not None and rule.names.search(key):
                     return self._replaced(rule.kind, rule.action, item)

@@ -67,6 +67,9 @@ def test_texts(rules: Any, text: str, expected: str) -> None:
         ("token", {"api_key": "plain", "Password": 1234}, {"api_key": "[token]", "Password": "[token]"}),
         ("token", {"accessToken": "x", "tokens": 2, "token": ""}, {"accessToken": "[token]", "tokens": 2, "token": ""}),
         ("token:drop", {"headers": {"Authorization": "Bearer x", "accept": "*/*"}}, {"headers": {"accept": "*/*"}}),
+        ("token", {"Cookie": ["sid=a"], "password": {"old": "a b"}}, {"Cookie": "[token]", "password": "[token]"}),
+        ("token", {"password": [], "token": {}, "secret": None}, {"password": [], "token": {}, "secret": None}),
+        ("token", {"secretAccessKey": "wJalr"}, {"secretAccessKey": "[token]"}),
     ],
 )  # fmt: skip
 def test_values(rules: Any, value: Any, expected: Any) -> None:
