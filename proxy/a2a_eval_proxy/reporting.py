@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,17 +19,23 @@ _FOCUS_FILES = ("all-failures.yaml", "error-[0-9][0-9]*.yaml")
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
+logger = logging.getLogger(__name__)
+
 
 def publish_report(report: Report, folder: Path | None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Write all forms of `report` into `folder` (made if need be); the HTML page's path, None without a folder.
 
     `folder` gets report.html, report.json, junit.xml, summary.md and, in focus/, a suite of everything that failed
     and one for each distinct error; those of an earlier report go. The Markdown summary is also appended to the
-    file that GITHUB_STEP_SUMMARY names, with or without a folder. Raises OSError where a file cannot be written.
+    file that GITHUB_STEP_SUMMARY names, with or without a folder; where that cannot be written, a warning is logged:
+    the CI has set it, and the run is no worse for it. Raises OSError where a file of `folder` cannot be written.
     """
     if summary := environ.get(STEP_SUMMARY):
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(markdown_summary(report) + "\n")
+        try:
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(markdown_summary(report) + "\n")
+        except OSError as error:
+            logger.warning("%s names %s, which cannot be written: %s", STEP_SUMMARY, summary, error.strerror)
     if folder is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)

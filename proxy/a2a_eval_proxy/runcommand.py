@@ -142,7 +142,6 @@ def _show(
 ) -> bool:
     """Print the end of a run and write its report; returns whether it passed."""
     report, verdict = conclusion.report, conclusion.verdict
-    page = publish_report(report, folder)
     if report.turns:
         console.print(turn_table(report.turns[:_SHOWN_TURNS]))
     if len(report.turns) > _SHOWN_TURNS:
@@ -164,6 +163,7 @@ def _show(
         console.print(f"note: {escape(sentence)}", soft_wrap=True)
     if usage := usage_line(conclusion.usage):
         console.print(usage)
+    page = publish_report(report, folder)  # last: a disk that is full does not hide the verdict
     where = f"store {shown(store)}" + (f", report {page}" if page else "")
     turns = "1 turn" if len(report.turns) == 1 else f"{len(report.turns)} turns"
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"

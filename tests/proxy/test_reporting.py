@@ -55,6 +55,14 @@ def test_the_summary_is_appended_for_the_ci_job(tmp_path: Path) -> None:
     assert names(tmp_path) == {"step.md"}
 
 
+def test_a_summary_that_cannot_be_written_costs_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    nowhere = str(tmp_path / "no" / "step.md")
+    page = publish_report(report(1.0), tmp_path / "report", {"GITHUB_STEP_SUMMARY": nowhere})
+    assert page is not None
+    assert page.exists()
+    assert f"GITHUB_STEP_SUMMARY names {nowhere}, which cannot be written: No such file or directory" in caplog.text
+
+
 def test_texts_no_file_can_hold(tmp_path: Path) -> None:
     """Half a surrogate pair, as JSON may carry it, in all that the agent and its tools say."""
     publish_report(report(0.0, response_text="\ud800 \x00", user_text="\udfff"), tmp_path, {})
