@@ -13,6 +13,10 @@ from .options import OptionError, check_options
 
 Scope = Literal["turn", "conversation"]
 
+FAILURES = (Exception, SystemExit)
+"""What other people's code may raise and is held to account for. One that calls `sys.exit` must not end the run, the
+less so with the exit code of one that passed."""
+
 
 @runtime_checkable
 class Evaluator(Protocol):
@@ -39,7 +43,7 @@ class SkipEvaluation(Exception):  # noqa: N818  # it is a verdict, not a fault
     """Raised while measuring: this case lacks what the evaluator needs; the message says what."""
 
 
-def error_reason(error: Exception) -> str:
+def error_reason(error: BaseException) -> str:
     """The reason of an errored result: what was raised, and what it says."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
@@ -99,7 +103,7 @@ class EvaluatorBase(ABC):
     def _skipped(self, reason: str) -> EvalResult:
         return EvalResult.skipped(self.metric, reason, version=self.version)
 
-    def _errored(self, error: Exception) -> EvalResult:
+    def _errored(self, error: BaseException) -> EvalResult:
         return EvalResult.errored(self.metric, error_reason(error), version=self.version)
 
     def _scored(self, found: Measurement) -> EvalResult:
@@ -136,7 +140,7 @@ class ComputedEvaluator(EvaluatorBase):
             return self._scored(self.measure(case))
         except SkipEvaluation as skip:
             return self._skipped(str(skip))
-        except Exception as error:  # noqa: BLE001  # what measures may raise anything, and a result says so
+        except FAILURES as error:  # what measures may raise anything, and a result says so
             return self._errored(error)
 
 
@@ -162,5 +166,5 @@ class AwaitedEvaluator(EvaluatorBase):
             return self._scored(await self.measure(case))
         except SkipEvaluation as skip:
             return self._skipped(str(skip))
-        except Exception as error:  # noqa: BLE001  # what measures may raise anything, and a result says so
+        except FAILURES as error:  # what measures may raise anything, and a result says so
             return self._errored(error)

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .base import EvaluatorBase
+from .base import FAILURES, EvaluatorBase
 from .options import OptionError, or_known
 
 ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
@@ -72,7 +72,7 @@ def evaluator_class(name: str) -> type[EvaluatorBase]:
             loaded = entry_point.load()  # which registers what is decorated in there
             if isinstance(loaded, type):
                 register(loaded)
-        except Exception as error:
+        except FAILURES as error:
             raise OptionError(f"plug-in {entry_point.value}: {type(error).__name__}: {error}") from error
         if name not in _registered:
             raise OptionError(f"plug-in {entry_point.value}: it is no evaluator; decorate a function with @metric()")
@@ -122,7 +122,7 @@ def load_plugin(path: Path) -> None:
     sys.modules[module_name] = module  # dataclasses look their own module up there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except FAILURES as error:
         del sys.modules[module_name]
         raise OptionError(f"plug-in {path}: {type(error).__name__}: {error}") from error
 

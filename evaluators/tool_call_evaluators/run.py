@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 
-from .base import Evaluator, EvaluatorBase, error_reason
+from .base import FAILURES, Evaluator, EvaluatorBase, error_reason
 from .model import EvalCase, EvalResult
 
 
@@ -51,14 +51,14 @@ def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[E
 def _begin(case: EvalCase, evaluator: Evaluator) -> EvalResult | Awaitable[EvalResult]:
     try:
         return evaluator.evaluate(case)
-    except Exception as error:  # noqa: BLE001  # the wall: plug-ins may raise anything
+    except FAILURES as error:  # the wall: plug-ins may raise anything
         return _errored(evaluator, error)
 
 
 async def _finish(begun: Awaitable[EvalResult], evaluator: Evaluator) -> EvalResult:
     try:
         return await begun
-    except Exception as error:  # noqa: BLE001  # the wall: plug-ins may raise anything
+    except FAILURES as error:  # the wall: plug-ins may raise anything
         return _errored(evaluator, error)
 
 
@@ -68,11 +68,11 @@ def _compute(case: EvalCase, evaluator: EvaluatorBase) -> EvalResult:
     try:
         result = evaluator.evaluate(case)
         return result if isinstance(result, EvalResult) else _errored(evaluator, TypeError("it returned no result"))
-    except Exception as error:  # noqa: BLE001  # the wall: plug-ins may raise anything
+    except FAILURES as error:  # the wall: plug-ins may raise anything
         return _errored(evaluator, error)
 
 
-def _errored(evaluator: Evaluator, error: Exception) -> EvalResult:
+def _errored(evaluator: Evaluator, error: BaseException) -> EvalResult:
     return EvalResult.errored(evaluator.metric, error_reason(error), version=getattr(evaluator, "version", "1"))
 
 

@@ -171,5 +171,8 @@ def test_a_plugin_file_that_fails_is_named(tmp_path):
     broken.write_text("1 / 0\n")
     with pytest.raises(OptionError, match=r"broken.py: ZeroDivisionError"):
         registry.load_plugin(broken)
+    broken.write_text("import sys; sys.exit(0)\n")
+    with pytest.raises(OptionError, match=r"broken.py: SystemExit: 0"):
+        registry.load_plugin(broken)
     with pytest.raises(OptionError, match=r"missing\.py: no such Python file"):
         registry.load_plugin(tmp_path / "missing.py")

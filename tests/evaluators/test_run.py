@@ -30,7 +30,7 @@ class Computed(ComputedEvaluator):
     score: object = 1.0
 
     def measure(self, case: EvalCase) -> Measurement:
-        if isinstance(self.score, Exception):
+        if isinstance(self.score, BaseException):
             raise self.score
         return Measurement(self.score, "as told")
 
@@ -80,18 +80,29 @@ async def test_one_that_raises_becomes_a_result_and_the_others_go_on(kind):
     assert results[0].score is None
 
 
+@pytest.mark.parametrize("kind", [Computed, Awaited])
+async def test_one_that_exits_has_not_passed_the_run(kind):
+    results = await evaluate(CASE, [kind(score=SystemExit(0)), ToolError()])
+    assert (results[0].status, results[0].reason) == (Status.ERRORED, "SystemExit: 0")
+    assert results[1].status is Status.PASSED
+
+
 class Foreign:
     """An evaluator that is derived from nothing of ours, and raises."""
 
     metric = "foreign"
 
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
     def evaluate(self, case: EvalCase) -> EvalResult:
-        raise KeyError(case.response_text)
+        raise self.error(case.response_text)
 
 
-async def test_the_wall_holds_for_evaluators_of_other_makes():
-    results = await evaluate(CASE, [Foreign(), ToolError()])
-    assert (results[0].status, results[0].reason) == (Status.ERRORED, "KeyError: 'hello'")
+@pytest.mark.parametrize(("error", "reason"), [(KeyError, "KeyError: 'hello'"), (SystemExit, "SystemExit: hello")])
+async def test_the_wall_holds_for_evaluators_of_other_makes(error, reason):
+    results = await evaluate(CASE, [Foreign(error), ToolError()])
+    assert (results[0].status, results[0].reason) == (Status.ERRORED, reason)
     assert results[1].status is Status.PASSED
 
 
