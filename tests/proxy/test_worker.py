@@ -272,6 +272,12 @@ async def test_an_engine_works_until_it_is_cancelled(shared: Shared) -> None:
     assert await shared.kept.ids(status="pending") == []
 
 
+async def test_an_engine_ends_when_cancelled_though_the_database_refuses_its_farewell(shared: Shared) -> None:
+    async with asyncio.timeout(60), working(shared):
+        await until(shared, "SELECT FROM procrastinate_workers")
+        shared.change("ALTER TABLE procrastinate_workers RENAME TO gone")
+
+
 async def test_an_engine_takes_over_the_job_of_a_worker_that_died(shared: Shared) -> None:
     await shared.kept.add(said(1, "Where is it?"))
     shared.change("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 hour')")

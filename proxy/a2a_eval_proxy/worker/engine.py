@@ -70,6 +70,11 @@ class Engine:
             try:
                 await self._run_while_connected()
             except _AWAY as error:
+                # On its way out the engine says goodbye to the database; if that fails, the error is in place of the
+                # cancellation.
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise asyncio.CancelledError from error
                 self._lost(error)
             await asyncio.sleep(_RECONNECT_S)  # without error, too: the engine stops when it loses its connection
 
