@@ -317,6 +317,8 @@ def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path
     assert pod["containers"] == [{"name": "web", "image": "shop:1.2", "env": [{"name": "KEY", "value": "a"}]}]
     assert {one["name"] for one in pod["volumes"]} >= {"cache", "a2a-eval-proxy-data"}
     assert theirs["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
+    config = load_settings(yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]), {})
+    assert config.suite == "/etc/a2a-eval-proxy/suite.yaml", "without it the suite would lie there unread"
     settings = only(manifests, "ConfigMap")["metadata"]["name"]
     assert {"configMap": {"name": settings}, "name": "a2a-eval-proxy-settings"} in pod["volumes"]
     assert only(manifests, "Service", "shop")["spec"]["ports"][0]["targetPort"] == 18080
@@ -441,6 +443,7 @@ def test_a_digest_goes_before_the_tag() -> None:
         ("agent.image=a:1,store.type=persistentVolumeClaim,replicas=2", "a volume is for one replica"),
         ("agent.image=a:1,workers.replicas=2", "workers need a store of type postgresql"),
         ("agent.image=a:1,settings.tls_client_ca=/ca.pem", "agent.probe: with settings.tls_client_ca"),
+        ("mode=gateway,upstream=http://a,service.port=4318", "service.port: 4318 is that of traces"),
         ("agent.image=a:1,image.tag=latest", "tag"),
         ("agent.image=a:1,agent.port=18080", "port"),
         ("agent.image=a:1,settings.listen=1", "listen"),
@@ -450,6 +453,20 @@ def test_a_digest_goes_before_the_tag() -> None:
 def test_helm_refuses(values: str, complaint: str) -> None:
     with pytest.raises(RenderError, match=re.escape(complaint)):
         chart("--set", values)
+
+
+def test_helm_refuses_a_native_sidecar_where_it_would_never_let_the_agent_start() -> None:
+    with pytest.raises(RenderError, match=re.escape("this is v1.28.9; take classic-sidecar")):
+        chart(*AGENT, "--kube-version", "v1.28.9")
+    assert chart(*AGENT, "--kube-version", "v1.29.0-gke.1")
+    assert chart(*RELEASES["helm-classic"], "--kube-version", "v1.28.9")
+
+
+def test_the_grace_period_grows_with_the_time_the_agent_goes_on() -> None:
+    pod = pod_of(chart(*AGENT, "--set", "agent.preStopSeconds=120"))
+    (agent,) = pod["containers"]
+    assert agent["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "120"]
+    assert pod["terminationGracePeriodSeconds"] >= 120 + 2 * 20 + 15
 
 
 def test_the_schema_knows_every_value() -> None:
