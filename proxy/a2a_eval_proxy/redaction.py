@@ -18,6 +18,7 @@ from a2a_tool_capture.canonical import canonical
 from .capture.turn import Turn
 from .detectors import DETECTORS, SECRET_NAME, Detector
 from .jsonpaths import DROPPED, Path, edited, json_inside
+from .shapes import state_without_content
 
 MAX_DEPTH = 200
 """What nests deeper is masked unread."""
@@ -98,6 +99,7 @@ class Redactor:
             run=self.identifier(turn.run),
             conversation_id=self.identifier(turn.conversation_id),
             task_id=self.identifier(turn.task_id),
+            state=state_without_content(turn.state),
             user_text=self._optional(said.get("user_text")) or "",
             response_text=self._optional(said.get("response_text")) or "",
             tool_calls=self._calls(turn.tool_calls, said),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture import ToolCall
+from a2a_tool_capture.wire import TASK_STATES
 
 from .capture.turn import Turn
 
@@ -24,11 +25,17 @@ def without_content(turn: Turn) -> Turn:
     """What is kept of a turn: who called what with arguments of what kind, and how long the texts were."""
     return replace(
         turn,
+        state=state_without_content(turn.state),
         user_text=_length(turn.user_text),
         response_text=_length(turn.response_text),
         tool_calls=[_call(call) for call in turn.tool_calls],
         findings=[replace(finding, message=_length(finding.message)) for finding in turn.findings],
     )
+
+
+def state_without_content(state: str | None) -> str | None:
+    """A state that A2A has. Any other is the agent's own words, in capitals and with hyphens gone."""
+    return state if state is None or state in TASK_STATES else "[redacted]"
 
 
 def lacks_content(user_text: str) -> bool:

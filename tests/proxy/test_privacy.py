@@ -34,6 +34,7 @@ from a2a_eval_proxy.shapes import lacks_content
 from a2a_eval_proxy.store import SqliteStore, TurnQuery
 from a2a_eval_proxy.telemetry_evaluations import EvaluationTelemetry
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall
+from a2a_tool_capture.wire import normalize_state
 from agents.serving import ServerThread
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -346,6 +347,27 @@ def test_without_rules_it_would_get_out(
             return await it.told(events)
 
     assert SECRETS[0] in asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("state", "kept"),
+    [
+        ("TASK_STATE_COMPLETED", "TASK_STATE_COMPLETED"),
+        ("TASK_STATE_WORKING", "TASK_STATE_WORKING"),
+        (None, None),
+        (normalize_state("ann-lee@example.com"), "[redacted]"),
+    ],
+)
+@pytest.mark.parametrize("no_content", [False, True])
+async def test_a_state_that_a2a_does_not_have_may_be_anything(
+    no_content: bool, state: str | None, kept: str | None
+) -> None:
+    """And it is read in capitals, with its hyphens gone, so that rules may not know it again."""
+    async with running(None, privacy(None if no_content else EVERY, no_content=no_content)) as it:
+        it.pipeline.take(paid("somebody", state=state))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert turn["state"] == kept
 
 
 @settings(max_examples=20, deadline=None)
