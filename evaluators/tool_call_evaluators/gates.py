@@ -58,7 +58,7 @@ class Outcome:
     `where` names it for people; outcomes with an equal `conversation` belong together; `results` is None where
     no turn came. `case_id` and `turn_id` are handed on to the reasons. `failure` says how the turn itself broke
     off (a failed task, an unreachable agent), None where it did not. `captured` is None where no tool call was
-    expected, else whether any was captured.
+    expected, else whether any was captured; `called` is whether any was captured, expected or not.
     """
 
     where: str
@@ -69,6 +69,7 @@ class Outcome:
     failure: str | None = None
     captured: bool | None = None
     findings: Sequence[Severity] = ()
+    called: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ def _run_reasons(outcomes: Sequence[Outcome], run: RunGates) -> list[Reason]:
             message = f"{found[severity]} findings of severity {severity}, at most {most} are allowed"
             reasons.append(Reason("too_many_findings", message))
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
-    if expecting and not any(expecting):
+    if expecting and not any(outcome.captured or outcome.called for outcome in outcomes):
         reasons.append(Reason("nothing_captured", _NOTHING_CAPTURED))
     if run.captured is not None and not expecting:
         reasons.append(Reason("unmeasured", "captured: has a share to reach, but no tool call is expected"))

@@ -143,6 +143,7 @@ def outcomes(conversations: Iterable[Conversation]) -> list[Outcome]:
                     turn.failure,
                     _captured(turn.expect, [turn]),
                     [Severity(finding["severity"]) for finding in turn.turn["findings"]] if turn.turn else (),
+                    bool(turn.turn and turn.turn["tool_calls"]),
                 )
             )
         captured = _captured(conversation.case.expect, conversation.turns) if conversation.case else None

@@ -154,6 +154,19 @@ def test_the_verdict_on_a_whole_run():
     assert [reason.code for reason in judge(SUITE, follow(silent, SUITE)).reasons] == ["nothing_captured"]
 
 
+def test_an_agent_that_calls_tools_where_none_is_expected_is_not_silent():
+    good = [result("tool_error", 1.0)]
+    turns = [
+        turn("1", "Where is it?", evaluations=good, case="status", start=1),
+        turn("2", "Where is it?", evaluations=good, case="status", start=2),
+        turn("3", "I want my money back.", [call("refund")], good, case="refund", conversation="c", start=3),
+        turn("4", "Yes, please.", evaluations=good, case="refund", conversation="c", start=4),
+    ]
+    assert judge(SUITE, follow(turns, SUITE)).passed
+    quiet = [{**item, "tool_calls": []} for item in turns]
+    assert [reason.code for reason in judge(SUITE, follow(quiet, SUITE)).reasons] == ["nothing_captured"]
+
+
 def test_results_of_whole_conversations_are_judged_too():
     suite = parse_suite("suite: x\nevaluators: [{tool_trajectory: {scope: conversation}}]\ncases: []")
     turns = [turn("a", conversation="c")]
