@@ -141,6 +141,23 @@ def test_adk_evalsets():
     assert len(imported.notes) == 2
 
 
+def test_what_of_an_adk_case_is_not_said_is_noted():
+    parts = [{"text": "What is this?", "inline_data": None}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]
+    invocation = {"user_content": {"parts": parts}, "rubrics": [{"rubric_id": "r"}]}
+    session = {"app_name": "a", "user_id": "u", "state": {"tier": "gold"}}
+    case = {"eval_id": "c", "conversation": [invocation], "session_input": session}
+    imported = import_text(json.dumps({"eval_cases": [case]}))
+    assert imported.suite.cases[0].turns[0].user == "What is this?"
+    assert set(imported.notes) == {
+        "rubrics were left out",
+        "files in what the user says were left out",
+        "the state that a session begins with was left out",
+    }
+    old = [{"name": "c", "data": [{"query": "Hi"}], "initial_session": {"state": {"tier": "gold"}}}]
+    assert import_text(json.dumps(old)).notes == ("the state that a session begins with was left out",)
+    assert import_text(json.dumps([{**old[0], "initial_session": {"state": {}}}])).notes == ()
+
+
 def test_the_older_forms_of_adk():
     (dice,) = cases("adk-old.test.json").values()
     assert dice.id == "dice"

@@ -18,6 +18,8 @@ from ..node import Node
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from .reading import Notes, entry, expected_call, items_of, required, text_of, unique_ids
 
+_FILES = ("inline_data", "inlineData", "file_data", "fileData")
+
 _EVALUATORS = (EvaluatorSpec("tool_trajectory", {"mode": "strict"}), EvaluatorSpec("tool_error"))
 
 
@@ -35,7 +37,7 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evalset. Raises DocumentError."""
     stem = path.name.removesuffix(".json").removesuffix(".evalset").removesuffix(".test")
     if isinstance(node.value, list):
-        return Suite(name=stem, evaluators=_EVALUATORS, cases=unique_ids(_old_cases(node, stem)))
+        return Suite(name=stem, evaluators=_EVALUATORS, cases=unique_ids(_old_cases(node, stem, notes)))
     entries = node.entries()
     name = text_of(entry(entries, "name")) or text_of(entry(entries, "eval_set_id", "evalSetId")) or stem
     cases = [_case(item, notes) for item in required(node, entries, "eval_cases", "evalCases").items()]
@@ -45,8 +47,8 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
 def _case(node: Node, notes: Notes) -> Case:
     entries = node.entries()
     name = printable_id(required(node, entries, "eval_id", "evalId").text())
-    if entry(entries, "rubrics") is not None:
-        notes.add("rubrics were left out")
+    _note_rubrics(entries, notes)
+    _note_state(entry(entries, "session_input", "sessionInput"), notes)
     scenario = entry(entries, "conversation_scenario", "conversationScenario")
     if scenario is not None:
         parts = scenario.entries()
@@ -55,18 +57,32 @@ def _case(node: Node, notes: Notes) -> Case:
         plan = text_of(entry(parts, "conversation_plan", "conversationPlan"))
         return Case(id=name, turns=(CaseTurn(start),), user_goal=plan)
     conversation = required(node, entries, "conversation")
-    turns = tuple(_turn(item) for item in conversation.items())
+    turns = tuple(_turn(item, notes) for item in conversation.items())
     if not turns:
         conversation.fail("needs at least one invocation")
     return Case(id=name, turns=turns)
 
 
-def _turn(node: Node) -> CaseTurn:
+def _note_rubrics(entries: dict[str, Node], notes: Notes) -> None:
+    if entry(entries, "rubrics") is not None:
+        notes.add("rubrics were left out")
+
+
+def _note_state(session: Node | None, notes: Notes) -> None:
+    state = entry(session.entries(), "state") if session is not None else None
+    if state is not None and state.value != {}:
+        notes.add("the state that a session begins with was left out")
+
+
+def _turn(node: Node, notes: Notes) -> CaseTurn:
     entries = node.entries()
+    _note_rubrics(entries, notes)
     said = required(node, entries, "user_content", "userContent")
     user = _text(said)
     if user is None:
         said.fail("has no text")
+    if any(entry(part.entries(), *_FILES) is not None for part in items_of(entry(said.entries(), "parts"))):
+        notes.add("files in what the user says were left out")
     data = entry(entries, "intermediate_data", "intermediateData")
     return CaseTurn(
         user,
@@ -99,7 +115,7 @@ def _calls(data: Node) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def _old_cases(node: Node, stem: str) -> list[Case]:
+def _old_cases(node: Node, stem: str, notes: Notes) -> list[Case]:
     """`[{name, data: [{query, expected_tool_use, reference}]}]`; or such invocations alone, as one case."""
     items = node.items()
     if not items:
@@ -109,6 +125,7 @@ def _old_cases(node: Node, stem: str) -> list[Case]:
     cases = []
     for item in items:
         entries = item.entries()
+        _note_state(entry(entries, "initial_session"), notes)
         data = required(item, entries, "data")
         turns = tuple(_old_turn(turn) for turn in data.items())
         if not turns:
