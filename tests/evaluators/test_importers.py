@@ -206,6 +206,7 @@ def test_uipath_evaluation_sets():
     )
     assert set(imported.notes) == {
         "the evaluation made-up has no inputs and was left out",
+        "of several inputs, only message is said; the others were left out",
         "the evaluator Trajectory asks a judge; add llm_judge_trajectory and a `judge` to the suite to have it",
         "the evaluator Mine has no counterpart here and was left out",
     }
@@ -291,6 +292,29 @@ def test_that_a_uipath_evaluator_looks_at_a_part_of_the_answer_is_noted(tmp_path
     text = json.dumps({"evaluations": [evaluation]})
     imported = import_text(text, str(tmp_path / "eval-sets" / "set.json"))
     assert imported.notes == ("targetOutputKey of the evaluator Exact was left out: here it looks at the whole answer",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said", "noted"),
+    [
+        ({"query": "Hi", "language": "de"}, "Hi", "of several inputs, only query is said; the others were left out"),
+        ({"language": "de"}, "de", None),
+        ({"city": "Paris", "days": 2}, '{"city": "Paris", "days": 2}', None),
+    ],
+)
+def test_inputs_that_are_not_said_are_noted(inputs, said, noted):
+    uipath = {"evaluations": [{"id": "1", "inputs": inputs, "evaluationCriterias": {}}]}
+    dokimos = {"examples": [{"inputs": inputs}]}
+    for data in (uipath, dokimos):
+        imported = import_text(json.dumps(data))
+        assert imported.suite.cases[0].turns[0].user == said
+        assert imported.notes == ((noted,) if noted else ())
+
+
+def test_inputs_besides_the_input_of_dokimos_are_noted():
+    imported = import_text(json.dumps({"examples": [{"inputs": {"input": "Hi", "language": "de"}}, {"input": "Ho"}]}))
+    assert [case.turns[0].user for case in imported.suite.cases] == ["Hi", "Ho"]
+    assert imported.notes == ("of several inputs, only input is said; the others were left out",)
 
 
 def test_the_older_form_of_uipath():

@@ -42,7 +42,7 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
 def _case(node: Node, number: int, notes: Notes) -> Case:
     entries = node.entries()
     inputs, outputs, metadata = (_object(entries, name) for name in ("inputs", "expectedOutputs", "metadata"))
-    said = _said(node, entries, inputs)
+    said = _said(node, entries, inputs, notes)
     response = entry(outputs, "output") or entry(entries, "expectedOutput")
     calls = entry(outputs, "toolCalls")
     users = _transcript(said, metadata)
@@ -70,13 +70,15 @@ def _object(entries: dict[str, Node], name: str) -> dict[str, Node]:
     return {} if found is None else found.entries()
 
 
-def _said(node: Node, entries: dict[str, Node], inputs: dict[str, Node]) -> str:
+def _said(node: Node, entries: dict[str, Node], inputs: dict[str, Node], notes: Notes) -> str:
     said = entry(inputs, "input") or entry(entries, "input")
     if said is not None:
+        if inputs.keys() - {"input"}:
+            notes.add("of several inputs, only input is said; the others were left out")
         return said.text()
     if not inputs:
         node.fail("input is missing")
-    return user_text({name: value.value for name, value in inputs.items()})
+    return user_text({name: value.value for name, value in inputs.items()}, notes)
 
 
 def _transcript(text: str, metadata: dict[str, Node]) -> list[str] | None:

@@ -64,13 +64,16 @@ def expected_call(node: Node, *arguments_names: str) -> ToolCall:
     return ToolCall(name, quoted(arguments.value))
 
 
-def user_text(inputs: Mapping[str, Any]) -> str:
-    """What to say for an agent's named inputs: the only text, or the one that is named like a message; else JSON."""
+def user_text(inputs: Mapping[str, Any], notes: Notes) -> str:
+    """What to say for an agent's named inputs: the only text, or the one that is named like a message; else JSON.
+    Inputs that are not said are noted."""
     texts = {name: value for name, value in inputs.items() if isinstance(value, str) and value.strip()}
     if len(inputs) == 1 and texts:
         return next(iter(texts.values()))
     for name in ("message", "input", "query", "question", "prompt", "user_input", "userInput", "task", "text"):
         if name in texts:
+            if len(inputs) > 1:
+                notes.add(f"of several inputs, only {name} is said; the others were left out")
             return texts[name]
     return json.dumps(inputs, ensure_ascii=False)
 

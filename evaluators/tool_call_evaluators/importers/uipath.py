@@ -146,7 +146,7 @@ def _evaluator(entries: dict[str, Node]) -> _Evaluator:
 def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes) -> Case:
     entries = node.entries()
     own_id, name = required(node, entries, "id").text(), text_of(entry(entries, "name"))
-    users = _users(node, entries)
+    users = _users(node, entries, notes)
     expect = Expectation()
     behavior = text_of(entry(entries, "expectedAgentBehavior"))
     output = entry(entries, "expectedOutput")
@@ -245,7 +245,7 @@ def _criterion(kind: str, given: Node) -> tuple[str, Any]:
     return "response_contains", given.text()
 
 
-def _users(node: Node, entries: dict[str, Node]) -> list[str]:
+def _users(node: Node, entries: dict[str, Node], notes: Notes) -> list[str]:
     """What the user says: the history and the prompt of a conversational agent, else the inputs."""
     conversation = entry(entries, "conversationalInputs")
     if conversation is not None:
@@ -256,7 +256,7 @@ def _users(node: Node, entries: dict[str, Node]) -> list[str]:
         prompt = required(conversation, parts, "currentUserPrompt")
         return [*history, required(prompt, prompt.entries(), "text").text()]
     inputs = required(node, entries, "inputs")
-    return [user_text({name: item.value for name, item in inputs.entries().items()})]
+    return [user_text({name: item.value for name, item in inputs.entries().items()}, notes)]
 
 
 def _is_user(message: Mapping[str, Node]) -> bool:
