@@ -76,7 +76,8 @@ class CapturingExecutor(AgentExecutor):
             else:
                 await queue.finish()
             finally:
-                del self._running[task_id]
+                if self._running.get(task_id) is queue:  # else a later message to the task took over
+                    del self._running[task_id]
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         await self._agent.cancel(context, self._running.get(context.task_id or "", event_queue))

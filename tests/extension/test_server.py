@@ -426,6 +426,29 @@ async def test_calls_that_come_too_late_are_told_to_the_author(
     assert f"1 tool call(s) of task 't' were recorded and not sent: {why}" in caplog.text
 
 
+async def test_two_messages_to_one_task_at_the_same_time() -> None:
+    """Some servers run the agent for both."""
+    both = asyncio.Barrier(2)
+
+    class Patient(AgentExecutor):
+        async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+            await both.wait()
+
+        async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+    executor, queue = CapturingExecutor(Patient(), recorder), EventQueueLegacy()
+    contexts = [
+        RequestContext(
+            ServerCallContext(requested_extensions={URI}),
+            request=SendMessageRequest(message=new_text_message("hello", role=Role.ROLE_USER)),
+            task_id="t",
+        )
+        for _ in range(2)
+    ]
+    await asyncio.wait_for(asyncio.gather(*(executor.execute(context, queue) for context in contexts)), 10)
+    await queue.close(immediate=True)
+
+
 async def test_requests_at_the_same_time_do_not_mix(agent: str) -> None:
     """All are in their tool, each in a thread, before any goes on; every second one did not ask."""
     texts = [f"crowd {number}" for number in range(CROWD)]
