@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tool_call_evaluators.placeholders import is_placeholder
 from tool_call_evaluators.suite import Case, CaseTurn, Expectation, Suite
 
 from .redaction import Redactor
@@ -16,6 +17,7 @@ def redacted_suite(suite: Suite, redactor: Redactor) -> Suite:
 
 def redacted_case(case: Case, redactor: Redactor) -> Case:
     """The case with redacted texts and calls, with which turns are compared. Options of evaluators stay as they are."""
+    redactor = redactor.sparing(is_placeholder)
     return replace(
         case,
         turns=tuple(CaseTurn(redactor.text(turn.user), _expectation(turn.expect, redactor)) for turn in case.turns),

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -76,7 +76,7 @@ class Redactor:
     `key` is that of the hashes; the same key gives the same hash for the same value, anywhere.
     """
 
-    def __init__(self, rules: Iterable[Rule], key: bytes) -> None:
+    def __init__(self, rules: Iterable[Rule], key: bytes, spares: Callable[[Any], bool] | None = None) -> None:
         order = list(DETECTORS)
         rules = list(rules)
         self._paths = [rule for rule in rules if isinstance(rule, PathRule)]
@@ -85,6 +85,11 @@ class Redactor:
             key=lambda rule: order.index(rule.kind) if rule.kind in order else -1,  # the operator's own come first
         )
         self._key = key
+        self._spares = spares
+
+    def sparing(self, spares: Callable[[Any], bool]) -> Redactor:
+        """One that does not take a value which `spares` is true of for a secret, whatever its member is called."""
+        return Redactor([*self._paths, *self._texts], self._key, spares)
 
     @property
     def has_paths(self) -> bool:
@@ -189,6 +194,8 @@ class Redactor:
     def _named(self, key: Any, item: Any, depth: int) -> Any:
         """The member `item`; as a whole where its name says that it is a secret."""
         if isinstance(key, str) and item is not None and not isinstance(item, bool) and item not in ("", [], (), {}):
+            if self._spares is not None and self._spares(item):
+                return self.value(item, depth)
             for rule in self._texts:
                 if rule.names is not None and rule.names.search(key):
                     return self._replaced(rule.kind, rule.action, item)

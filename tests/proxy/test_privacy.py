@@ -415,9 +415,12 @@ def paid(to: str, **fields: Any) -> Turn:
     return it
 
 
+def private_suite_text() -> str:
+    return SUITE.replace(", {response_contains: {}}", "")
+
+
 def private_suite() -> Suite:
-    text = SUITE.replace(", {response_contains: {}}", "")
-    return parse_suite(text)
+    return parse_suite(private_suite_text())
 
 
 @pytest.mark.parametrize(
@@ -441,6 +444,18 @@ async def test_expectations_are_redacted_as_turns_are(rules: Any, to: str, passe
         assert to not in json.dumps([turn["tool_calls"], turn["evaluations"]])
         (result,) = turn["evaluations"]
         assert result["passed"] is passes, result
+
+
+@pytest.mark.parametrize("action", ["mask", "hash"])
+async def test_placeholders_stand_for_secrets_too(action: str) -> None:
+    text = private_suite_text().replace("{to: ann@example.com}", "{token: {$type: string}}")
+    async with running(parse_suite(text), privacy(f"token:{action}")) as it:
+        it.pipeline.take(paid("", tool_calls=[ToolCall("pay", {"token": {"$type": "sesame"}})]))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert "sesame" not in json.dumps(turn)
+        (result,) = turn["evaluations"]
+        assert result["passed"] is True, result
 
 
 async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: Path) -> None:
