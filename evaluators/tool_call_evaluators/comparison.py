@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -138,11 +139,16 @@ def compare(
     """Compare two runs, given as turns in the form of /api/turns.
 
     Cases are told apart by their id, conversations without one by what the user said first. With a `suite`, turns
-    that it planned and that never came count as failures. `names` are those of the runs. A metric that only one of
-    them measured at all is in the scores of the comparison, and no change of any case.
+    that it planned and that never came count as failures; without one, those that never came where a conversation of
+    a case broke off: another of that case, in either run, began alike and went on. `names` are those of the runs. A
+    metric that only one of them measured at all is in the scores of the comparison, and no change of any case.
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
+    for case in left.keys() & right.keys():
+        spoken = sorted({_spoken(item) for item in (*left[case], *right[case])})
+        for side in (left, right):
+            side[case] = [_with_missing_turns(item, spoken) for item in side[case]]
     both = [(case, left[case], right[case]) for case in left if case in right]
     overall = tuple(_overall(both))
     shared = {score.metric for score in overall if score.before is not None and score.after is not None}
@@ -159,6 +165,25 @@ def _by_case(conversations: Iterable[Conversation]) -> dict[str, list[Conversati
             name = f"“{first.strip()}”"
         cases.setdefault(name, []).append(conversation)
     return cases
+
+
+def _spoken(conversation: Conversation) -> tuple[str, ...]:
+    """What the user said, turn by turn."""
+    return tuple(turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None)
+
+
+def _with_missing_turns(conversation: Conversation, spoken: Sequence[tuple[str, ...]]) -> Conversation:
+    """Where it has a case, but no plan: with the turns that it lacks of another that began like it. `spoken` is sorted,
+    so that what goes on follows what broke off."""
+    if conversation.case_id is None or conversation.case is not None:
+        return conversation
+    came = _spoken(conversation)
+    position = bisect_right(spoken, came)
+    longer = spoken[position] if position < len(spoken) else ()
+    if longer[: len(came)] != came:
+        return conversation
+    missing = (ConversationTurn(index, None) for index in range(len(came), len(longer)))
+    return replace(conversation, turns=(*conversation.turns, *missing))
 
 
 def _case_change(

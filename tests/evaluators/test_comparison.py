@@ -53,6 +53,31 @@ def test_what_did_not_run_is_a_failure():
     assert (case.status, case.failures) == ("new_failure", ("failed_turn",))
 
 
+def said(*texts: str, conversation: str = "c", case: str | None = "a"):
+    """A conversation that went well, as far as it went."""
+    return [
+        turn(
+            f"{conversation}-{n}", text, [], [result("tool_error", 1.0)], case=case, conversation=conversation, start=n
+        )
+        for n, text in enumerate(texts)
+    ]
+
+
+def test_a_conversation_that_broke_off_is_a_failure_without_a_suite_too():
+    whole, broken = said("Hi", "Cancel it", "Yes"), said("Hi", "Cancel it")
+    (case,) = compare(whole, broken).cases
+    assert (case.status, case.failures, case.passed) == ("new_failure", ("missing_turn",), ((1, 1), (0, 1)))
+    assert statuses(compare(broken, whole)) == {"a": "fixed"}
+    assert statuses(compare(broken, broken)) == {"a": "same"}
+    again = [*whole, *said("Hi", conversation="d")]
+    assert compare(whole, again).cases[0].passed == ((1, 1), (1, 2))
+
+
+def test_a_user_who_says_other_things_breaks_nothing_off():
+    assert not compare(said("Hi", "Cancel it", "Yes"), said("Hi", "No")).regressed
+    assert not compare(said("Hi", "And?", case=None), said("Hi", case=None)).regressed
+
+
 def test_cases_that_only_one_run_has():
     comparison = compare([one("a"), one("b")], [one("b"), one("c")])
     assert statuses(comparison) == {"a": "gone", "b": "same", "c": "new"}
