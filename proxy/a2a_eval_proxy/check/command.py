@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..ownfiles import write_own
+from .discretion import discreet
 from .jsonform import report_json
 from .judging import Report, judge
 from .junitform import report_junit
@@ -42,7 +43,7 @@ async def check_and_show(
     with Console(stderr=True).status("") as status:
         async with Line(headers, timeout_s, tls) as line:
             record = await examine(line, url, messages, lambda what: status.update(escape(what)))
-    report = judge(record)
+    report = discreet(judge(record), line.credentials)
     if out is None:
         _write(report, url, form, Console(highlight=False, file=sys.stdout))
     else:

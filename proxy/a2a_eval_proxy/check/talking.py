@@ -15,6 +15,7 @@ from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 from ..capture.bindings import Operation, decode_json
 from ..capture.sse import EventTooLargeError, SseSplitter
 from ..card import WELL_KNOWN_PATHS
+from .discretion import credentials_in
 from .model import Asked, CardSeen, Event, Exchange, Interface, Request
 from .reading import answered, is_settled
 
@@ -42,8 +43,11 @@ class Line:
             if name.lower() in _OURS:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, in several ways; leave it out")
         self.timeout_s = timeout_s
+        filled = {name: filled_header(name, value) for name, value in headers.items()}
+        self.credentials = credentials_in(filled.values())
+        """What no report may show, whatever the agent quotes."""
         self._http = httpx.AsyncClient(
-            headers={name: filled_header(name, value) for name, value in headers.items()},
+            headers=filled,
             verify=tls or True,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         )
