@@ -572,7 +572,9 @@ def main() -> None:
         code = _exit_code(error)
         if code is None:
             raise
-        _fail(str(error), code)
+        from tool_call_evaluators.report.wording import printable
+
+        _fail(printable(str(error)), code)  # it may quote an agent
 
 
 def _exit_code(error: Exception) -> int | None:

@@ -1,4 +1,4 @@
-"""Logging to stderr, in which tokens never appear, nor what is redacted in turns."""
+"""Logging to stderr, in which tokens never appear, nor what is redacted in turns, nor what steers a terminal."""
 
 from __future__ import annotations
 
@@ -46,11 +46,14 @@ def start_logging(level: str, form: str, privacy: Privacy | None = None) -> None
 
 class _Redacting(logging.Formatter):
     def __init__(self, form: str, privacy: Privacy | None) -> None:
+        from tool_call_evaluators.report.wording import printable  # slow to import, and `without_secrets` does without
+
         super().__init__(form)
+        self._printable = printable
         self._privacy = privacy
 
     def format(self, record: logging.LogRecord) -> str:
-        text = without_secrets(super().format(record))
+        text = self._printable(without_secrets(super().format(record)))
         return text if self._privacy is None else self._privacy.text(text)
 
     def formatException(  # noqa: N802  # logging's name

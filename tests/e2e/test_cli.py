@@ -13,9 +13,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from agents.serving import ServerThread
 from e2e.contracts import GetAgent, GetProxy
 from e2e.proxy import COMMAND, Proxy
 from e2e.raw_a2a import Wire
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 SUITE = """\
 suite: smallest
@@ -114,6 +118,16 @@ def test_address_in_use(flag: str, tmp_path: Path) -> None:
     assert result.returncode == 3
     assert address in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_what_an_agent_says_does_not_steer_the_terminal(suite: Path, tmp_path: Path) -> None:
+    def broken(url: str) -> Starlette:
+        return Starlette(routes=[Route("/{path:path}", lambda request: Response("\x1b]0;title\x07", 500))])
+
+    with ServerThread(broken) as server:
+        result = run("run", suite, "--agent", server.url, "--store", "turns.db", cwd=tmp_path)
+    assert result.returncode == 3
+    assert "answered HTTP 500: \N{REPLACEMENT CHARACTER}]0;title\N{REPLACEMENT CHARACTER}" in result.stderr
 
 
 def test_run_against_an_unreachable_agent(nobody: str, suite: Path, tmp_path: Path) -> None:

@@ -68,3 +68,9 @@ def test_what_rules_cannot_look_into_is_not_told(no_content: bool, capsys: pytes
     assert told.endswith("KeyError (its words are not shown)\n")
     assert "test_logs.py" in told
     assert "rosebud" not in told.replace('raise KeyError("rosebud")', "")
+
+
+def test_what_an_agent_says_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    start_logging("info", "%(message)s")
+    logging.getLogger("somebody.else").warning("the agent said: %s", "\x1b[2J\x9b31m")
+    assert capsys.readouterr().err == "the agent said: \N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}31m\n"
