@@ -288,19 +288,22 @@ class ToolCallRecorder:
         """Decorator: record each call of a function or coroutine function, under its own name or `name`.
 
         Arguments are told by name, as they were given: without defaults, without `self` and `cls`. A tool that
-        returns None has the result `null`. Raises TypeError for generators: use `call` inside them.
+        returns None has the result `null`. Raises TypeError for generators: use `call` inside them; and for what has
+        no name of its own, as partial functions, where none is given.
         """
         if function is None:
             return lambda decorated: self._decorated(decorated, name)
         return self._decorated(function, name)
 
     def _decorated(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
-        tool_name = name or function.__name__
+        tool_name = name or getattr(function, "__name__", "")
+        if not tool_name:
+            raise TypeError(f"{function!r} has no name; give the tool's: recorder.tool(name=...)")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"tool {tool_name!r} is a generator; record it inside, with 'with recorder.call(...)'")
         parameters = inspect.signature(function)
 
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
             @functools.wraps(function)
             async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:

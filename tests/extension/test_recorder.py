@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import dataclasses
+import functools
 import json
 import subprocess
 import sys
@@ -196,6 +197,19 @@ def test_decorated_methods_leave_self_out(recorder: ToolCallRecorder, recording:
     Shop().search("kettle")
     Shop.open("front", "back")
     assert [call.arguments for call in recording.tool_calls] == [{"q": "kettle"}, {"doors": ["front", "back"]}]
+
+
+async def test_decorated_objects_that_are_called(recorder: ToolCallRecorder, recording: Recording) -> None:
+    class Search:
+        async def __call__(self, q: str) -> str:
+            return q.upper()
+
+    search = recorder.tool(name="search")(Search())
+    assert await search("kettle") == "KETTLE"
+    assert recorder.tool(name="add")(functools.partial(pow, 2))(3) == 8
+    assert [(entry["name"], entry["result"]) for entry in wire(recording)] == [("search", "KETTLE"), ("add", "8")]
+    with pytest.raises(TypeError, match="has no name; give the tool's"):
+        recorder.tool(functools.partial(pow, 2))
 
 
 def test_generators_are_refused(recorder: ToolCallRecorder) -> None:
