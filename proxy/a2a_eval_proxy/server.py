@@ -30,10 +30,14 @@ class ListenError(OSError):
 
 
 class _PassCutsQuietly(logging.Filter):
-    """A response left unfinished is how an agent's cut is passed on: no error of ours."""
+    """A response left unfinished is how an agent's cut is passed on: no error of ours.
+
+    Nor is one that is cancelled, for which there was no more time when the server stopped: how many, uvicorn tells.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.msg != _CUT
+        cancelled = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+        return record.msg != _CUT and not cancelled
 
 
 _log = logging.getLogger("uvicorn.error")

@@ -56,6 +56,26 @@ async def test_who_is_being_served_is_told_that_the_connection_ends() -> None:
     await server.stop()
 
 
+async def test_what_is_cut_at_the_end_is_told_once_and_is_no_error_of_the_application(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        await asyncio.Event().wait()
+
+    server = HttpServer(endless, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    async with httpx.AsyncClient() as client:
+        for _ in range(2):
+            await (await client.send(client.build_request("GET", server.url), stream=True)).aiter_raw().__anext__()
+        await server.stop()
+        await asyncio.sleep(0)  # responses are cancelled by now, and say what they have to say
+    assert [record.getMessage() for record in caplog.records if record.name == "uvicorn.error"] == [
+        "Cancel 2 running task(s), timeout graceful shutdown exceeded"
+    ]
+
+
 async def test_small_writes_are_not_held_back() -> None:
     """asyncio turns Nagle's algorithm off only where the listener says TCP; else every answer takes 40 ms more."""
     server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
