@@ -102,17 +102,34 @@ class ServerTls:
     def __init__(self, files: TlsFiles) -> None:
         """Raises ConfigError."""
         self._files = files
-        self._current = self.context = files.server_context()
-        """What the port was opened with: it hands every new connection over to the one in force."""
-        self.context.sni_callback = self._hand_over
+        self.context = _InForce(ssl.PROTOCOL_TLS_SERVER)
+        """What the port is opened with: it makes every new connection one of what is in force."""
+        self.load()
 
     def load(self) -> None:
         """Use what the files hold now, for new connections. Raises ConfigError, and changes nothing then."""
-        self._current = self._files.server_context()
+        self.context.current = self._files.server_context()
 
-    def _hand_over(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
-        # Called at every ClientHello, with a name in it or without.
-        connection.context = self._current
+
+class _InForce(ssl.SSLContext):
+    """Makes connections of another context, which may be replaced.
+
+    To hand them over in an `sni_callback` would be too late: a session of TLS 1.2 is taken up again before that, from
+    the memory of the context that the connection was made of, whoever is let in by now.
+    """
+
+    current: ssl.SSLContext
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """As event loops ask for it, at every new connection."""
+        return self.current.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
 
 def _must_hold(path: str, marker: bytes, setting: str, what: str) -> None:

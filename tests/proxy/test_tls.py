@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -281,6 +282,38 @@ async def test_a_replaced_authority_of_clients(
         async with http(proxy, of_old) as client:
             with pytest.raises(httpx.TransportError):
                 await client.get(CARD)
+
+
+async def test_no_session_is_taken_up_again_after_its_authority_was_replaced(
+    authority: Authority, stranger: Authority, agent: str, tmp_path: Path
+) -> None:
+    """In TLS 1.2 sessions outlive their connections without tickets, too; no certificate is looked at again then."""
+    ca = tmp_path / "clients.pem"
+    ca.write_bytes(authority.ca.read_bytes())
+    tls = authority.client(authority.issue("client"))
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    def connect(session: ssl.SSLSession | None) -> tuple[bytes, ssl.SSLSession | None]:
+        """What is answered, nothing where the connection is refused; and the session."""
+        port = urlsplit(proxy.url).port or 0
+        with (
+            suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+            tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secure,
+        ):
+            secure.sendall(b"GET /.well-known/agent-card.json HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
+            answer, left = b"".join(iter(lambda: secure.recv(65536), b"")), secure.session
+            secure.unwrap()  # a session whose connection did not end in order is forgotten
+            return answer[:12], left
+        return b"", None
+
+    async with proxy_before(agent, tmp_path, **files(authority.issue("proxy")), tls_client_ca=ca) as proxy:
+        answer, session = await asyncio.to_thread(connect, None)
+        assert answer == b"HTTP/1.1 200"
+        assert session is not None
+        ca.write_bytes(stranger.ca.read_bytes())
+        proxy.files.check()
+        assert await asyncio.to_thread(connect, session) == (b"", None)
 
 
 async def test_a_replaced_authority_of_the_agent(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
