@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from contextlib import suppress
 from typing import Any
@@ -57,8 +58,12 @@ async def test_who_is_being_served_is_told_that_the_connection_ends() -> None:
 
 
 async def test_what_is_cut_at_the_end_is_told_once_and_is_no_error_of_the_application(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    log = logging.getLogger("uvicorn.error")
+    monkeypatch.setattr(log, "handlers", [caplog.handler])
+    monkeypatch.setattr(log, "propagate", False)
+
     async def endless(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"begun", "more_body": True})
@@ -66,12 +71,16 @@ async def test_what_is_cut_at_the_end_is_told_once_and_is_no_error_of_the_applic
 
     server = HttpServer(endless, "127.0.0.1:0", shutdown_timeout_s=1)
     await server.start()
-    async with httpx.AsyncClient() as client:
-        for _ in range(2):
-            await (await client.send(client.build_request("GET", server.url), stream=True)).aiter_raw().__anext__()
+    async with (
+        httpx.AsyncClient() as client,
+        client.stream("GET", server.url) as one,
+        client.stream("GET", server.url) as two,
+    ):
+        assert [response.status_code for response in (one, two)] == [200, 200]
         await server.stop()
-        await asyncio.sleep(0)  # responses are cancelled by now, and say what they have to say
-    assert [record.getMessage() for record in caplog.records if record.name == "uvicorn.error"] == [
+        while server.server_state.tasks:  # they are cancelled by now, and say what they have to say
+            await asyncio.sleep(0)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         "Cancel 2 running task(s), timeout graceful shutdown exceeded"
     ]
 
