@@ -105,7 +105,8 @@ _TOKENS = (
     (
         ("authorization",),
         r"(?i:authorization)[\"'\\]*\s*[:=]\s*[\"'\\]*(?:(?i:bearer|basic|token|digest|apikey)\s+(?P<header>[\w.~+/=-]{4,})"
-        r"|(?P<whole>[\w.~+/=-]{4,}(?: +[\w.~+/=-]{8,})?))",  # of what scheme there may be, too
+        # of another scheme, too; but no scheme alone, whose token was taken out before
+        r"|(?!(?i:bearer|basic|token|digest|apikey)(?![\w.~+/=-]))(?P<whole>[\w.~+/=-]{4,}(?: +[\w.~+/=-]{8,})?))",
     ),
     # after its name, in a query, a form, a header or in JSON
     (

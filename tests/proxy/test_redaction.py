@@ -11,7 +11,7 @@ from a2a_eval_proxy.jsonpaths import parse_path
 from a2a_eval_proxy.redaction import Action, Redactor
 from a2a_eval_proxy.redactionrules import parse_rules
 from a2a_tool_capture import Finding, ToolCall
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from junk import json_values
 
@@ -91,6 +91,9 @@ def test_what_nests_too_deep_is_masked_unread() -> None:
 
 
 @given(json_values)
+@example("Authorization: Bearer abcd1234")
+@example("Authorization: Custom abcd1234, password: 'correct horse'")
+@example("Set-Cookie: sid=abcd1234; Path=/")
 def test_twice_is_as_once(value: Any) -> None:
     rules = redactor([{"detector": name, "action": "hash"} for name in EVERY.split(",")] + [{"pattern": "[0-9]{3}"}])
     once = rules.value(value)
