@@ -326,6 +326,23 @@ def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path
     assert complaints(manifests, VERSIONS[NATIVE]) == []
 
 
+def test_the_readme_shows_how_to_have_two_gateways_side_by_side(tmp_path: Path) -> None:
+    shutil.copytree(DEPLOY / "kustomize", tmp_path / "a2a-eval-proxy/deploy/kustomize")
+    (lines,) = (text for name, text in snippets("yaml") if name == "blue/kustomization.yaml")
+    gateways = []
+    for name in ("blue", "green"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kustomization.yaml").write_text(lines.replace("blue", name), "utf-8")
+        gateways.append(kustomized(tmp_path / name))
+    for mine, other in (gateways, reversed(gateways)):
+        selector = {"matchLabels": only(mine, "Service")["spec"]["selector"]}
+        assert _selects(selector, with_proxy(mine)["spec"]["template"]["metadata"]["labels"])
+        assert not _selects(selector, with_proxy(other)["spec"]["template"]["metadata"]["labels"])
+        assert complaints(mine, VERSIONS[GATEWAY]) == []
+    first, second = ({(one["kind"], one["metadata"]["name"]) for one in manifests} for manifests in gateways)
+    assert not first & second
+
+
 def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
     shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
     (tmp_path / "nightly").mkdir()
