@@ -8,8 +8,8 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -320,8 +320,11 @@ class ToolCallRecorder:
         def watched(*args: Any, **kwargs: Any) -> Any:
             if self._current.get() is None:
                 return function(*args, **kwargs)
-            with self.call(tool_name, _by_name(parameters, args, kwargs)) as call:
+            with ExitStack() as until_over:
+                call = until_over.enter_context(self.call(tool_name, _by_name(parameters, args, kwargs)))
                 value = function(*args, **kwargs)
+                if inspect.iscoroutine(value):  # a coroutine function behind an ordinary decorator
+                    return _watched_to_its_end(value, call, until_over.pop_all())
                 call.result = _returned(value)
             return value
 
@@ -353,6 +356,13 @@ def error_text(error: Any) -> str:
     if isinstance(error, BaseException):
         return described(error) or type(error).__name__
     return plain_text(error)
+
+
+async def _watched_to_its_end(work: Coroutine[Any, Any, Any], call: OpenCall, until_over: ExitStack) -> Any:
+    with until_over:
+        value = await work
+        call.result = _returned(value)
+    return value
 
 
 def _returned(value: Any) -> Any:

@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -197,6 +197,30 @@ def test_decorated_methods_leave_self_out(recorder: ToolCallRecorder, recording:
     Shop().search("kettle")
     Shop.open("front", "back")
     assert [call.arguments for call in recording.tool_calls] == [{"q": "kettle"}, {"doors": ["front", "back"]}]
+
+
+async def test_coroutine_functions_behind_an_ordinary_decorator(
+    recorder: ToolCallRecorder, recording: Recording
+) -> None:
+    def plain(function: Callable[[str], Any]) -> Callable[[str], Any]:
+        return lambda q: function(q)
+
+    @recorder.tool(name="search")
+    @plain
+    async def search(q: str) -> str:
+        if not q:
+            raise ValueError("nothing to search")
+        return q.upper()
+
+    coming = search("kettle")
+    assert [call.ended_at for call in recording.tool_calls] == [None]
+    assert await coming == "KETTLE"
+    with pytest.raises(ValueError, match="nothing to search"):
+        await search("")
+    assert [(entry.get("result"), entry.get("error")) for entry in wire(recording)] == [
+        ("KETTLE", None),
+        (None, "nothing to search"),
+    ]
 
 
 async def test_decorated_objects_that_are_called(recorder: ToolCallRecorder, recording: Recording) -> None:
