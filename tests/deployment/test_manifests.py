@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import shutil
 from pathlib import Path
@@ -416,6 +417,17 @@ def test_helm_and_kustomize_say_the_same_of_workers() -> None:
     assert own == {"A2A_EVAL_PROXY_CONCURRENCY", "A2A_EVAL_PROXY_STORE"}
     helms.pop("env"), ours.pop("env")
     assert helms == ours
+
+
+def test_plugins_from_a_volume_are_where_workers_score_too() -> None:
+    volume = {"name": "plugins", "configMap": {"name": "plugins"}}
+    mount = {"name": "plugins", "mountPath": "/plugins"}
+    extra = (f"extraVolumes=[{json.dumps(volume)}]", f"extraVolumeMounts=[{json.dumps(mount)}]")
+    manifests = chart(*RELEASES["helm-workers"], *(part for one in extra for part in ("--set-json", one)))
+    (worker,) = worker_of(manifests)["spec"]["containers"]
+    for pod, container in ((pod_of(manifests), proxy_in(pod_of(manifests))), (worker_of(manifests)["spec"], worker)):
+        assert volume in pod["volumes"]
+        assert mount in container["volumeMounts"]
 
 
 def test_helm_asks_the_agent_over_https_where_the_proxy_speaks_it() -> None:
