@@ -16,7 +16,8 @@ from .privacy import privacy_of
 
 
 async def serve_until_stopped(settings: Settings) -> None:
-    """Run a proxy, print one line when it is ready, stop in order on the first signal."""
+    """Run a proxy, print one line when it is ready, stop in order on the first signal; those after it change nothing,
+    since runners like `timeout` send each twice."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -31,7 +32,8 @@ async def serve_until_stopped(settings: Settings) -> None:
             f"store {shown(settings.store)}, run {settings.run}"
         )
         await stop.wait()
-        click.echo("a2a-eval-proxy stopping: open responses may finish", err=True)
+        time_left = f"{settings.shutdown_timeout:g} s to finish, and turns as long again to be scored"
+        click.echo(f"a2a-eval-proxy stopping: open responses have {time_left}", err=True)
         await proxy.drain()
 
 
