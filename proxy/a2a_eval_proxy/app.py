@@ -59,7 +59,7 @@ class RunningProxy:
 
         Must neither wait nor raise."""
         self.suite = suite
-        self._stopping = False
+        self._problems = ["the proxy is starting"]
         self._tracing: Tracing | None = None
 
     @property
@@ -100,11 +100,11 @@ class RunningProxy:
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready to serve; [] when it is."""
-        return ["the proxy is shutting down"] if self._stopping else []
+        return self._problems
 
     async def drain(self) -> None:
         """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
-        self._stopping = True
+        self._not_ready_any_more()
         self._data.retire()
         await asyncio.sleep(self.settings.drain_delay)
 
@@ -160,7 +160,8 @@ class RunningProxy:
         forwarder = Forwarder(settings, upstream, self.book, self.negotiation, metrics, requests)
         limits = (settings.shutdown_timeout, settings.max_header_bytes)
         self._data = await _listening(stack, forwarder, settings.listen, "--listen", *limits, tls)
-        stack.callback(self._stop_accepting)
+        stack.callback(self._not_ready_any_more)
+        self._problems = []
 
     def _data_tls(self) -> ssl.SSLContext | None:
         """What the data port is opened with; None: plain text."""
@@ -179,8 +180,8 @@ class RunningProxy:
         self.files.add("TLS for clients", files.paths, tls.load)
         return tls.context
 
-    def _stop_accepting(self) -> None:
-        self._stopping = True
+    def _not_ready_any_more(self) -> None:
+        self._problems = ["the proxy is shutting down"]
 
     async def _finish(self) -> None:
         """Nothing comes any more: close what is open, score what is closed."""

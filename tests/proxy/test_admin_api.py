@@ -17,8 +17,10 @@ import pytest_asyncio
 from a2a_eval_proxy import rundetails
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.pipeline import Pipeline
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
+from e2e.ports import free_ports
 from tool_call_evaluators import registry
 from tool_call_evaluators.base import ComputedEvaluator, Measurement
 from tool_call_evaluators.model import EvalCase
@@ -95,11 +97,10 @@ async def proxied(folder: Path, **settings: Any) -> AsyncIterator[Proxied]:
         everything = Settings(
             upstream=agent.url,
             listen="127.0.0.1:0",
-            admin="127.0.0.1:0",
             otlp=None,
             store=str(folder / "turns.db"),
             run="nightly",
-            **settings,
+            **{"admin": "127.0.0.1:0", **settings},
         )
         async with (
             run_proxy(everything) as proxy,
@@ -502,6 +503,23 @@ async def test_listeners_are_let_go_when_the_proxy_stops(tmp_path: Path) -> None
 async def test_health(it: Proxied) -> None:
     assert (await it.admin.get("/healthz")).text == "ok\n"
     assert (await it.admin.get("/readyz")).text == "ready\n"
+
+
+async def test_nobody_is_sent_before_clients_can_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    answers = []
+
+    async def resume(pipeline: Pipeline) -> int:
+        """Takes its time where much was left pending; the admin port is open already."""
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as admin:
+            answers.extend([await admin.get("/healthz"), await admin.get("/readyz")])
+        return 0
+
+    monkeypatch.setattr(Pipeline, "resume", resume)
+    async with proxied(tmp_path, admin=f"127.0.0.1:{port}") as running:
+        answers.append(await running.admin.get("/readyz"))
+    told = [(answer.status_code, answer.text) for answer in answers]
+    assert told == [(200, "ok\n"), (503, "the proxy is starting\n"), (200, "ready\n")]
 
 
 async def test_metrics(fresh: Proxied) -> None:
