@@ -24,7 +24,7 @@ def value_key(value: Any) -> Hashable:
     """
     kind = type(value)
     if kind is str or kind is int or value is None:
-        return value  # type: ignore[no-any-return]
+        return value  # type: ignore[no-any-return]  # one of these three
     if kind is float:
         return value if value == value else _NAN
     if kind is bool:

@@ -29,7 +29,7 @@ from a2a.types import (
     SubscribeToTaskRequest,
 )
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import MessageToDict, ParseError  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToDict, ParseError
 
 from .dialects import DIALECTS
 from .errors import AgentError as AgentError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]
-import grpc.aio  # type: ignore[import-untyped]
+import grpc
+import grpc.aio
 
 from .guards import KnownCallers, without_extension
 from .spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
@@ -15,7 +15,7 @@ _KEYS = frozenset((EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower()))
 _PEER_NAMES = ("x509_common_name", "x509_subject_alternative_name")
 
 
-class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Takes the extension out of the metadata of callers that are not known; see `ActivationGate`.
 
     `tokens` are compared with the `authorization` metadata, `subjects` with the common name and the alternative

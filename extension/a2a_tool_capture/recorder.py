@@ -72,7 +72,7 @@ class Recording:
         name: str,
         arguments: Arguments = None,
         *,
-        id: str = "",  # noqa: A002 - the extension's word
+        id: str = "",
         source: ToolCallSource = ToolCallSource.CLIENT,
         started_at: datetime | None = None,
     ) -> str:
@@ -88,7 +88,7 @@ class Recording:
         self,
         name: str,
         arguments: Arguments,
-        id: str,  # noqa: A002
+        id: str,
         source: ToolCallSource,
         started_at: datetime | None,
         *,
@@ -116,15 +116,15 @@ class Recording:
             self._calls.append(ToolCall(name, given, call_id, source=source, started_at=started_at or self._clock()))
         return call_id
 
-    def finished(self, id: str, result: Any = None) -> None:  # noqa: A002
+    def finished(self, id: str, result: Any = None) -> None:
         """Note that a call gave `result`: text as it is, anything else as its JSON text, None for nothing known."""
         self._end(id, result=None if result is None else plain_text(result))
 
-    def failed(self, id: str, error: Any) -> None:  # noqa: A002
+    def failed(self, id: str, error: Any) -> None:
         """Note that a call failed. `error` is its message, or the exception."""
         self._end(id, error=error_text(error))
 
-    def is_running(self, id: str) -> bool:  # noqa: A002
+    def is_running(self, id: str) -> bool:
         """Whether the call with this id was started and has not ended."""
         with self._lock:
             place = self._places.get(id)
@@ -137,7 +137,7 @@ class Recording:
         *,
         result: Any = None,
         error: Any = None,
-        id: str = "",  # noqa: A002
+        id: str = "",
         source: ToolCallSource = ToolCallSource.CLIENT,
         started_at: datetime | None = None,
     ) -> str:
@@ -235,32 +235,32 @@ class ToolCallRecorder:
         *,
         result: Any = None,
         error: Any = None,
-        id: str = "",  # noqa: A002
+        id: str = "",
     ) -> None:
         """Note a call that is over; see `Recording.record`."""
         recording = self._current.get()
         if recording is not None:
             recording.record(name, arguments, result=result, error=error, id=id)
 
-    def started(self, name: str, arguments: Arguments = None, *, id: str = "") -> str:  # noqa: A002
+    def started(self, name: str, arguments: Arguments = None, *, id: str = "") -> str:
         """Note that a call begins; see `Recording.started`. Returns `id` where nothing is recorded."""
         recording = self._current.get()
         return id if recording is None else recording.started(name, arguments, id=id)
 
-    def finished(self, id: str, result: Any = None) -> None:  # noqa: A002
+    def finished(self, id: str, result: Any = None) -> None:
         """Note that a call gave `result`; see `Recording.finished`."""
         recording = self._current.get()
         if recording is not None:
             recording.finished(id, result)
 
-    def failed(self, id: str, error: Any) -> None:  # noqa: A002
+    def failed(self, id: str, error: Any) -> None:
         """Note that a call failed; see `Recording.failed`."""
         recording = self._current.get()
         if recording is not None:
             recording.failed(id, error)
 
     @contextmanager
-    def call(self, name: str, arguments: Arguments = None, *, id: str = "") -> Iterator[OpenCall]:  # noqa: A002
+    def call(self, name: str, arguments: Arguments = None, *, id: str = "") -> Iterator[OpenCall]:
         """Record the call made inside. An exception, cancellation too, becomes its error and is raised on."""
         call = OpenCall()
         recording = self._current.get()

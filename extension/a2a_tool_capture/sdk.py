@@ -20,10 +20,10 @@ CHUNKS_CARRY_METADATA = not LEGACY
 def copied(message: M) -> M:
     """A deep copy of a message of the SDK."""
     if LEGACY:
-        copy: M = message.model_copy(deep=True)  # type: ignore[attr-defined]
+        copy: M = message.model_copy(deep=True)  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
         return copy
     fresh = type(message)()
-    fresh.CopyFrom(message)  # type: ignore[attr-defined]
+    fresh.CopyFrom(message)  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
     return fresh
 
 
@@ -65,7 +65,7 @@ def metadata_of(artifact: Artifact) -> dict[str, Any]:
     """The metadata of an artifact as plain values, {} for none: a copy where the SDK has no dictionaries."""
     if LEGACY:
         return artifact.metadata or {}
-    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+    from google.protobuf.json_format import MessageToDict
 
     plain: dict[str, Any] = MessageToDict(artifact.metadata)
     return plain
@@ -98,9 +98,9 @@ def drop_metadata(artifact: Artifact, keys: list[str]) -> None:
 def text_part(text: str) -> Part:
     """A part that holds `text`."""
     if LEGACY:
-        from a2a.types import TextPart  # type: ignore[attr-defined]
+        from a2a.types import TextPart  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
 
-        return Part(root=TextPart(text=text))  # type: ignore[call-arg]
+        return Part(root=TextPart(text=text))  # type: ignore[call-arg]  # as above
     return Part(text=text)
 
 

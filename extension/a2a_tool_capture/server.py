@@ -64,7 +64,7 @@ class CapturingExecutor(AgentExecutor):
                 await self._agent.execute(context, event_queue)
                 return
             if sdk.LEGACY:  # 1.0 has no such answer
-                context.add_activated_extension(URI)  # type: ignore[attr-defined]
+                context.add_activated_extension(URI)  # type: ignore[attr-defined]  # 0.3 has it
             queue = _CapturingQueue(event_queue, _Delivery(recording, context))
             task_id = context.task_id or ""
             self._running[task_id] = queue

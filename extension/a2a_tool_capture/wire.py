@@ -13,9 +13,10 @@ from typing import Any
 TERMINAL_STATES = frozenset({"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"})
 INTERRUPTED_STATES = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
 SETTLED_STATES = TERMINAL_STATES | INTERRUPTED_STATES
+"""States in which the agent has done what it will do for this message (A2A 1.0, section 4.1.3)."""
+
 TASK_STATES = SETTLED_STATES | {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_UNSPECIFIED"}
 """All that A2A has; agents may say others."""
-"""States in which the agent has done what it will do for this message (A2A 1.0, section 4.1.3)."""
 
 EVENT_KEYS = ("artifactUpdate", "statusUpdate", "task", "message")
 

@@ -457,7 +457,7 @@ def _leads_to(url: str, address: str) -> bool:
     target = parts.hostname or ""
     if target == host:
         return True
-    return is_loopback(f"{target}:{port}") and (is_loopback(address) or host in ("0.0.0.0", "::", "*"))  # noqa: S104
+    return is_loopback(f"{target}:{port}") and (is_loopback(address) or host in ("0.0.0.0", "::", "*"))  # noqa: S104  # compared with
 
 
 def environment_name(setting: str) -> str:

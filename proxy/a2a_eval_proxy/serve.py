@@ -16,8 +16,7 @@ from .privacy import privacy_of
 
 
 async def serve_until_stopped(settings: Settings) -> None:
-    """Run a proxy, print one line when it is ready, stop in order on the first signal; those after it change nothing,
-    since runners like `timeout` send each twice."""
+    """Run a proxy, print one line when it is ready, stop in order on the first signal; further ones change nothing."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

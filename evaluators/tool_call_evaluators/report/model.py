@@ -169,9 +169,9 @@ class Report:
 def _first_matcher(specs: Iterable[EvaluatorSpec]) -> Matcher:
     for spec in specs:
         evaluator = spec.build()
-        matcher = getattr(evaluator, "matcher", None)
+        matcher: Matcher | None = getattr(evaluator, "matcher", None)
         if matcher is not None:
-            return matcher  # type: ignore[no-any-return]
+            return matcher
         if getattr(evaluator, "subset", False):
             return ArgumentMatcher("subset")
     return ArgumentMatcher()

@@ -29,7 +29,7 @@ class JsonObject:
         where = where or cls.__name__
         given = an_object(data, where)
         values: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # subclasses are dataclasses
             value = given.get(field.name)
             if value is not None:
                 values[field.name] = field.metadata["read"](value, f"{where}.{field.name}")
@@ -39,7 +39,8 @@ class JsonObject:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object; what is None is left out."""
-        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # as above
+        values = ((field.name, getattr(self, field.name)) for field in fields)
         return {name: _json(value) for name, value in values if value is not None}
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.adk.plugins.base_plugin import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from google.adk.plugins.base_plugin import (
     BasePlugin,
 )
 
 from ..recorder import ToolCallRecorder
 
 
-class ToolCallPlugin(BasePlugin):  # type: ignore[misc,unused-ignore]
+class ToolCallPlugin(BasePlugin):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
     """Hands tool calls to the recorder's current request, under ADK's ids, and changes none of them.
 
     The request is found where the runner runs: with `Runner.run_async`; `Runner.run` works in a thread of its own.

@@ -10,13 +10,13 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from langchain_core.callbacks import BaseCallbackHandler  # type: ignore[import-not-found,unused-ignore]
-from langchain_core.messages import ToolMessage  # type: ignore[import-not-found,unused-ignore]
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import ToolMessage
 
 from ..recorder import Recording, ToolCallRecorder
 
 
-class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]
+class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
     """Hands tool runs to the recorder's current request, under the model's id of the call where there is one.
 
     LangChain calls it in the context of the tool's run, which is where the request is found. A tool that raised has

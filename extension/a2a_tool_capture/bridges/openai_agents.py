@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from agents.tracing import (  # type: ignore[import-not-found,unused-ignore]
+from agents.tracing import (
     FunctionSpanData,
     Span,
     SpanError,
@@ -21,7 +21,7 @@ from ..models import ToolCallSource
 from ..recorder import ToolCallRecorder
 
 
-class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]
+class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
     """Hands finished function-tool spans to the recorder's current request.
 
     The SDK ends a span in the context of the run it belongs to, which is where the request is found. A tool that

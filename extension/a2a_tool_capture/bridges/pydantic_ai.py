@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry  # type: ignore[import-not-found,unused-ignore]
-from pydantic_ai.capabilities import (  # type: ignore[import-not-found,unused-ignore]
+from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry
+from pydantic_ai.capabilities import (
     AbstractCapability,
     CapabilityOrdering,
 )
-from pydantic_ai.exceptions import SkipToolExecution  # type: ignore[import-not-found,unused-ignore]
+from pydantic_ai.exceptions import SkipToolExecution
 
 from ..recorder import ToolCallRecorder
 
 
 @dataclass
-class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-ignore]
+class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
     """Hands function tool calls to the recorder's current request, with the model's ids and arguments.
 
     Arguments that the tool does not take, and a tool's wish that the model try again, are errors of the call; what

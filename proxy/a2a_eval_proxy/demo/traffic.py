@@ -10,7 +10,7 @@ from a2a.helpers import new_text_message
 from a2a.types import Role, SendMessageRequest
 from a2a_tool_capture import TaskMerger
 from a2a_tool_capture.wire import INTERRUPTED_STATES
-from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToDict
 from tool_call_evaluators.suite import Case, Suite
 
 CASE_HEADER = "A2A-Eval-Case"

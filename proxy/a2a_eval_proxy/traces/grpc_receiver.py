@@ -41,8 +41,8 @@ class GrpcReceiver:
         ("grpc", "rejected"), without what grpcio refuses by itself. Raises GrpcMissingError.
         """
         try:
-            import grpc  # type: ignore[import-untyped]
-            import grpc.aio  # type: ignore[import-untyped]
+            import grpc
+            import grpc.aio
         except ImportError as error:
             raise GrpcMissingError(
                 "OTLP over gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]', or let the agent export over HTTP"

@@ -7,15 +7,15 @@ from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
-from google.protobuf.json_format import MessageToJson  # type: ignore[import-untyped]
-from google.rpc.code_pb2 import (  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToJson
+from google.rpc.code_pb2 import (
     DEADLINE_EXCEEDED,
     INTERNAL,
     INVALID_ARGUMENT,
     UNAVAILABLE,
     UNIMPLEMENTED,
 )
-from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from google.rpc.status_pb2 import Status
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 
 from .receiver_bounds import check_json, check_protobuf
 from .receiver_errors import MalformedError, TooLargeError, UnsupportedError
