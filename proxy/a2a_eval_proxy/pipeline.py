@@ -18,6 +18,7 @@ from .conversations import Conversations
 from .events import EventBus
 from .metrics import Metrics
 from .privacy import Privacy
+from .problem_log import ProblemLog
 from .scoring import Results, Scorer, TurnJson
 from .scoringthread import Job, ScoreFirst, Scoring, ScoringThread
 from .shapes import lacks_content
@@ -77,6 +78,8 @@ class Pipeline:
         self._privacy = privacy
         self._redacting = ThreadPoolExecutor(1, thread_name_prefix="redacting") if privacy is not None else None
         self._unredacted = 0
+        self._redaction_behind = ProblemLog(logger, "redaction does not keep up: {count} turn(s) were dropped")
+        self._store_behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self.on_scored: Callable[[Turn, list[dict[str, Any]], bool], None] | None = None
         """Called with a scored turn, its results, and whether it was scored before; set by who wires telemetry.
 
@@ -218,6 +221,8 @@ class Pipeline:
             await asyncio.to_thread(self._scoring.close)
         if self._redacting is not None:
             await asyncio.to_thread(self._redacting.shutdown)
+        for problem in (self._redaction_behind, self._store_behind):
+            problem.close()
 
     # ── on the event loop ───────────────────────────────────────────────────────────────────────────────
 
@@ -227,7 +232,7 @@ class Pipeline:
         if self._privacy is None or self._redacting is None:
             self._keep([(turn, turn, turn) for turn in turns])
         elif self._unredacted + len(turns) > _MOST_UNREDACTED:
-            self._drop(len(turns), "redaction")
+            self._drop(len(turns), self._redaction_behind)
         else:
             self._unredacted += len(turns)
             redacting = self._redacting.submit(_redacted, self._privacy, turns)
@@ -254,11 +259,11 @@ class Pipeline:
         if self._store.add(stored, committed, first, held):
             self._set_out(jobs)
         else:
-            self._drop(len(stored), "the store")
+            self._drop(len(stored), self._store_behind)
 
-    def _drop(self, count: int, culprit: str) -> None:
+    def _drop(self, count: int, problem: ProblemLog) -> None:
         self._metrics.turns_dropped += count
-        logger.error("%s does not keep up: %d turn(s) were dropped", culprit, count)
+        problem.seen(count)
         self._count_down(count)
 
     def _held(self, turns: list[Turn]) -> set[str]:

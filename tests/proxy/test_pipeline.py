@@ -261,13 +261,21 @@ async def test_a_conversation_that_goes_on_after_a_restart_keeps_its_position(pa
 # ── a slow disk, listeners ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_turns_that_the_store_cannot_take_are_counted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(writing, "MAX_QUEUED", 0)
     async with running(path) as it:
-        it.pipeline.take(turn(1))
-        await it.pipeline.drained()
-        assert it.metrics.turns_dropped == 1
+        for number in range(5):  # each a batch of its own
+            it.pipeline.take(turn(number))
+            await it.pipeline.drained()
+        assert it.metrics.turns_dropped == 5
         assert await it.stored() == []
+    said = "the store does not keep up: {} turn(s) were dropped"
+    assert [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()] == [
+        f"{said.format(1)}; more are counted and logged every 60 s",
+        f"{said.format(4)} since the last line",
+    ]
 
 
 async def test_a_locked_store_holds_nobody_up(path: Path) -> None:

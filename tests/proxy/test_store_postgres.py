@@ -161,6 +161,23 @@ async def test_turns_wait_in_memory_while_the_database_is_away(
     assert "***" in told[0]
 
 
+async def test_trouble_of_the_database_is_one_line_without_sql(
+    kept: Kept, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_RETRY_S", 0.05)
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("ALTER TABLE turns RENAME TO elsewhere")
+        kept.store.add([turn(1)], lambda: None)
+        while "retrying" not in caplog.text:
+            await asyncio.sleep(0.01)
+        other.execute("ALTER TABLE elsewhere RENAME TO turns")
+    await kept.store.drained()
+    (told,) = [record.getMessage() for record in caplog.records if "retrying" in record.getMessage()]
+    assert told.endswith(': relation "turns" does not exist; retrying, turns wait in memory')
+    assert "INSERT" not in caplog.text
+    assert await kept.ids() == ["turn-0001"]
+
+
 async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
     url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,10 @@ class QueuedWrites(ABC):
     def _pruned(self, item: Prune) -> int:
         """Delete what is too old or too much; how many turns that were. May raise `trouble`."""
 
+    def _told(self, error: Exception) -> str:
+        """What went wrong, in one line."""
+        return " ".join(str(error).split()) or type(error).__name__
+
     def add(
         self,
         turns: Sequence[Turn],
@@ -188,7 +192,7 @@ class QueuedWrites(ABC):
         try:
             deleted = self._pruned(item)
         except self.trouble as error:  # it is tried again next time
-            logger.error("store %s: old turns could not be deleted: %s", self._name, error)
+            logger.error("store %s: old turns could not be deleted: %s", self._name, self._told(error))
         else:
             if deleted:
                 logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
@@ -200,10 +204,11 @@ class QueuedWrites(ABC):
                 write()
             except self.trouble as error:  # nothing may be lost, so try until it works
                 if time.monotonic() >= self._give_up_at:
-                    logger.error("store %s: %s; it is closed, and %d turn(s) are lost", self._name, error, turns)
+                    message = "store %s: %s; it is closed, and %d turn(s) are lost"
+                    logger.error(message, self._name, self._told(error), turns)
                     return
                 if not reported:
-                    logger.error("store %s: %s; retrying, turns wait in memory", self._name, error)
+                    logger.error("store %s: %s; retrying, turns wait in memory", self._name, self._told(error))
                     reported = True
                 self._pause()
             else:

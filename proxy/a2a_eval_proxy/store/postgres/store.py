@@ -53,6 +53,9 @@ class PostgresStore(PostgresReads, QueuedWrites):
         super().close()
         self._database.close()
 
+    def _told(self, error: Exception) -> str:
+        return reason(error)
+
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         return partial(self._write, [_rows(item) for item in group])
 

@@ -1,0 +1,69 @@
+"""One log line for a problem that repeats, not one for each time it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+EVERY_S = 60.0
+"""Seconds between two lines about the same problem."""
+
+
+class ProblemLog:
+    """Logs an episode of one problem: its first occurrence at once, then a count every minute, and a count at its end.
+
+    An episode ends when a whole minute passes without the problem. `text` is the line, with `{count}` for how often it
+    happened, for example "{count} turn(s) were dropped". Belongs to one event loop: `seen` neither waits nor raises.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        text: str,
+        level: int = logging.ERROR,
+        *,
+        every_s: float = EVERY_S,
+        later: Callable[[float, Callable[[], None]], Any] | None = None,
+    ) -> None:
+        """`later(seconds, callback)` schedules the next line; None: on the running event loop."""
+        self._logger = logger
+        self._text = text
+        self._level = level
+        self._every_s = every_s
+        self._later = later
+        self._total = 0
+        self._untold = 0
+
+    def seen(self, count: int = 1) -> None:
+        """The problem happened `count` times."""
+        if self._total:
+            self._total += count
+            self._untold += count
+            return
+        self._total = count
+        self._say(count, f"; more are counted and logged every {self._every_s:g} s")
+        self._schedule()
+
+    def close(self) -> None:
+        """Log what was counted and not yet logged. Call it when the process stops."""
+        if self._untold:
+            self._say(self._untold, " since the last line")
+            self._untold = 0
+
+    def _next_line(self) -> None:
+        if self._untold:
+            self._say(self._untold, f" in the last {self._every_s:g} s, {self._total} so far")
+            self._untold = 0
+            self._schedule()
+            return
+        self._say(self._total, f" in all, none in the last {self._every_s:g} s")
+        self._total = 0
+
+    def _schedule(self) -> None:
+        later = self._later or asyncio.get_running_loop().call_later
+        later(self._every_s, self._next_line)
+
+    def _say(self, count: int, more: str) -> None:
+        self._logger.log(self._level, "%s%s", self._text.format(count=count), more)
