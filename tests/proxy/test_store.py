@@ -376,6 +376,69 @@ async def test_any_arguments_can_be_kept(kept: Kept, values: list[Any]) -> None:
     assert len(await kept.store.runs(run)) == 1
 
 
+# ── open turns ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_open(number: int, **fields: Any) -> Turn:
+    return turn(number, **{"status": "open", "ended_at": None, "task_id": "t", **fields})
+
+
+async def test_an_open_turn_is_replaced_until_it_is_closed(kept: Kept) -> None:
+    await kept.add(is_open(1, response_text="begun"), turn(2))
+    await kept.add(is_open(1, response_text="going on"))
+    (stored,) = (await kept.store.turns(TurnQuery(status="open"))).items
+    assert (stored["response_text"], stored["ended_at"]) == ("going on", None)
+    await kept.add(turn(1, task_id="t", response_text="over"))
+    await kept.add(turn(1, task_id="t", response_text="another process"), is_open(1, response_text="late"))
+    assert await kept.ids() == ["turn-0001", "turn-0002"]
+    closed = await kept.store.turn("turn-0001")
+    assert closed is not None
+    assert (closed["status"], closed["response_text"]) == ("pending", "over")
+
+
+async def test_an_open_turn_and_its_end_in_one_batch(kept: Kept) -> None:
+    await kept.add(is_open(1), turn(1, task_id="t", response_text="over"), score=lambda turn: [result()])
+    await kept.store.drained()
+    closed = await kept.store.turn("turn-0001")
+    assert closed is not None
+    assert (closed["status"], closed["response_text"], closed["evaluations"]) == ("done", "over", [result()])
+
+
+async def test_an_open_turn_is_not_scored(kept: Kept) -> None:
+    asked: list[str] = []
+
+    def score(turn: Turn) -> list[dict[str, Any]]:
+        asked.append(turn.turn_id)
+        return [result()]
+
+    await kept.add(is_open(1), turn(2), score=score)
+    assert asked == ["turn-0002"]
+    assert await kept.ids(status="open") == ["turn-0001"]
+    assert [summary.pending for summary in await kept.store.runs()] == [0]
+
+
+async def test_the_turns_of_a_task(kept: Kept) -> None:
+    await kept.add(*(turn(n, task_id="t" if n % 2 else f"t{n}") for n in range(6)), is_open(6), turn(7))
+    assert [item["turn_id"] for item in await kept.store.of_task("t", 3)] == ["turn-0003", "turn-0005", "turn-0006"]
+    assert [item["status"] for item in await kept.store.of_task("t", 2)] == ["pending", "open"]
+    assert await kept.store.of_task("unknown", 3) == []
+
+
+async def test_a_silent_turn_is_taken_over_by_one(kept: Kept) -> None:
+    await kept.add(*(is_open(n) for n in range(5)), turn(5))
+    assert await kept.store.take_over(3600, 10) == []
+    first, second = await asyncio.gather(kept.store.take_over(-5, 2), kept.store.take_over(-5, 2))
+    assert [len(first), len(second)] == [2, 2]
+    assert all(item["status"] == "open" for item in first + second)
+
+
+async def test_what_was_taken_over_is_not_given_to_another(kept: Kept) -> None:
+    await kept.add(*(is_open(n) for n in range(3)))
+    taken = await kept.store.take_over(-5, 10)
+    assert sorted(item["turn_id"] for item in taken) == ["turn-0000", "turn-0001", "turn-0002"]
+    assert await kept.store.take_over(30, 10) == []
+
+
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -30,11 +30,14 @@ from a2a_eval_proxy.store import (
     postgres as package,
 )
 from a2a_eval_proxy.store.postgres import retention
-from a2a_eval_proxy.store.postgres.migrate import latest_revision
+from a2a_eval_proxy.store.postgres.migrate import _config, latest_revision
 from a2a_eval_proxy.store.postgres.migrations.versions import r0002_jobs
 from a2a_eval_proxy.store.postgres.store import PostgresStore
+from alembic import command
 from kept import Kept, result, turn
 from postgres_server import PASSWORD, PostgresServer
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 
 @pytest.fixture
@@ -52,6 +55,21 @@ async def kept(url: str) -> AsyncIterator[Kept]:
 def rows(url: str, statement: str) -> list[Any]:
     with psycopg.connect(url) as connection:
         return connection.execute(statement).fetchall()
+
+
+async def test_a_database_of_the_version_before_is_brought_to_this_one(url: str) -> None:
+    store = open_store(url)
+    await Kept(store).add(turn(1, task_id="t-1", user_text='"task_id": "another"'), turn(2, task_id="t\x00"))
+    await asyncio.to_thread(store.close)
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    with engine.begin() as connection:
+        command.downgrade(_config(connection), "0003")
+    store = open_store(url)
+    try:
+        assert [item["turn_id"] for item in await store.of_task("t-1", 5)] == ["turn-0001"]
+        assert await store.of_task("another", 5) == []
+    finally:
+        await asyncio.to_thread(store.close)
 
 
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────

@@ -87,8 +87,31 @@ def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "turns.db"
     SqliteStore(str(path)).close()
     database(path, "PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="schema 99, expected 2"):
+    with pytest.raises(StoreError, match="schema 99, expected 3"):
         SqliteStore(str(path))
+
+
+_BEFORE_OPEN_TURNS = (
+    "DROP INDEX turns_task",
+    "DROP INDEX turns_open",
+    "ALTER TABLE turns DROP COLUMN task_id",
+    "ALTER TABLE turns DROP COLUMN heard_at",
+    "PRAGMA user_version = 2",
+)
+
+
+async def test_a_store_of_the_version_before_is_brought_to_this_one(path: Path) -> None:
+    before = SqliteStore(str(path))
+    await Kept(before).add(turn(1, task_id='t"1'), turn(2))
+    await asyncio.to_thread(before.close)
+    database(path, *_BEFORE_OPEN_TURNS)
+    store = SqliteStore(str(path))
+    try:
+        assert [item["turn_id"] for item in await store.of_task('t"1', 5)] == ["turn-0001"]
+        await Kept(store).add(turn(3, status="open", ended_at=None, task_id='t"1'))
+        assert [item["turn_id"] for item in await store.of_task('t"1', 5)] == ["turn-0001", "turn-0003"]
+    finally:
+        await asyncio.to_thread(store.close)
 
 
 def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:

@@ -99,7 +99,10 @@ class Store(Protocol):
         score: Score | None = None,
         held: Collection[str] = (),
     ) -> bool:
-        """Keep closed turns as pending. False where the queue is full and they were not taken.
+        """Keep closed turns as pending, and `open` ones as open. False where the queue is full and they were not taken.
+
+        A turn that the store has as open is replaced; one that it has as closed stays as it is, so that of several
+        processes that close a turn the first does.
 
         Those whose ids are `held` are not for workers yet: `settle` is going to be called for them.
 
@@ -139,6 +142,15 @@ class Store(Protocol):
 
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
         """The last `most` turns of its conversation and run that were added before it, oldest first."""
+
+    async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
+        """The last `most` turns of a task, whatever their status, oldest first."""
+
+    async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
+        """At most `most` open turns that no process has added again for `silent_s` seconds, for the caller to close.
+
+        Each is given to one caller only; to another one where it is still open as many seconds later.
+        """
 
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
         """What was said of whole conversations: of a run, of one conversation, or of all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from .writing import Add, Discard, Finish, FinishConversations, Item, Prune, Que
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE turns (
   seq INTEGER PRIMARY KEY,
@@ -31,12 +32,16 @@ CREATE TABLE turns (
   conversation_id TEXT NOT NULL,
   status TEXT NOT NULL,
   body TEXT NOT NULL,
-  evaluations TEXT NOT NULL DEFAULT '[]'
+  evaluations TEXT NOT NULL DEFAULT '[]',
+  task_id TEXT NOT NULL DEFAULT '',
+  heard_at INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX turns_run ON turns (run, seq);
 CREATE INDEX turns_conversation ON turns (conversation_id, seq);
 CREATE INDEX turns_case ON turns (case_id, seq) WHERE case_id IS NOT NULL;
 CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending';
+CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
+CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
 CREATE TABLE conversations (
   run TEXT NOT NULL,
   conversation_id TEXT NOT NULL,
@@ -47,6 +52,19 @@ CREATE TABLE conversations (
 );
 CREATE INDEX conversations_id ON conversations (conversation_id);
 """
+
+_FROM_VERSION_2 = """
+BEGIN IMMEDIATE;
+ALTER TABLE turns ADD COLUMN task_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE turns ADD COLUMN heard_at INTEGER NOT NULL DEFAULT 0;
+UPDATE turns SET task_id = coalesce(json_extract(body, '$.task_id'), '')
+  WHERE seq > (SELECT coalesce(max(seq), 0) FROM turns) - 100000;
+CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
+CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
+PRAGMA user_version = 3;
+COMMIT;
+"""
+"""From the schema before. Only recent turns get their task: older tasks do not go on."""
 
 _ROWS = 64
 """Rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row."""
@@ -112,11 +130,12 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
 
 
 def _row(turn: Turn, score: Score | None) -> tuple[Any, ...]:
-    evaluations = score(turn) if score is not None else None
+    evaluations = score(turn) if score is not None and turn.status != "open" else None
     status, results = (turn.status, "[]") if evaluations is None else ("done", json_text(evaluations))
     case_id = None if turn.case_id is None else utf8_text(turn.case_id)
     found_by = turn.turn_id, utf8_text(turn.run), case_id, utf8_text(turn.conversation_id)
-    return *found_by, status, json_text(turn.to_dict()), results
+    heard_at = int(time.time()) if status == "open" else 0
+    return *found_by, status, json_text(turn.to_dict()), results, utf8_text(turn.task_id), heard_at
 
 
 def _results(scored: Scored) -> tuple[str, str, str | None]:
@@ -154,9 +173,13 @@ def _chunks(rows: list[T]) -> Iterator[list[T]]:
 
 @lru_cache
 def _insert(rows: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * rows)
-    columns = "turn_id, run, case_id, conversation_id, status, body, evaluations"
-    return f"INSERT OR IGNORE INTO turns ({columns}) VALUES {values}"  # noqa: S608  # fixed texts
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * rows)
+    columns = ("run", "case_id", "conversation_id", "status", "body", "evaluations", "task_id", "heard_at")
+    replaced = ", ".join(f"{column} = excluded.{column}" for column in columns)
+    return (
+        f"INSERT INTO turns (turn_id, {', '.join(columns)}) VALUES {values}"  # noqa: S608  # fixed texts
+        f" ON CONFLICT (turn_id) DO UPDATE SET {replaced} WHERE turns.status = 'open'"
+    )
 
 
 @lru_cache
@@ -184,6 +207,8 @@ def _open(path: str) -> sqlite3.Connection:
         tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
         if version == 0 and tables == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        elif version == 2:
+            connection.executescript(_FROM_VERSION_2)
         elif version != SCHEMA_VERSION:
             raise sqlite3.DatabaseError(f"it is no store of this version (schema {version}, expected {SCHEMA_VERSION})")
     except sqlite3.Error:

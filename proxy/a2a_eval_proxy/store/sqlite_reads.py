@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from contextlib import closing
 from typing import Any
 
@@ -36,6 +37,13 @@ class SqliteReads:
         found = await asyncio.to_thread(self._select, condition, values, most, "DESC")
         return [item for _, item in reversed(found)]
 
+    async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
+        found = await asyncio.to_thread(self._select, "task_id = ?", [utf8_text(task_id)], most, "DESC")
+        return [item for _, item in reversed(found)]
+
+    async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
+        return await asyncio.to_thread(self._take_over, silent_s, most)
+
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
         return await asyncio.to_thread(self._read_conversations, run, conversation)
 
@@ -47,6 +55,20 @@ class SqliteReads:
 
     async def positions(self, newest: int) -> dict[tuple[str, str, str], int]:
         return await asyncio.to_thread(self._read_positions, newest)
+
+    def _take_over(self, silent_s: float, most: int) -> list[TurnJson]:
+        now = int(time.time())
+        silent = "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < ? ORDER BY heard_at LIMIT ?"
+        with closing(_reader(self._path)) as connection:
+            if connection.execute(silent, (now - silent_s, 1)).fetchone() is None:
+                return []  # without the lock that a write needs
+            connection.execute("PRAGMA query_only = OFF")
+            with connection:
+                rows = connection.execute(
+                    f"UPDATE turns SET heard_at = ? WHERE turn_id IN ({silent}) RETURNING body",  # noqa: S608  # fixed texts
+                    (now, now - silent_s, most),
+                ).fetchall()
+        return [{**json.loads(body), "status": "open", "evaluations": []} for (body,) in rows]
 
     def _read_positions(self, newest: int) -> dict[tuple[str, str, str], int]:
         with closing(_reader(self._path)) as connection:

@@ -26,14 +26,15 @@ def stored_text(text: str) -> str:
 
 
 def turn_columns(turn: Turn, score: Score | None) -> dict[str, Any]:
-    """The row of a closed turn; it is done at once where `score` has results."""
-    evaluations = score(turn) if score is not None else None
+    """The row of a turn; one that is closed is done at once where `score` has results."""
+    evaluations = score(turn) if score is not None and turn.status != "open" else None
     body = turn.to_dict()
     return {
         "turn_id": turn.turn_id,
         "run": stored_text(turn.run),
         "case_id": None if turn.case_id is None else stored_text(turn.case_id),
         "conversation_id": stored_text(turn.conversation_id),
+        "task_id": stored_text(turn.task_id),
         "status": turn.status if evaluations is None else "done",
         "started_at": _moment(body["started_at"]),
         "ended_at": _moment(body["ended_at"]),

@@ -31,6 +31,13 @@ _LARGEST = 2**63 - 1
 _SUMS = ", ".join(f"coalesce(sum({outcome}), 0) AS {outcome}" for outcome in OUTCOMES)
 
 
+_TAKE_OVER = (
+    "UPDATE turns SET heard_at = now() WHERE turn_id IN (SELECT turn_id FROM turns WHERE status = 'open'"
+    " AND heard_at < now() - make_interval(secs => :silent_s) ORDER BY heard_at LIMIT :most FOR UPDATE SKIP LOCKED)"
+    " RETURNING body"
+)
+
+
 class PostgresReads:
     """The reading half of `PostgresStore`, see `base.Store`. Raises StoreUnreachableError while it is away."""
 
@@ -64,6 +71,15 @@ class PostgresReads:
         conditions += " AND seq < (SELECT seq FROM turns WHERE turn_id = :turn_id)"
         found = await self._turns(conditions, {**values, "turn_id": turn.turn_id}, most, "DESC")
         return [item for _, item in reversed(found)]
+
+    async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
+        conditions, values = _conditions(task_id=task_id)
+        found = await self._turns(f"{conditions} AND task_id != ''", values, most, "DESC")
+        return [item for _, item in reversed(found)]
+
+    async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
+        rows = await self._rows(_TAKE_OVER, {"silent_s": silent_s, "most": most})
+        return [turn_json("open", body, "[]") for (body,) in rows]
 
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
         conditions, values = _conditions(run=run, conversation_id=conversation)

@@ -27,7 +27,18 @@ _TYPES: dict[str, ARRAY[Any]] = {
 _TYPES |= {"job_id": ARRAY(BigInteger), **dict.fromkeys(("started_at", "ended_at"), ARRAY(TIMESTAMP(timezone=True)))}
 
 
-_TURN = ("turn_id", "run", "case_id", "conversation_id", "status", "started_at", "ended_at", "body", "evaluations")
+_TURN = (
+    "turn_id",
+    "run",
+    "case_id",
+    "conversation_id",
+    "task_id",
+    "status",
+    "started_at",
+    "ended_at",
+    "body",
+    "evaluations",
+)
 _TURN_COLUMNS = (*_TURN, *OUTCOMES, "job_id")
 _RESULT_COLUMNS = ("turn_id", "body", "case_id", "evaluations", *OUTCOMES)
 _CONVERSATION_COLUMNS = ("key", "run", "conversation_id", "case_id", "turns", "evaluations", *OUTCOMES)
@@ -43,8 +54,10 @@ def _statement(template: str, columns: Sequence[str]) -> Any:
 
 
 _LOCK = text("SELECT pg_advisory_xact_lock(:key)")
+_REPLACED = ", ".join(f"{column} = excluded.{column}" for column in _TURN_COLUMNS if column != "turn_id")
 _INSERT = _statement(
-    "INSERT INTO turns ({columns}) SELECT {columns} FROM {rows} ORDER BY position ON CONFLICT (turn_id) DO NOTHING",
+    "INSERT INTO turns ({columns}) SELECT {columns} FROM {rows} ORDER BY position ON CONFLICT (turn_id)"
+    f" DO UPDATE SET {_REPLACED}, stored_at = now(), heard_at = now() WHERE turns.status = 'open'",
     _TURN_COLUMNS,
 )
 _UPDATE = (
@@ -81,7 +94,8 @@ _DISCARD = text("DELETE FROM turns WHERE turn_id = ANY(:ids)").bindparams(bindpa
 
 
 async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: bool) -> None:
-    """Add turns that are not there yet, and (`for_workers`) jobs for those that are pending and not held.
+    """Add turns that are not there yet or there as open, and (`for_workers`) jobs for those that are pending and not
+    held.
 
     One transaction adds at a time, so that turns become visible in the order of their numbers: a page that ends with
     a turn would else hide an earlier one that was committed later.
@@ -89,6 +103,7 @@ async def insert_turns(connection: AsyncConnection, rows: Rows, *, for_workers: 
     if not rows:
         return
     await connection.execute(_LOCK, {"key": _APPENDING})
+    rows = list({row["turn_id"]: row for row in rows}.values())  # a statement replaces a row once; the last one counts
     pending = [row["turn_id"] for row in rows if row["status"] == "pending" and not row["held"]]
     jobs = await queue_jobs(connection, pending if for_workers else [])
     complete = [{**row, "job_id": jobs.get(row["turn_id"])} for row in rows]
