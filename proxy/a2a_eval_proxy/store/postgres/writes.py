@@ -56,7 +56,7 @@ def _statement(template: str, columns: Sequence[str]) -> Any:
 _LOCK = text("SELECT pg_advisory_xact_lock(:key)")
 _REPLACED = ", ".join(f"{column} = excluded.{column}" for column in _TURN_COLUMNS if column != "turn_id")
 _INSERT = _statement(
-    "INSERT INTO turns ({columns}) SELECT {columns} FROM {rows} ORDER BY position ON CONFLICT (turn_id)"
+    "INSERT INTO turns ({columns}) SELECT {columns} FROM {rows} ORDER BY position ON CONFLICT (turn_id)"  # noqa: S608  # fixed texts
     f" DO UPDATE SET {_REPLACED}, stored_at = now(), heard_at = now() WHERE turns.status = 'open'",
     _TURN_COLUMNS,
 )
