@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .capture.bindings import Binding
 
 _DOMAIN = "a2a-eval-proxy"
-_STATUS = {502: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 431: "INVALID_ARGUMENT"}
+_STATUS = {502: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 431: "INVALID_ARGUMENT", 405: "UNIMPLEMENTED"}
 _INTERNAL_ERROR = -32603
 
 

@@ -20,7 +20,8 @@ from .admin.api import admin_app
 from .capture.turn import Turn
 from .capture.turnbook import TurnBook
 from .cases import CaseBook
-from .config import DEFAULT_MAX_HEADER_BYTES, Settings
+from .client_limits import ClientLimits, connections_possible
+from .config import Settings
 from .events import EventBus
 from .filewatch import FileWatch
 from .forward import Forwarder
@@ -158,8 +159,17 @@ class RunningProxy:
         self.files.start()
         stack.push_async_callback(self.files.close)
         forwarder = Forwarder(settings, upstream, self.book, self.negotiation, metrics, requests)
-        limits = (settings.shutdown_timeout, settings.max_header_bytes)
-        self._data = await _listening(stack, forwarder, settings.listen, "--listen", *limits, tls)
+        limits = ClientLimits(
+            header_timeout_s=settings.client_header_timeout,
+            body_timeout_s=settings.client_body_timeout,
+            send_timeout_s=settings.client_send_timeout,
+            max_header_bytes=settings.max_header_bytes,
+            max_connections=connections_possible(settings.max_client_connections),
+            broken_limits=metrics.client_errors,
+        )
+        self._data = await _listening(
+            stack, forwarder, settings.listen, "--listen", settings.shutdown_timeout, limits, tls
+        )
         stack.callback(self._not_ready_any_more)
         self._problems = []
 
@@ -273,13 +283,11 @@ async def _listening(
     address: str,
     setting: str,
     shutdown_timeout_s: float,
-    max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES,
+    limits: ClientLimits | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> HttpServer:
     try:
-        server = HttpServer(
-            app, address, shutdown_timeout_s=shutdown_timeout_s, max_header_bytes=max_header_bytes, tls=tls
-        )
+        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, limits=limits, tls=tls)
     except ListenError as error:
         raise ListenError(error.errno, f"{error.strerror}; choose another address with {setting}") from error
     stack.push_async_callback(server.stop)

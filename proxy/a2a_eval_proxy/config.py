@@ -348,6 +348,18 @@ class Settings:
         20.0,
         metavar="SECONDS",
     )
+    client_header_timeout: float = _setting(
+        _seconds, "Seconds a client may take to send the header of a request.", 60.0, metavar="SECONDS"
+    )
+    client_body_timeout: float = _setting(
+        _seconds, "Seconds a client may be silent inside the body of a request.", 60.0, metavar="SECONDS"
+    )
+    client_send_timeout: float = _setting(
+        _seconds, "Seconds a client may read nothing of a response that waits for it.", 60.0, metavar="SECONDS"
+    )
+    max_client_connections: int = _setting(
+        _count, "Connections of clients at once; fewer where the system allows too few open files.", 10_000, metavar="N"
+    )
     max_connections: int = _setting(_count, "Connections to the agent at once.", 10_000, metavar="N")
     max_body_bytes: int = _setting(
         _count,

@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from functools import cached_property
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import Finding, Severity
 
 from . import answers, leakguard
-from .asked import AskedTasks, Callers, Request
-from .capture.bindings import CARRIES_TASKS, A2ARequest, Binding, Operation, rest_request
+from .asked import AskedTasks
+from .capture.bindings import A2ARequest, Binding, Operation, rest_request
 from .capture.exchange import RequestFacts
 from .capture.sse import SseEvent, with_data
 from .capture.turnbook import TurnBook
 from .cards import CardRelay
+from .client_watch import ClientWatch
 from .config import Settings
 from .headers import DIGESTS, ClientRequestHeaders, negotiated, public_url, read_request, response_headers
 from .http1 import RawHeaders, Response, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -40,10 +40,20 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_GUARDED = CARRIES_TASKS | {Operation.BATCH}
-_WATCH_AFTER_S = 0.05
-"""Answers usually come sooner than this; only then is it worth listening for a client that leaves."""
-
+_CARRIES_TASKS = frozenset(
+    {
+        Operation.SEND,
+        Operation.STREAM,
+        Operation.GET,
+        Operation.LIST,
+        Operation.SUBSCRIBE,
+        Operation.CANCEL,
+        Operation.BATCH,
+    }
+)
+_LENGTH = frozenset({b"content-length"})
+_BODILESS = frozenset({204, 304})
+_ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
 _TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
 _OF_OTHER_BYTES = frozenset({b"content-length", b"content-encoding", *DIGESTS})
 """Header fields that are wrong once the body is another."""
@@ -68,7 +78,6 @@ class Forwarder:
         self._metrics = metrics
         self._telemetry = telemetry
         self._asked = AskedTasks()
-        self._callers = Callers()
         self._cards = CardRelay(upstream, negotiation)
         self._reachable = True
 
@@ -115,14 +124,6 @@ class _Request:
         self._body = b""
         self._started = False
         self._client_gone = False
-        self._asks = False
-        """Whether the proxy asks the agent for the extension in this request."""
-
-    @cached_property
-    def _caller(self) -> bytes | None:
-        owner, client = self._owner, self._scope.get("client")
-        shown = Request(self._head.forward, self._scope["query_string"], client[0] if client else None)
-        return owner._callers.key(shown, owner._negotiation.api_keys)
 
     @property
     def _public_url(self) -> str:
@@ -134,6 +135,8 @@ class _Request:
         if self._head.size > settings.max_header_bytes:
             message = f"the request's headers exceed {settings.max_header_bytes} bytes"
             await self.refuse(431, "HEADERS_TOO_LARGE", message)
+        elif self._method == "TRACE":  # the answer would show the client the headers that are added for the agent
+            await self.refuse(405, "METHOD_NOT_ALLOWED", "TRACE is not passed on to the agent", _ALLOW)
         elif self._method in ("GET", "HEAD") and settings.is_card_path(self._scope["path"]):
             await self.relay_card()
         else:
@@ -154,43 +157,38 @@ class _Request:
             negotiation.refresh(now)
         tap = self._tap()
         message = await self._receive()
-        if message.get("more_body") and negotiation.wants_extension() and self._may_be_read(message["body"]):
-            message = await self._gathered(message)
         if message["type"] == "http.disconnect":
             return
         whole = not message.get("more_body")
         if whole:
             self._body = message["body"]
-            self._asks = self._is_asked(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             asyncio.get_running_loop().call_soon(tap.request_body, self._rest, self._body, True)
-        watch = _ClientWatch(self._receive) if whole else None
+        watch = ClientWatch(self._scope)
         try:
             response = await upstream.http.request(
                 self._method.encode(),
                 upstream.target(self._scope.get("raw_path") or b"/", self._scope["query_string"]),
-                self._upstream_headers(),
+                self._upstream_headers(message["body"]),
                 self._body if whole else self._upload(message, tap),
+                length=self._head.length,
             )
             try:
                 if self._spans is not None:
                     self._spans.answered(response.status)
                 tap.request_body(self._rest, self._body, True)
-                if not whole:
-                    watch = _ClientWatch(self._receive)
                 await self._respond(response, tap)
             finally:
                 response.close()
         except asyncio.CancelledError:
-            self._client_gone = self._client_gone or (watch is not None and watch.gone)
+            self._client_gone = self._client_gone or watch.gone
             if not self._client_gone:
                 raise
         except UpstreamError as error:
             if not self._client_gone:
                 await self._failed(error, tap)
         finally:
-            if watch is not None:
-                watch.stop()
+            watch.stop()
             if self._client_gone:
                 tap.end(Finding("client_gone", "the client left before the answer was complete", Severity.WARNING))
             tap.end()
@@ -215,45 +213,14 @@ class _Request:
             started_at=time.time(),
         )
         limit = owner._settings.max_body_bytes
-        coding = head.content_encoding
-        return Tap(
-            owner._book, owner._asked, facts, new_turn_id, limit, caller=lambda: self._caller, request_coding=coding
-        )
+        return Tap(owner._book, owner._asked, facts, new_turn_id, limit, request_coding=head.content_encoding)
 
-    def _may_be_read(self, beginning: bytes) -> bool:
-        """Whether a body that begins so may be an A2A request: a JSON object, or compressed."""
-        return self._method == "POST" and (beginning.lstrip()[:1] == b"{" or bool(self._head.content_encoding))
-
-    async def _gathered(self, message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        """The body as one message, as far as `max_body_bytes` go: only a request that was read can be asked in."""
-        limit = self._owner._settings.max_body_bytes
-        chunks: list[bytes] = [message["body"]]
-        size = len(chunks[0])
-        while message.get("more_body") and size <= limit:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                return message
-            chunks.append(message["body"])
-            size += len(chunks[-1])
-        return {"type": "http.request", "body": b"".join(chunks), "more_body": message.get("more_body", False)}
-
-    def _is_asked(self, tap: Tap) -> bool:
-        """Whether the agent is asked for the extension. `_body` is whole.
-
-        A request for a range is not: the piece may be one of the tool calls, without the key that names them.
-        """
-        negotiation = self._owner._negotiation
-        if not negotiation.wants_extension() or any(name == b"range" for name, _ in self._head.forward):
-            return False
-        return negotiation.asks(tap.read_request(self._rest, self._body))
-
-    def _upstream_headers(self) -> RawHeaders:
+    def _upstream_headers(self, beginning: bytes) -> RawHeaders:
         owner = self._owner
-        headers = negotiated(self._head) if self._asks else self._head.forward
-        headers = owner._upstream.headers(headers)
-        if self._body and not self._head.has_length:  # it came chunked, and whole
-            headers.append((b"content-length", b"%d" % len(self._body)))
-        return headers
+        # The answers to a JSON-RPC batch are not captured: there is nothing to ask for.
+        follows = owner._negotiation.wants_extension() and not beginning.lstrip().startswith(b"[")
+        headers = negotiated(self._head) if follows else self._head.forward
+        return owner._upstream.headers(headers)
 
     async def _upload(self, message: MutableMapping[str, Any], tap: Tap) -> AsyncIterator[bytes]:
         """The request body as it comes in; a copy is kept for capture while it is not too large."""
@@ -301,7 +268,7 @@ class _Request:
 
         The agent may know methods that we do not, or read requests that we cannot; then its answer tells.
         """
-        if request is not None and request.operation in _GUARDED:
+        if request is not None and request.operation in _CARRIES_TASKS:
             return True
         media_type = response.header(b"content-type").lower()
         return self._method == "POST" and (b"json" in media_type or media_type.startswith(b"text/event-stream"))
@@ -320,7 +287,8 @@ class _Request:
     async def _guard_stream(self, response: Response, tap: Tap) -> None:
         """Whole events to the client, without the extension, then to capture."""
         encoded = bool(response.header(b"content-encoding"))
-        await self._start(response, drop=_OF_OTHER_BYTES if encoded else frozenset())
+        # Something may be taken out: its length is not known before.
+        await self._start(response, drop=_OF_OTHER_BYTES if encoded else _LENGTH)
         read = response.read
         while chunk := await read():
             if tap.blind is None:
@@ -416,14 +384,21 @@ class _Request:
     async def relay_card(self) -> None:
         """The agent's card, interfaces rewritten to the proxy."""
         self._owner._metrics.requests += 1
+        watch = ClientWatch(self._scope)
         try:
             answer = await self._owner._cards.answer(self._scope, self._head, self._public_url)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise
+            return
         except UpstreamError as error:
             status, reason, message = _failure(error, self._owner._settings.upstream)
             if self._spans is not None:
                 self._spans.failed(reason.lower())
             await self.refuse(status, reason, message)
             return
+        finally:
+            watch.stop()
         if self._spans is not None:
             self._spans.answered(answer.status)
         await self._put(answer.status, answer.headers, answer.body)
@@ -452,13 +427,17 @@ class _Request:
         await self._finish()
 
     async def _answer(self, response: Response, body: bytes, *, drop: frozenset[bytes] = frozenset()) -> None:
-        headers = self._response_headers(response, drop)
-        if drop:
-            headers.append((b"content-length", b"%d" % len(body)))
-        await self._put(response.status, headers, body)
+        await self._put(response.status, self._response_headers(response, drop), body)
 
     async def _put(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a response at once, framed by the body it has."""
         self._started = True
+        if status in _BODILESS:
+            body = b""
+        if body or self._method != "HEAD":  # to HEAD the agent tells the length of what it does not send
+            headers = [item for item in headers if item[0].lower() != b"content-length"]
+            if status not in _BODILESS:
+                headers.append((b"content-length", b"%d" % len(body)))
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
@@ -476,8 +455,8 @@ class _Request:
     def _response_headers(self, response: Response, drop: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
         if not self._owner._reachable:
             self._owner._heard(None)
-        if response.status == 304:  # its length is that of a body it does not have; uvicorn would wait for it
-            drop |= {b"content-length"}
+        if response.status in _BODILESS:  # a length is that of a body it does not have; uvicorn would wait for it
+            drop |= _LENGTH
         headers = response_headers(response.headers, drop=drop)
         if response.header(b"location"):
             headers = self._owner._cards.with_public_location(headers, self._public_url)
@@ -502,39 +481,12 @@ class _Request:
         tap.end(Finding(reason.lower(), message, Severity.ERROR), lost=True)
         await self.refuse(status, reason, message)
 
-    async def refuse(self, status: int, reason: str, message: str) -> None:
+    async def refuse(self, status: int, reason: str, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Answer in the agent's place, in the shape of the client's binding."""
         rest = self._rest is not None or self._method != "POST"
         binding = Binding.HTTP_JSON if rest else Binding.JSONRPC
         answer = answers.error(status, reason, message, binding, self._body)
-        await self._put(answer.status, answer.headers, answer.body)
-
-
-class _ClientWatch:
-    """Cancels the current task when the client leaves; starts listening only when the answer takes its time."""
-
-    def __init__(self, receive: Receive) -> None:
-        self.gone = False
-        self._receive = receive
-        self._owner = asyncio.current_task()
-        self._listener: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._listen)
-
-    def _listen(self) -> None:
-        self._listener = asyncio.get_running_loop().create_task(self._until_gone())
-
-    async def _until_gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        if self._listener is not None and self._owner is not None:
-            self.gone = True
-            self._owner.cancel()
-
-    def stop(self) -> None:
-        self._timer.cancel()
-        if self._listener is not None:
-            listener, self._listener = self._listener, None
-            listener.cancel()
+        await self._put(answer.status, [*answer.headers, *headers], answer.body)
 
 
 def _encoding(response: Response) -> str:

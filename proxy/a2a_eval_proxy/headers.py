@@ -14,12 +14,22 @@ CASE_HEADER = b"a2a-eval-case"
 RUN_HEADER = b"a2a-eval-run"
 
 _HOP_BY_HOP = frozenset(
-    {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
+    {
+        b"connection",
+        b"http2-settings",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
 )
-"""RFC 9110, section 7.6.1. `Connection` may name more."""
+"""RFC 9110, section 7.6.1, and RFC 7540, section 3.2.1. `Connection` may name more."""
 
-_OURS = _HOP_BY_HOP | {b"host", b"expect", CASE_HEADER, RUN_HEADER}
-"""Not forwarded: `Host` names the upstream there, `Expect: 100-continue` was answered when the body was read."""
+_OURS = _HOP_BY_HOP | {b"host", b"expect", b"content-length", CASE_HEADER, RUN_HEADER}
+"""Not forwarded: `Host` names the upstream there, `Expect: 100-continue` was answered when the body was read, and
+what frames the body is written by whoever sends it."""
 
 _EXTENSIONS = EXTENSIONS_HEADER.lower().encode()
 _LEGACY_EXTENSIONS = LEGACY_EXTENSIONS_HEADER.lower().encode()
@@ -35,8 +45,34 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
 
 _DECODABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
-NOT_TO_SET = _OURS | {b"content-length", b"traceparent", b"tracestate", _EXTENSIONS, _LEGACY_EXTENSIONS}
+NOT_TO_SET = _OURS | {b"traceparent", b"tracestate", _EXTENSIONS, _LEGACY_EXTENSIONS}
 """What a configured header cannot be: these frame the request, or are written for each one."""
+
+_END_TO_END = (
+    DIGESTS
+    | _FORWARDED
+    | {
+        b"a2a-version",
+        b"accept",
+        b"accept-encoding",
+        b"authorization",
+        b"cache-control",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"cookie",
+        b"location",
+        b"set-cookie",
+        b"traceparent",
+        b"tracestate",
+        b"www-authenticate",
+        b"x-forwarded-for",
+        _EXTENSIONS,
+        _LEGACY_EXTENSIONS,
+    }
+)
+"""Fields that `Connection` cannot take out (RFC 9110, section 7.6.1: they are for all recipients): a sender could
+have the agent read another message than the one that was captured and let through on the way."""
 
 _READ = _FORWARDED | {b"a2a-version", b"content-encoding", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
 
@@ -46,8 +82,8 @@ class ClientRequestHeaders:
     """The request's headers, read once. `forward` is what goes upstream, before negotiation, `Host` left out."""
 
     forward: list[tuple[bytes, bytes]] = field(default_factory=list)
-    has_length: bool = False
-    """Whether `Content-Length` frames the body."""
+    length: int | None = None
+    """Bytes of the body, where `Content-Length` frames it."""
     size: int = 0
     """Bytes of all names and values."""
     host: str = ""
@@ -89,15 +125,15 @@ def read_request(raw: RawHeaders) -> ClientRequestHeaders:
             if name == b"host":
                 out.host = raw_value.decode("latin-1")
             elif name == b"connection":
-                named_hops += [token.strip().lower() for token in raw_value.split(b",")]
+                named_hops += _named_hops(raw_value)
+            elif name == b"content-length":
+                out.length = int(raw_value) if raw_value.isdigit() and len(raw_value) < 20 else None
             elif name == CASE_HEADER:
                 out.case_id = _text(raw_value).strip() or None
             elif name == RUN_HEADER:
                 out.run = _text(raw_value).strip() or None
             continue
-        if name == b"content-length":
-            out.has_length = True
-        elif name in _READ:
+        if name in _READ:
             value = raw_value.decode("latin-1").strip()
             if name == b"a2a-version":
                 out.version = value
@@ -149,17 +185,23 @@ def _decodable(item: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 def response_headers(raw: RawHeaders, *, drop: frozenset[bytes] = frozenset()) -> list[tuple[bytes, bytes]]:
     """The agent's response headers without hop-by-hop ones and those in `drop` (lower-case)."""
     out = []
-    named_hops: frozenset[bytes] = frozenset()
+    named_hops: list[bytes] = []
     for name, value in raw:
         lower = name.lower()
         if lower in _HOP_BY_HOP:
             if lower == b"connection":
-                named_hops |= {token.strip().lower() for token in value.split(b",")}
+                named_hops += _named_hops(value)
         elif lower not in drop:
             out.append((name, value))
     if named_hops:
         out = [item for item in out if item[0].lower() not in named_hops]
     return out
+
+
+def _named_hops(value: bytes) -> list[bytes]:
+    """The fields that a `Connection` header takes out."""
+    names = [token.strip().lower() for token in value.split(b",")]
+    return [name for name in names if name not in _END_TO_END]
 
 
 def public_url(headers: ClientRequestHeaders, scheme: str, configured: str | None) -> str:

@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Privacy": ("redact", "redact_key", "no_content", "retain_days", "retain_mb"),
     "Limits": (
         "turn_timeout", "connect_timeout", "response_timeout", "drain_delay", "shutdown_timeout",
+        "client_header_timeout", "client_body_timeout", "client_send_timeout", "max_client_connections",
         "max_connections", "max_body_bytes", "max_header_bytes",
     ),
 }  # fmt: skip

@@ -28,6 +28,8 @@ class Metrics:
 
     requests: int = 0
     upstream_errors: int = 0
+    client_errors: Counter[str] = field(default_factory=Counter)
+    """Limits of time, size and number, and rules of HTTP, that clients broke, by reason."""
     turns_closed: int = 0
     turns_scored: int = 0
     turns_dropped: int = 0
@@ -64,6 +66,12 @@ class MetricsCollector(Collector):
             ("spans_dropped", "Spans that belonged to no turn, or had to make room", metrics.spans_dropped),
         ):
             yield CounterMetricFamily(f"a2a_eval_proxy_{name}", help_text, value=value)
+        broken = CounterMetricFamily(
+            "a2a_eval_proxy_client_errors", "Requests and connections of clients refused or cut off", labels=["reason"]
+        )
+        for reason, count in metrics.client_errors.items():
+            broken.add_metric([reason], count)
+        yield broken
         received = CounterMetricFamily(
             "a2a_eval_proxy_otlp_requests", "Requests with telemetry", labels=["protocol", "outcome"]
         )

@@ -13,11 +13,12 @@ from typing import Any
 
 import uvicorn
 
-from .config import DEFAULT_MAX_HEADER_BYTES, split_address
+from .client_limits import ClientLimits
+from .config import split_address
 from .server_protocol import BoundedProtocol
 
-_READ_AT_ONCE = 256 * 1024
-"""What an event loop reads from a socket at a time: so much of a body may come along with a header."""
+_CHECK_EVERY_TICKS = 10
+"""Ticks of uvicorn's main loop, 0.1 s each, between two checks of the clients' time limits."""
 
 _CUT = "ASGI callable returned without completing response."
 
@@ -48,8 +49,7 @@ _log.setLevel(logging.WARNING)  # that a server started is ours to say
 class HttpServer(uvicorn.Server):
     """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish.
 
-    Where the header section of a request is far beyond `max_header_bytes`, it is not read to its end; to refuse
-    those a little beyond is the application's part. With `tls` it speaks HTTPS only.
+    Clients are held to `limits` (default: those of `ClientLimits`). With `tls` it speaks HTTPS only.
     """
 
     def __init__(
@@ -58,13 +58,14 @@ class HttpServer(uvicorn.Server):
         address: str,
         *,
         shutdown_timeout_s: float,
-        max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES,
+        limits: ClientLimits | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._limits = limits or ClientLimits()
         super().__init__(
             uvicorn.Config(
                 app,
-                http=partial(BoundedProtocol, max_unread_bytes=2 * max_header_bytes + _READ_AT_ONCE),  # type: ignore[arg-type]  # uvicorn but calls it
+                http=partial(BoundedProtocol, limits=self._limits),  # type: ignore[arg-type]  # uvicorn but calls it
                 lifespan="off",
                 ws="none",
                 log_config=None,
@@ -113,6 +114,21 @@ class HttpServer(uvicorn.Server):
         if self._serving is not None:
             await self._serving
         self._socket.close()
+        self._limits.close()
+
+    @property
+    def connections(self) -> int:
+        """Client connections that are open now."""
+        return len(self.server_state.connections)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Uvicorn's main loop, every 0.1 s: check the clients' time limits now and then."""
+        if counter % _CHECK_EVERY_TICKS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, BoundedProtocol):
+                    connection.check(now)
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

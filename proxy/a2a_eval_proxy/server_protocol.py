@@ -1,17 +1,28 @@
-"""Uvicorn's HTTP/1.1: header and beginning of a response in one packet, and header fields of requests bounded."""
+"""Uvicorn's HTTP/1.1 with bounds: one request parsed at a time, time limits for clients, offers to upgrade ignored."""
 
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
+from collections.abc import Callable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 42\r\nconnection: close\r\n\r\nThe request's header fields are too large."
-)
+from .client_limits import ClientLimits
+from .client_watch import ON_GONE
+
+for _status in range(600, 1000):  # uvicorn has no status line for these; RFC 9110, section 15, has clients take them
+    STATUS_LINE.setdefault(_status, b"HTTP/1.1 %d \r\n" % _status)
+
+_END_OF_SECTION = b"\r\n\r\n"
+"""Ends a header section, and a chunked body with its trailer section."""
+
+_MAX_AHEAD = 64 * 1024
+"""Bytes of requests sent ahead of answers, beyond which nothing is read until an answer is complete."""
 
 _GOODBYE_S = 1.0
 """How long a client may take to answer the close of a TLS connection while the server stops."""
@@ -19,58 +30,253 @@ _GOODBYE_S = 1.0
 _MAX_GOODBYES = 30
 """So many times, while not everything is sent: as long as event loops wait."""
 
+_LEFT = getattr(select, "POLLRDHUP", 0)
+
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with four changes.
+    """Uvicorn's protocol with these changes:
 
-    Uvicorn writes header and body apart: two system calls and two packets for what the agent sent as one. Joining
-    them saves a tenth of what a request costs (tests/bench), and a client sees what it would see directly.
-
-    Its parser keeps whatever comes before the end of a header or trailer section, without limit: ten times its size
-    in memory, from anybody who can connect. Here `max_unread_bytes` is the most that may come without completing a
-    header section or carrying body; more is answered with 431.
-
-    It takes the fields of a chunked body's trailer section for header fields (RFC 9110, section 6.5.1, forbids it): a
-    client could say behind its request what the agent is to read before it. Here they are dropped.
-
-    A server that stops would wait for TLS clients to end their idle connections, which they do not; see `_Joining`.
+    - The parser gets the bytes of one request at a time; those of the next wait, unparsed and bounded, until the
+      response is complete. Uvicorn parses all that comes, and keeps a request of kilobytes for each few bytes.
+    - A header or trailer section, or a line of chunk framing, is not collected without limit (431).
+    - Trailer fields are dropped. Uvicorn takes them for header fields (RFC 9110, section 6.5.1, forbids it): a client
+      could say behind its request what the agent is to read before it.
+    - An offer to upgrade is ignored (RFC 9110, section 7.8), and the request served. Uvicorn loses its body.
+    - Clients have limits of time and number (`ClientLimits`); what they break is counted, and logged once a minute.
+    - Whoever answers is told when the client leaves (`ON_GONE`), also while reading is paused.
+    - Header and beginning of a response leave in one packet, and TLS clients need not say goodbye (`_Joining`).
     """
 
-    def __init__(self, *arguments: Any, max_unread_bytes: int, **named: Any) -> None:
+    flow: _Flow
+
+    def __init__(self, *arguments: Any, limits: ClientLimits, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._max_unread_bytes = max_unread_bytes
+        self._limits = limits
+        self._unparsed = b""
+        self._last = b""
+        self._in_request = False
+        self._upgrading = False
+        self._body_left = 0
         self._unread = 0
+        self._head_since: float | None = self.loop.time()
+        self._heard_at = 0.0
+        self._unsent = 0
+        self._unsent_since = 0.0
+        self._on_gone: Callable[[], None] | None = None
+        self._extensions = {ON_GONE: self._set_on_gone}
+
+    # ── the connection ──────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self._joining = _Joining(transport, self.loop)
         super().connection_made(self._joining)  # type: ignore[arg-type]  # it is one, but in name
+        self.flow = _Flow(self._joining)  # type: ignore[arg-type]  # as above
+        if self._limits.is_full(len(self.connections)):
+            self._refuse(503, "too_many_connections", "The proxy has too many client connections.")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._unparsed = b""
+        self._gone()
 
     def shutdown(self) -> None:
         """The server stops: end when the current response, if any, is sent."""
         self._joining.stopping = True
         super().shutdown()
 
+    def check(self, now: float) -> None:
+        """End the connection if its client is too slow or has left. To be called about once a second."""
+        limits, flow = self._limits, self.flow
+        if flow.write_paused or self.transport.is_closing():
+            unsent = self.transport.get_write_buffer_size()
+            if not unsent or unsent != self._unsent:
+                self._unsent, self._unsent_since = unsent, now
+            elif now - self._unsent_since >= limits.send_timeout_s:
+                limits.broken("send_timeout")
+                self.transport.abort()
+                return
+        if flow.read_paused and _LEFT and self._has_left():
+            self.transport.abort()
+        elif self._head_since is not None:
+            if now - self._head_since >= limits.header_timeout_s:
+                self._refuse(408, "header_timeout", "The header of the request took too long.")
+        elif self._in_request:
+            if flow.read_paused or self.cycle.waiting_for_100_continue:
+                self._heard_at = now  # it is the client that waits
+            elif now - self._heard_at >= limits.body_timeout_s:
+                self._refuse(408, "body_timeout", "The body of the request took too long.")
+
+    def _has_left(self) -> bool:
+        """Whether the client has closed its side, when the event loop does not read and would not see it."""
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), _LEFT)
+        return bool(poll.poll(0))
+
+    def _set_on_gone(self, on_gone: Callable[[], None] | None) -> None:
+        self._on_gone = on_gone
+        if on_gone is not None and self.parser is None:
+            self._gone()
+
+    def _gone(self) -> None:
+        on_gone, self._on_gone = self._on_gone, None
+        if on_gone is not None:
+            on_gone()
+
+    # ── what comes in ───────────────────────────────────────────────────────────────────────────────────
+
     def data_received(self, data: bytes) -> None:
-        self._unread += len(data)
-        super().data_received(data)
-        if self._unread > self._max_unread_bytes and not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.write(_TOO_LARGE)
-            self.transport.close()
+        self._heard_at = self.loop.time()
+        self._unparsed = self._unparsed + data if self._unparsed else data
+        self._parse()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._unparsed:
+            self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Hand the parser what belongs to the current request, or begins the next once this one is answered."""
+        data, at = self._unparsed, 0
+        while at < len(data) and not self.transport.is_closing():
+            if not self._in_request:
+                if self._is_answering():
+                    break
+                self._unset_keepalive_if_required()
+                if self._head_since is None:
+                    self._head_since = self.loop.time()
+            end = self._end_of_piece(data, at)
+            self._feed(data if end - at == len(data) else data[at:end])
+            at = end
+        self._unparsed = data[at:] if not self.transport.is_closing() else b""
+        self.flow.hold(full=len(self._unparsed) > _MAX_AHEAD)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _end_of_piece(self, data: bytes, at: int) -> int:
+        """Where the bytes from `at` on may begin to belong to another section, or another request."""
+        if self._body_left:
+            return min(at + self._body_left, len(data))
+        if self._last:
+            seam = (self._last + data[at : at + 3]).find(_END_OF_SECTION)
+            if seam >= 0:
+                end = at + seam + len(_END_OF_SECTION) - len(self._last)
+                self._last = b""
+                return end
+        found = data.find(_END_OF_SECTION, at)
+        if found >= 0:
+            self._last = b""
+            return found + len(_END_OF_SECTION)
+        self._last = (self._last + data[max(at, len(data) - 3) :])[-3:]
+        return len(data)
+
+    def _feed(self, piece: bytes) -> None:
+        self._unread += len(piece)
+        try:
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade:
+                self._go_on_without_upgrade()
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            message = str(cause) if isinstance(cause, _BadRequestError) else "Invalid HTTP request received."
+            self._refuse(400, "bad_request", message)
+            return
+        if self._unread > self._limits.max_unread_bytes:
+            self._refuse(431, "header_too_large", "The request's header fields are too large.")
+
+    def _go_on_without_upgrade(self) -> None:
+        """The parser stops behind a header that offers an upgrade: another one reads it again, without the offer."""
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        lines += [b"%b: %b" % item for item in self.headers if item[0] != b"upgrade"]
+        self._upgrading = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.feed_data(b"\r\n".join(lines) + _END_OF_SECTION)
+
+    def _refuse(self, status: int, problem: str, message: str) -> None:
+        """End the connection, with an answer unless one has begun."""
+        self._limits.broken(problem)
+        in_body = self._in_request and self._head_since is None
+        begun = in_body and self.cycle.response_started
+        if self._is_answering():
+            self.cycle.disconnected = True  # nothing more of it is sent
+            self.cycle.message_event.set()
+        silent = not self._in_request and not self._unread and status == 408  # nobody waits for an answer
+        if not begun and not silent:
+            content = message.encode()
+            self.transport.write(
+                STATUS_LINE[status]
+                + b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n" % len(content)
+                + b"connection: close\r\n\r\n"
+                + content
+            )
+        self.transport.close()
+        self._head_since = None
+        self._in_request = False
+        self._gone()
+
+    # ── parser callbacks ────────────────────────────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        self._in_request = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._unread = 0
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise _BadRequestError("CONNECT is not supported.")
+            self._upgrading = True
+            return
+        hosts = length = 0
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                length = int(value)
+        if hosts > 1:  # RFC 9112, section 3.2
+            raise _BadRequestError("The request has more than one Host.")
+        self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]  # ours
         super().on_headers_complete()
-        if not self.parser.should_upgrade():
-            self.headers = []  # the scope has the header fields; trailer fields end here
+        self._unread = 0
+        self._head_since = None
+        self._body_left = length
+        self.headers = []  # the scope has the header fields; trailer fields end here
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
+        if self._body_left:
+            self._body_left -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._upgrading:
+            return
         self._unread = 0
+        self._in_request = False
         super().on_message_complete()
+
+
+class _BadRequestError(Exception):
+    """A request that parses, and must be refused all the same."""
+
+
+class _Flow(FlowControl):
+    """Uvicorn's flow control, which can be held: then nobody else resumes reading."""
+
+    _held = False
+
+    def hold(self, *, full: bool) -> None:
+        """Read nothing while `full`."""
+        if full:
+            self._held = True
+            self.pause_reading()
+        elif self._held:
+            self._held = False
+            self.resume_reading()
+
+    def resume_reading(self) -> None:
+        if not self._held:
+            super().resume_reading()
 
 
 class _Joining:

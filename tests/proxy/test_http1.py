@@ -7,6 +7,7 @@ import ipaddress
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -137,11 +138,11 @@ async def test_a_request_goes_out_byte_for_byte() -> None:
         writer.write(OK)
 
     async with origin(behave) as it, client_of(it) as client:
-        headers = [*HOST, (b"content-length", b"4"), (b"X-Odd", b" \xff "), (b"b", b"1"), (b"a", b"2"), (b"b", b"3")]
+        headers = [*HOST, (b"X-Odd", b" \xff "), (b"b", b"1"), (b"a", b"2"), (b"b", b"3")]
         await body_of(await client.request(b"POST", b"/a%2Fb//?x=+%20", headers, b"\x00\r\n\xff"))
         assert await received == (
-            b"POST /a%2Fb//?x=+%20 HTTP/1.1\r\nhost: agent\r\ncontent-length: 4\r\nX-Odd:  \xff \r\n"
-            b"b: 1\r\na: 2\r\nb: 3\r\n\r\n\x00\r\n\xff"
+            b"POST /a%2Fb//?x=+%20 HTTP/1.1\r\nhost: agent\r\nX-Odd:  \xff \r\n"
+            b"b: 1\r\na: 2\r\nb: 3\r\ncontent-length: 4\r\n\r\n\x00\r\n\xff"
         )
 
 
@@ -165,8 +166,8 @@ async def test_an_upload_goes_out_piece_by_piece(framing: str) -> None:
             arrived.clear()
 
     async with origin(behave) as it, client_of(it) as client:
-        headers = [*HOST, (b"content-length", b"11")] if framing == "length" else HOST
-        assert await body_of(await client.request(b"POST", b"/", headers, pieces())) == b"ok"
+        length = 11 if framing == "length" else None
+        assert await body_of(await client.request(b"POST", b"/", HOST, pieces(), length=length)) == b"ok"
         chunked = b"3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n"
         assert bytes(received) == (b"onetwothree" if framing == "length" else chunked)
         assert (b"transfer-encoding: chunked" in it.requests[0]) == (framing == "chunked")
@@ -190,8 +191,7 @@ async def test_an_upload_waits_for_a_slow_agent() -> None:
             yield bytes(256 * 1024)
 
     async with origin(behave) as it, client_of(it) as client:
-        headers = [*HOST, (b"content-length", b"%d" % (total * 256 * 1024))]
-        answer = asyncio.create_task(client.request(b"POST", b"/", headers, pieces()))
+        answer = asyncio.create_task(client.request(b"POST", b"/", HOST, pieces(), length=total * 256 * 1024))
         await let_everything_run()
         assert asked_for < total / 2
         go_on.set()
@@ -414,7 +414,7 @@ async def test_a_cut_is_a_cut_and_what_came_before_is_not_lost(place: str) -> No
 async def test_a_cut_before_the_answer(beginning: bytes) -> None:
     async with origin(answering(beginning)) as it, client_of(it) as client:
         with pytest.raises(UpstreamCutError, match="before answering"):
-            await client.request(b"POST", b"/", [*HOST, (b"content-length", b"2")], b"{}")
+            await client.request(b"POST", b"/", HOST, b"{}")
 
 
 async def test_a_reset_is_no_clean_end_of_a_body_until_close() -> None:
@@ -501,7 +501,7 @@ async def test_a_response_given_up_costs_its_connection() -> None:
 async def test_an_idle_connection_that_the_agent_closed_is_not_used() -> None:
     async with origin(answering(OK)) as it, client_of(it) as client:
         for _ in range(3):
-            assert await body_of(await client.request(b"POST", b"/", [*HOST, (b"content-length", b"0")])) == b"ok"
+            assert await body_of(await client.request(b"POST", b"/", HOST)) == b"ok"
             await let_everything_run()
         assert it.connections == 3
 
@@ -530,7 +530,7 @@ async def test_an_unsafe_request_is_never_sent_twice() -> None:
     async with origin(behave) as it, client_of(it) as client:
         assert await get(client) == b"ok"
         with pytest.raises(UpstreamCutError):
-            await client.request(b"POST", b"/pay", [*HOST, (b"content-length", b"0")])
+            await client.request(b"POST", b"/pay", HOST)
         assert len(it.requests) == 2
 
 
@@ -838,3 +838,264 @@ async def test_an_agent_without_tls(certificate: Certificate) -> None:
     async with origin(behave) as it, client_of(it, tls=certificate.trusting) as client:
         with pytest.raises(UpstreamUnreachableError):
             await get(client)
+
+
+# ── one owner ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_handle_kept_too_long_reaches_nobody_elses_exchange() -> None:
+    """Its body read to the end, an exchange has no connection any more: to close it again changes nothing."""
+    go_on = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(OK)
+        await it.head(reader)
+        await go_on.wait()
+        writer.write(OK)
+
+    async with origin(behave) as it, client_of(it) as client:
+        first = await client.request(b"GET", b"/first", HOST)
+        assert [await first.read(), await first.read()] == [b"ok", b""]
+        second = asyncio.create_task(client.request(b"POST", b"/second", HOST))
+        while len(it.requests) < 2:
+            await asyncio.sleep(0)
+        first.close()
+        assert await first.read() == b""
+        go_on.set()
+        async with asyncio.timeout(10):
+            assert await body_of(await second) == b"ok"
+        assert it.connections == 1
+
+
+async def test_a_whole_response_that_nobody_read_costs_its_connection() -> None:
+    """While it waits, reading is paused: whoever got the connection would never hear of the answer."""
+    size = 400_000
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        while True:
+            await it.head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size))
+
+    async with origin(behave) as it, client_of(it) as client:
+        for read_some in (False, True, False):
+            response = await client.request(b"GET", b"/", HOST)
+            if read_some:
+                await response.read()
+            await let_everything_run()
+            response.close()
+            async with asyncio.timeout(10):
+                assert len(await get(client)) == size
+
+
+async def test_an_upload_is_never_repeated() -> None:
+    """The dead connection took what the iterator had: a second time it would have nothing."""
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(OK)
+        await it.head(reader)  # and goes, without a word
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"12345"
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"ok"
+        with pytest.raises(UpstreamCutError):
+            await client.request(b"GET", b"/", HOST, pieces(), length=5)
+        assert len(it.requests) == 2
+
+
+# ── framing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "framing"),
+    [
+        (b"POST", b"12345", [b"content-length: 5"]),
+        (b"GET", b"12345", [b"content-length: 5"]),
+        (b"POST", b"", [b"content-length: 0"]),
+        (b"GET", b"", []),
+        (b"DELETE", b"", []),
+    ],
+)
+async def test_the_body_frames_a_request_and_no_header_does(method: bytes, body: bytes, framing: list[bytes]) -> None:
+    headers = [*HOST, (b"content-length", b"100"), (b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"7")]
+    async with origin(always_ok) as it, client_of(it) as client:
+        await body_of(await client.request(method, b"/", headers, body))
+        lines = it.requests[0].lower().split(b"\r\n")
+        assert [line for line in lines if line.startswith((b"content-length", b"transfer-encoding"))] == framing
+
+
+@pytest.mark.parametrize("length", [4, 6, 0])
+async def test_a_body_of_another_length_than_declared_breaks_the_connection(length: int) -> None:
+    seen = asyncio.get_running_loop().create_future()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        seen.set_result(await reader.read())
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"123"
+        yield b"45"
+
+    async with origin(behave) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match=f"declare|{length} bytes"):
+            await client.request(b"POST", b"/", HOST, pieces(), length=length)
+        body = (await seen).partition(b"\r\n\r\n")[2]
+        assert len(body) <= length
+
+
+async def test_an_empty_piece_does_not_end_a_chunked_body() -> None:
+    received = asyncio.get_running_loop().create_future()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        received.set_result(await reader.readuntil(b"0\r\n\r\n"))
+        writer.write(OK)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"", b"one", b"", b"two"):
+            yield piece
+
+    async with origin(behave) as it, client_of(it) as client:
+        await body_of(await client.request(b"POST", b"/", HOST, pieces()))
+        assert await received == b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\nb", b"a\rb", b"a\0b"])
+async def test_a_line_break_in_a_header_never_leaves(value: bytes) -> None:
+    async with origin(always_ok) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match="line break"):
+            await client.request(b"GET", b"/", [*HOST, (b"x", value)])
+        assert it.requests == []
+
+
+async def test_a_failing_source_of_a_body_is_an_error_of_the_request() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        raise LookupError("no more")
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await reader.read()
+
+    async with origin(behave) as it, client_of(it) as client:
+        with pytest.raises(LookupError):
+            await client.request(b"POST", b"/", HOST, pieces())
+
+
+# ── in doubt, not used again ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stray", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray", b"x"])
+async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_used_again(stray: bytes) -> None:
+    """The agent closes, or sends something, while the event loop is at other work; then comes a POST."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    left = threading.Event()
+
+    def serve() -> None:
+        kept = []
+        for number in range(2):
+            connection, _ = listener.accept()
+            kept.append(connection)
+            while b"\r\n\r\n" not in connection.recv(65_536):
+                pass
+            connection.sendall(OK)
+            if number == 0:
+                assert may_go_on.wait(10)
+                if stray:
+                    connection.sendall(stray)
+                else:
+                    connection.close()
+                left.set()
+        assert done.wait(10)
+        for connection in kept:
+            connection.close()
+
+    done = threading.Event()
+    may_go_on = threading.Event()
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+
+    client = HttpClient("127.0.0.1", listener.getsockname()[1])
+    assert await get(client) == b"ok"
+    may_go_on.set()
+    assert left.wait(10)  # blocks the loop: it learns of nothing
+    assert await body_of(await client.request(b"POST", b"/", HOST, b"{}")) == b"ok"
+    client.close()
+    done.set()
+    thread.join(10)
+    listener.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n",
+    ],
+)
+async def test_an_agent_that_may_send_a_body_where_there_is_none_is_not_trusted(answer: bytes) -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        while True:
+            await it.head(reader)
+            writer.write(answer if it.connections == 1 else OK)
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b""
+        assert await get(client) == b"ok"
+        assert it.connections == 2
+
+
+@pytest.mark.parametrize("beginning", [b"0\r\nx: ", b"2\r\nok\r\n0\r\nx: ", b"2;"])
+async def test_a_trailer_or_chunk_line_without_an_end_is_not_collected(beginning: bytes) -> None:
+    sent = 0
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        nonlocal sent
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + beginning)
+        while sent < 256:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+            sent += 1
+
+    async with origin(behave) as it, client_of(it, max_header_bytes=1024) as client:
+        with pytest.raises(UpstreamError, match="exceeds 1024 bytes"):
+            await body_of(await client.request(b"GET", b"/", HOST))
+    assert sent < 256
+
+
+async def test_many_trailer_fields_are_bounded_too() -> None:
+    fields = b"".join(b"a%d: x\r\n" % number for number in range(1000))
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + fields + b"\r\n"
+    async with origin(answering(answer)) as it, client_of(it, max_header_bytes=1024) as client:
+        with pytest.raises(UpstreamError, match="trailer exceeds 1024 bytes"):
+            await body_of(await client.request(b"GET", b"/", HOST))
+
+
+async def test_a_transfer_coding_nobody_asked_for_is_refused() -> None:
+    """Its header goes no further than this hop: the client would get a body it cannot read."""
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nsome"
+    async with origin(answering(answer)) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match="transfer coding 'gzip'"):
+            await client.request(b"GET", b"/", HOST)
+
+
+async def test_a_client_that_takes_its_time_is_no_silence_of_the_agent() -> None:
+    """The agent has nothing to say while it waits for the rest of the request."""
+    slow = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        await reader.readexactly(8)
+        writer.write(OK)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        await slow.wait()
+        yield b"more"
+
+    async with origin(behave) as it, client_of(it, response_timeout_s=0.05) as client:
+        asyncio.get_running_loop().call_later(0.2, slow.set)
+        assert await body_of(await client.request(b"POST", b"/", HOST, pieces(), length=8)) == b"ok"

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a_eval_proxy.client_limits import ClientLimits
 from a2a_eval_proxy.server import HttpServer, ListenError
 from a2a_eval_proxy.server_protocol import _Joining
 
@@ -122,7 +123,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
     ids=["many headers", "a long header", "a long target", "trailers"],
 )
 async def test_a_header_without_end_is_not_kept(beginning: bytes, more: bytes) -> None:
-    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
     await server.start()
     _, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
     writer.write(beginning)
@@ -138,7 +139,7 @@ async def test_a_header_without_end_is_not_kept(beginning: bytes, more: bytes) -
 
 
 async def test_a_header_far_too_large_is_refused() -> None:
-    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
     await server.start()
     reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
     writer.write(b"GET / HTTP/1.1\r\nx: " + b"x" * 265_000)
@@ -157,7 +158,7 @@ async def test_trailer_fields_are_no_header_fields() -> None:
         names.append([name for name, _ in scope["headers"]])
         await hello(scope, receive, send)
 
-    server = HttpServer(note, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    server = HttpServer(note, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
     await server.start()
     reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
     for _ in range(2):
@@ -181,7 +182,7 @@ async def test_large_bodies_are_no_headers() -> None:
                 break
         await hello(scope, receive, send)
 
-    server = HttpServer(count, "127.0.0.1:0", shutdown_timeout_s=1, max_header_bytes=1000)
+    server = HttpServer(count, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
     await server.start()
     async with httpx.AsyncClient() as client:
         assert (await client.post(server.url, content=bytes(3_000_000))).text == "hello"

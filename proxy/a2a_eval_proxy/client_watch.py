@@ -1,0 +1,34 @@
+"""Ends the work for a client that has left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+ON_GONE = "a2a_eval_proxy.on_gone"
+"""The ASGI extension of our server: `scope["extensions"][ON_GONE]` takes a function to call when the client leaves.
+
+`receive` would say so too, but hands out the body: only one may call it, and an upload under back-pressure does not.
+"""
+
+OnGone = Callable[[Callable[[], None] | None], None]
+
+
+class ClientWatch:
+    """Cancels the current task when the client of `scope` leaves, until `stop`."""
+
+    def __init__(self, scope: MutableMapping[str, Any]) -> None:
+        self.gone = False
+        self._task = asyncio.current_task()
+        self._on_gone: OnGone = scope["extensions"][ON_GONE]
+        self._on_gone(self._leave)
+
+    def _leave(self) -> None:
+        self.gone = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def stop(self) -> None:
+        """Call nothing any more."""
+        self._on_gone(None)

@@ -1,0 +1,199 @@
+"""HTTP/1.1 as bytes, without a socket: the head of a request, and a parser for one response."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import httptools
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+CHUNKED: Final = b"transfer-encoding: chunked"
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+_EXPECT_A_BODY = frozenset({b"POST", b"PUT", b"PATCH"})
+_BODILESS = frozenset({204, 304})
+_READ_AT_ONCE = 256 * 1024
+"""Bytes an event loop reads from a socket at a time: so much of a body may come along with a header."""
+
+
+class UpstreamError(Exception):
+    """The agent did not answer as HTTP should; the message says what happened."""
+
+
+class UpstreamUnreachableError(UpstreamError):
+    """No connection could be made."""
+
+
+class UpstreamTimeoutError(UpstreamError):
+    """The agent took longer than allowed, to accept a connection or to say something."""
+
+
+class UpstreamCutError(UpstreamError):
+    """The connection ended inside a response, or before one came."""
+
+
+def length_field(method: bytes, length: int) -> bytes:
+    """The header line that frames a body of `length` bytes; b"" where a request without body needs none.
+
+    RFC 9110, section 8.6: methods that give a body a meaning say that it is empty.
+    """
+    return b"content-length: %d" % length if length or method in _EXPECT_A_BODY else b""
+
+
+def request_head(method: bytes, target: bytes, headers: RawHeaders, framing: bytes) -> bytes:
+    """The bytes of a request before its body. `framing` is the line of `length_field`, `CHUNKED`, or b"".
+
+    Only `framing` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
+    where a line break inside a value would make the agent read another request than this.
+    """
+    lines = [b"%b %b HTTP/1.1" % (method, target)]
+    lines += [b"%b: %b" % item for item in headers if item[0].lower() not in _FRAMING]
+    if framing:
+        lines.append(framing)
+    head = b"\r\n".join(lines)
+    breaks = len(lines) - 1
+    if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+        raise UpstreamError("a header of the request holds a line break or a NUL")
+    return head + b"\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk (RFC 9112, section 7.1). `data` must not be empty: that would be the end of the body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class ResponseParser:
+    """Parses one response: bytes in with `feed`, body out with `take`. Methods named `on_*` are httptools' callbacks.
+
+    A line that never ends is not collected: at most `max_header_bytes` of header, and about as many between two
+    pieces of the body or behind it (chunk extensions, trailer fields).
+    """
+
+    __slots__ = (
+        "_body",
+        "_http",
+        "_max_header_bytes",
+        "_method",
+        "_section_bytes",
+        "_unread",
+        "_until_close",
+        "buffered",
+        "complete",
+        "headers",
+        "reusable",
+        "status",
+    )
+
+    def __init__(self, method: bytes, max_header_bytes: int) -> None:
+        """`method` is that of the request: a response to HEAD has no body."""
+        self.status = 0
+        """0 until the header has arrived whole."""
+        self.headers: RawHeaders = []
+        """As they came, hop-by-hop ones included; without trailer fields (RFC 9110, section 6.5.1)."""
+        self.buffered = 0
+        """Bytes of the body that wait to be taken."""
+        self.complete = False
+        """Whether the response has arrived to its end."""
+        self.reusable = False
+        """Whether its end leaves a connection on which another response can be told from it."""
+        self._method = method
+        self._max_header_bytes = max_header_bytes
+        self._section_bytes = 0
+        self._unread = 0
+        self._body: list[bytes] = []
+        self._until_close = False
+        self._http = httptools.HttpResponseParser(self)
+
+    def feed(self, data: bytes) -> None:
+        """Take in what arrived. Raises UpstreamError where it is no HTTP/1.1 response or exceeds the limit.
+
+        What comes after the end is no error of this response: it makes the connection not `reusable`.
+        """
+        self._unread += len(data)
+        try:
+            self._http.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self.reusable = False
+            if self.complete:
+                return
+            if isinstance(error.__context__, UpstreamError):
+                raise error.__context__ from None
+            raise UpstreamError(f"the answer is not HTTP/1.1: {error}") from None
+        if self._unread > 2 * self._max_header_bytes + _READ_AT_ONCE:
+            raise self._too_large()
+
+    def end(self) -> None:
+        """The agent closed the connection, without an error. Raises UpstreamCutError where the response goes on."""
+        if not self._until_close and not self.complete:
+            raise UpstreamCutError(f"the connection was closed {self.place}")
+        self.complete = True  # the close is how this response ends (RFC 9112, section 6.3)
+
+    @property
+    def place(self) -> str:
+        """How far the response came, for a message."""
+        return "inside its response" if self.status else "before answering"
+
+    def take(self) -> bytes:
+        """What has arrived of the body since the last time."""
+        body = self._body
+        data = body[0] if len(body) == 1 else b"".join(body)
+        self._body = []
+        self.buffered = 0
+        return data
+
+    # ── callbacks ───────────────────────────────────────────────────────────────────────────────────────
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            raise UpstreamError("a second response came after the first")
+        self.headers = []
+        self._section_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._section_bytes += len(name) + len(value)
+        if self._section_bytes > self._max_header_bytes:
+            raise self._too_large()
+        if not self.status:
+            self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        status = self._http.get_status_code()
+        if status < 200:
+            return  # an interim response; the one that counts follows
+        self._section_bytes = self._unread = 0
+        self.reusable = self._http.should_keep_alive()
+        lengths, codings = [], []
+        for name, value in self.headers:
+            lower = name.lower()
+            if lower == b"content-length":
+                lengths.append(value)
+            elif lower == b"transfer-encoding":
+                codings.append(value.strip().lower())
+        if self._method == b"HEAD":
+            # The parser expects a body; there is none, so this connection cannot go on.
+            self.reusable = False
+            self.complete = True
+        elif status in _BODILESS:
+            # An agent that announces a body here may send it, too.
+            self.reusable = self.reusable and not codings and all(value.strip(b" \t0") == b"" for value in lengths)
+        elif codings not in ([], [b"chunked"], [b"identity"]):
+            coding = b", ".join(codings).decode("latin-1")
+            raise UpstreamError(f"the answer has the transfer coding {coding!r}; expected none, or chunked")
+        else:
+            self._until_close = not lengths and codings != [b"chunked"]
+        self.status = status
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        self._body.append(body)
+        self.buffered += len(body)
+
+    def on_message_complete(self) -> None:
+        if self.status:
+            self.complete = True
+
+    def _too_large(self) -> UpstreamError:
+        section = "trailer" if self.status else "header"
+        return UpstreamError(f"the response's {section} exceeds {self._max_header_bytes} bytes")
