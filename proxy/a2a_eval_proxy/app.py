@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from a2a_tool_capture.headervalues import filled_header
@@ -31,7 +32,8 @@ from .pipeline import Pipeline
 from .privacy import judge_cache_of, privacy_of, redactor_of
 from .scoring import Scorer
 from .server import HttpServer, ListenError
-from .store import TurnQuery, open_store
+from .store import StoreError, TurnQuery, open_store
+from .store_metrics import StoreCollector
 from .telemetry import start_telemetry
 from .tls import ServerTls, TlsFiles
 from .tracing import Tracing
@@ -43,6 +45,12 @@ _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
 _MAX_OTLP_BYTES = 32 * 1024 * 1024
 _FORWARD_CLOSE_S = 5.0
+
+_STORE_WAIT_S = 2.0
+"""How long the start waits for the store. One that is there opens in much less; one that is away is tried on."""
+
+_CLOSE_STORE_S = 1.0
+"""For a last attempt to write, where the time for scoring is used up."""
 
 
 class RunningProxy:
@@ -62,6 +70,7 @@ class RunningProxy:
         self.suite = suite
         self._problems = ["the proxy is starting"]
         self._tracing: Tracing | None = None
+        self._finish_by = 0.0
 
     @property
     def url(self) -> str:
@@ -99,6 +108,10 @@ class RunningProxy:
             if cursor is None:
                 return items
 
+    def remarks(self) -> list[str]:
+        """What does not work, though traffic passes."""
+        return ["store: unavailable, turns wait in memory"] if self.store.health.problem else []
+
     def problems(self) -> list[str]:
         """Why the proxy is not ready to serve; [] when it is."""
         return self._problems
@@ -115,8 +128,8 @@ class RunningProxy:
         loop = asyncio.get_running_loop()
         upstream = Upstream(settings, self.files)
         tls = self._data_tls()
-        self.store = open_store(settings.store, for_workers=not settings.evaluate)
-        stack.push_async_callback(asyncio.to_thread, self.store.close)
+        self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
+        stack.push_async_callback(self._close_store)
         stack.callback(upstream.http.close)
         self.negotiation = Negotiation(settings.negotiate, upstream.fetch_card)
         stack.push_async_callback(self.negotiation.close)
@@ -140,6 +153,7 @@ class RunningProxy:
         registry = CollectorRegistry(auto_describe=False)
         gauges = (lambda: self.pipeline.depth, lambda: len(self.book.open_turns))
         registry.register(MetricsCollector(metrics, *gauges))
+        registry.register(StoreCollector(self.store.health))
         admin = admin_app(self, registry, settings.admin_token)
         self._admin = await _listening(stack, admin, settings.admin, "--admin", 1.0)
         self._otlp = await self._receive_traces(stack)
@@ -149,9 +163,7 @@ class RunningProxy:
             self.pipeline.on_scored = telemetry.evaluations.scored
             self.pipeline.on_conversation_scored = telemetry.evaluations.conversation_scored
         stack.push_async_callback(self._finish)
-        resumed = await self.pipeline.resume()
-        if resumed:
-            logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
+        await self._open_store(stack)
         self.negotiation.refresh(loop.time())
         for work in (self._expire, self._prune):
             stack.callback(loop.create_task(work()).cancel)
@@ -172,6 +184,38 @@ class RunningProxy:
         )
         stack.callback(self._not_ready_any_more)
         self._problems = []
+
+    async def _open_store(self, stack: AsyncExitStack) -> None:
+        """Open the store, and score what an earlier process left. Traffic does not wait for one that is away.
+
+        Raises StoreError for what will not pass: a folder that is missing, a store of another version.
+        """
+        loop = asyncio.get_running_loop()
+        opened = asyncio.Event()
+        self.store.on_opened = partial(loop.call_soon_threadsafe, opened.set)
+        self.store.start()
+        error = await asyncio.to_thread(self.store.first_attempt, _STORE_WAIT_S)
+        if error is not None and not error.may_pass:
+            raise error
+        resuming = loop.create_task(self._resume(opened))
+        stack.callback(resuming.cancel)
+        if error is None and self.store.health.problem is None:
+            await resuming
+
+    async def _resume(self, opened: asyncio.Event) -> None:
+        await opened.wait()
+        try:
+            resumed = await self.pipeline.resume()
+        except StoreError as error:
+            logger.error("what an earlier process left pending is not scored: %s", error)
+        else:
+            if resumed:
+                logger.info("%d turn(s) left pending by an earlier process are being scored", resumed)
+
+    async def _close_store(self) -> None:
+        """In what `_finish` left of the time for turns to be scored."""
+        left_s = self._finish_by - asyncio.get_running_loop().time()
+        await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
 
     def _data_tls(self) -> ssl.SSLContext | None:
         """What the data port is opened with; None: plain text."""
@@ -195,6 +239,7 @@ class RunningProxy:
 
     async def _finish(self) -> None:
         """Nothing comes any more: close what is open, score what is closed."""
+        self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
         self.book.close_all(time.time())
         await self.flush(self.settings.shutdown_timeout)
         await self.pipeline.close()

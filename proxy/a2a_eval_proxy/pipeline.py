@@ -16,13 +16,14 @@ from .capture.turn import Turn
 from .cases import CaseBook
 from .conversations import Conversations
 from .events import EventBus
+from .jobqueue import PAGE, JobQueue, ScoredJobs
 from .metrics import Metrics
 from .privacy import Privacy
 from .problem_log import ProblemLog
 from .scoring import Results, Scorer, TurnJson
-from .scoringthread import Job, ScoreFirst, Scoring, ScoringThread
+from .scoringthread import Job, ScoreFirst, Scoring, ScoringThread, StoredJob
 from .shapes import lacks_content
-from .store import Scored, ScoredConversation, Store, TurnQuery, every_turn
+from .store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from .traces.correlate import Evidence
 from .tracing import Tracing
 
@@ -34,8 +35,16 @@ _GATHER_S = 0.02
 _LATE_S = 0.5
 """Late spans of a turn are gathered for so long before it is scored again."""
 
-_PAGE = 200
 _REMEMBERED = 100_000
+
+_LIVE_BYTES = 4 * 1024 * 1024
+"""With more than that waiting for the store, turns wait as encoded text alone, and are read back to be scored."""
+
+_UNREDACTED_BYTES = 32 * 1024 * 1024
+"""Of turns that wait to be redacted."""
+
+_UNREADABLE_BYTES = 32 * 1024 * 1024
+"""Of turns that wait for the store and cannot be read back, since only their shapes are kept."""
 
 _MOST_UNREDACTED = 10_000
 """Turns that wait to be redacted; more than that, and the machine does not keep up."""
@@ -78,6 +87,7 @@ class Pipeline:
         self._privacy = privacy
         self._redacting = ThreadPoolExecutor(1, thread_name_prefix="redacting") if privacy is not None else None
         self._unredacted = 0
+        self._unredacted_bytes = self._unreadable_bytes = 0
         self._redaction_behind = ProblemLog(logger, "redaction does not keep up: {count} turn(s) were dropped")
         self._store_behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self.on_scored: Callable[[Turn, list[dict[str, Any]], bool], None] | None = None
@@ -89,9 +99,11 @@ class Pipeline:
         self._loop = asyncio.get_running_loop()
         self._closed: list[Turn] = []
         self._next_batch_at = 0.0
-        self._settling: dict[str, tuple[Job, asyncio.TimerHandle]] = {}
-        self._finished: OrderedDict[str, Job] = OrderedDict()
-        self._jobs: asyncio.Queue[list[Job]] = asyncio.Queue()
+        self._settling: dict[str, tuple[Job | StoredJob, asyncio.TimerHandle]] = {}
+        self._finished = ScoredJobs()
+        self._readable = privacy is None or privacy.keeps_content
+        """Whether the store has all that scoring needs of a turn."""
+        self._jobs = JobQueue(store, readable=self._readable, on_read=self._publish_closed, on_gone=self._gone)
         self.moved: dict[str, str] = {}
         """The cases of rescored turns, by turn id, that were stored with another or none."""
         self._scoring: Scoring | None = None
@@ -140,9 +152,9 @@ class Pipeline:
             if self._tracing is not None and self._tracing.complete(turn):
                 timer.cancel()
                 self._settle(job)
-        elif tells and (job_done := self._finished.pop(turn.turn_id, None)):
+        elif tells and (job_done := self._finished.take(turn.turn_id)):
             self._count_up(1)
-            job = replace(job_done, late=True)
+            job = self._jobs.at_rest(replace(job_done, late=True))
             self._set_out([job])
             self._settling[turn.turn_id] = (job, self._loop.call_later(_LATE_S, self._settle, job))
 
@@ -153,16 +165,17 @@ class Pipeline:
         """
         if self._conversations is None or (self._store.shared and run is None):
             return 0
-        self._positions.update(await self._store.positions(_REMEMBERED))
+        for key, count in (await self._store.positions(_REMEMBERED)).items():
+            self._positions[key] = self._positions.get(key, 0) + count  # turns may have come before the store was there
         for _, case_id, conversation_id in self._positions:
             self._cases.remember(conversation_id, case_id)
         total = 0
         jobs: list[Job] = []
-        async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), _PAGE):
+        async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), PAGE):
             turn = Turn.from_dict(item)
             jobs.append(self._job(turn, turn, turn))
             total += 1
-            if len(jobs) == _PAGE:
+            if len(jobs) == PAGE:
                 self._score_again(jobs)
                 jobs = []
         self._score_again(jobs)
@@ -250,13 +263,25 @@ class Pipeline:
     def _keep(self, views: list[_Views]) -> None:
         """Closed turns, as captured, as shown and as stored, go to the store and to be scored."""
         stored = [view[2] for view in views]
-        jobs = [self._job(*view) for view in views] if self._scoring is not None else []
+        live = [self._job(*view) for view in views] if self._scoring is not None else []
+        jobs: Sequence[Job | StoredJob] = live
         held = self._held(stored)
         first = None
-        if self._scorer is not None and self._scorer.swift and not (self._tracing and self._tracing.heard):
-            first = ScoreFirst(self._scorer, jobs, self._privacy)
-        committed = partial(self._loop.call_soon_threadsafe, self._committed, stored, jobs, held, first)
-        if self._store.add(stored, committed, first, held):
+        size = 0
+        tight = self._store.health.waiting_bytes > _LIVE_BYTES
+        if tight and self._readable:
+            jobs = [job.stored_only() for job in live]
+        elif self._scorer is not None and self._scorer.swift and not (self._tracing and self._tracing.heard):
+            first = ScoreFirst(self._scorer, live, self._privacy)
+            size = sum(job.size for job in live) if tight else 0
+        told = () if tight else stored
+        committed = partial(
+            self._loop.call_soon_threadsafe, self._committed, len(stored), told, jobs, held, first, size
+        )
+        if self._unreadable_bytes + size <= _UNREADABLE_BYTES and self._store.add(
+            stored, partial(self._loop.call_soon_threadsafe, committed), first, held
+        ):
+            self._unreadable_bytes += size
             self._set_out(jobs)
         else:
             self._drop(len(stored), self._store_behind)
@@ -273,56 +298,78 @@ class Pipeline:
             return set()
         return {turn.turn_id for turn in turns if tracing.wait_s(turn) > 0 or tracing.evidence(turn) is not None}
 
-    def _committed(self, turns: list[Turn], jobs: list[Job], held: set[str], first: ScoreFirst | None) -> None:
-        if self._bus.listened:
-            for turn in turns:
-                self._bus.publish("turn.closed", {**turn.to_dict(), "evaluations": []})
+    def _committed(
+        self,
+        count: int,
+        told: Sequence[Turn],
+        jobs: Sequence[Job | StoredJob],
+        held: set[str],
+        first: ScoreFirst | None,
+        size: int,
+    ) -> None:
+        """So many turns are in the store; live events tell of those in `told` now."""
+        self._unreadable_bytes -= size
+        for turn in told:
+            self._publish_closed(turn)
         if self._scoring is None:
-            self._count_down(len(turns))
+            self._count_down(count)
             return
-        ready = []
-        done = []
+        ready: list[Job | StoredJob] = []
+        done: list[Job | StoredJob] = []
         for job in jobs:
-            if first is not None and (results := first.results.get(job.turn.turn_id)) is not None:
+            if isinstance(job, Job) and first is not None and (results := first.results.get(job.turn_id)) is not None:
                 self._scored(job, job.stored, results, None)
                 done.append(job)
-                continue
-            wait_s = self._tracing.wait_s(job.turn) if self._tracing is not None else 0.0
-            if self._scorer is None and job.turn.turn_id not in held:
-                self._look_again(job, None)
+            elif self._scorer is None and job.turn_id not in held:
+                if isinstance(job, Job):
+                    self._look_again(job, None)
                 done.append(job)
-            elif wait_s > 0:
-                self._settling[job.turn.turn_id] = (job, self._loop.call_later(wait_s, self._settle, job))
+            elif (wait_s := self._wait_s(job)) > 0:
+                at_rest = self._jobs.at_rest(job)
+                self._settling[job.turn_id] = (at_rest, self._loop.call_later(wait_s, self._settle, at_rest))
             else:
-                ready.append(job)
+                ready.append(self._jobs.at_rest(job))
         if ready:
-            self._jobs.put_nowait(ready)
-        self._done(done)
+            self._jobs.put(ready)
+        self._done([job.conversation for job in done])
 
-    def _settle(self, job: Job) -> None:
-        self._settling.pop(job.turn.turn_id, None)
-        self._jobs.put_nowait([job])
+    def _wait_s(self, job: Job | StoredJob) -> float:
+        """Seconds it should still wait for spans. One that waited for the store has waited long enough."""
+        return self._tracing.wait_s(job.turn) if self._tracing is not None and isinstance(job, Job) else 0.0
+
+    def _publish_closed(self, turn: Turn) -> None:
+        if self._bus.listened:
+            self._bus.publish("turn.closed", {**turn.to_dict(), "evaluations": []})
+
+    def _gone(self, job: StoredJob) -> None:
+        """Its turn was deleted, or another process has scored it."""
+        self._done([job.conversation])
+
+    def _settle(self, job: Job | StoredJob) -> None:
+        self._settling.pop(job.turn_id, None)
+        self._jobs.put([job])
 
     async def _work(self, scoring: Scoring) -> None:
-        while True:
-            jobs = await self._jobs.get()
-            while not self._jobs.empty() and len(jobs) < _PAGE:
-                jobs = jobs + self._jobs.get_nowait()
-            evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
-            histories = [await self._history(job.stored) for job in jobs]
-            outcome = await scoring.score(list(zip(jobs, evidence, histories, strict=True)))
-            if self._scorer is None:
-                for job, seen in zip(jobs, evidence, strict=True):
-                    self._look_again(job, seen)
-                turns = [self._stored(turn) for turn, _ in outcome]
-                self._store.settle(turns, partial(self._loop.call_soon_threadsafe, self._count_down, len(turns)))
-                continue
-            scored = []
-            for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
-                merged = None if turn is job.shown else self._stored(turn)
-                self._scored(job, merged or job.stored, results, seen)
-                scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
-            self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, jobs))
+        async for jobs in self._jobs.parts():
+            await self._score(scoring, jobs)
+
+    async def _score(self, scoring: Scoring, jobs: list[Job]) -> None:
+        evidence = [self._tracing.evidence(job.turn) if self._tracing is not None else None for job in jobs]
+        histories = [await self._history(job.stored) for job in jobs]
+        outcome = await scoring.score(list(zip(jobs, evidence, histories, strict=True)))
+        if self._scorer is None:
+            for job, seen in zip(jobs, evidence, strict=True):
+                self._look_again(job, seen)
+            turns = [self._stored(turn) for turn, _ in outcome]
+            self._store.settle(turns, partial(self._loop.call_soon_threadsafe, self._count_down, len(turns)))
+            return
+        scored = []
+        for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
+            merged = None if turn is job.shown else self._stored(turn)
+            self._scored(job, merged or job.stored, results, seen)
+            scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
+        conversations = [job.conversation for job in jobs]
+        self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, conversations))
 
     async def _history(self, turn: Turn) -> list[TurnJson]:
         """The turns before it, where an evaluator may want to know them: built-in ones that compute do not."""
@@ -369,23 +416,22 @@ class Pipeline:
 
     def _remember(self, job: Job) -> None:
         """Late spans may make it necessary to score this turn again."""
-        self._finished[job.turn.turn_id] = job
-        if len(self._finished) > _REMEMBERED:
-            self._finished.popitem(last=False)
+        self._finished.put(job)
 
-    def _done(self, jobs: Sequence[Job]) -> None:
+    def _done(self, conversations: Sequence[ConversationKey | None]) -> None:
+        """So many turns are done, of these conversations."""
         if self._conversations is not None:
-            for job in jobs:
-                self._conversations.arrived(job.conversation)
-        self._metrics.turns_scored += len(jobs) if self._scorer is not None else 0
-        self._count_down(len(jobs))
+            for conversation in conversations:
+                self._conversations.arrived(conversation)
+        self._metrics.turns_scored += len(conversations) if self._scorer is not None else 0
+        self._count_down(len(conversations))
 
     def _job(self, turn: Turn, shown: Turn, stored: Turn, *, ended: bool = False) -> Job:
         """The views are Job's. `ended` says that nothing more will come of its conversation."""
         conversation = self._conversations.key(shown, ended=ended) if self._conversations is not None else None
         return Job(turn, shown, stored, self._position(shown), conversation=conversation)
 
-    def _set_out(self, jobs: Sequence[Job]) -> None:
+    def _set_out(self, jobs: Sequence[Job | StoredJob]) -> None:
         """Turns are on their way to be scored, which have been counted."""
         if self._conversations is not None:
             for job in jobs:
@@ -396,7 +442,7 @@ class Pipeline:
         if jobs:
             self._count_up(len(jobs))
             self._set_out(jobs)
-            self._jobs.put_nowait(jobs)
+            self._jobs.put([self._jobs.at_rest(job) for job in jobs])
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from a2a_tool_capture import Finding, Severity
 
 from .capture.turn import Turn
+from .memory import memory_of
 from .privacy import Privacy
 from .scoring import Results, Scorer, TurnJson
 from .store import ConversationKey
@@ -43,6 +44,29 @@ class Job:
     kept: Sequence[dict[str, Any]] = ()
     conversation: ConversationKey | None = None
 
+    @property
+    def turn_id(self) -> str:
+        return self.turn.turn_id
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        views = {id(turn): turn for turn in (self.turn, self.shown, self.stored)}
+        return sum(map(memory_of, views.values()))
+
+    def stored_only(self) -> StoredJob:
+        """The same without its turn, for one that was not scored before."""
+        return StoredJob(self.turn_id, self.earlier, self.conversation)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job of which only the store has the turn, so that it takes no memory while it waits."""
+
+    turn_id: str
+    earlier: int
+    conversation: ConversationKey | None
+
 
 class ScoreFirst:
     """Scores turns of a batch in the thread that writes them, as long as that takes next to no time."""
@@ -54,18 +78,18 @@ class ScoreFirst:
         self._until: float | None = None
         self.results: dict[str, list[dict[str, Any]]] = {}
 
-    def __call__(self, turn: Turn) -> list[dict[str, Any]] | None:
-        """The turn's results; None where it has to be stored first."""
+    def __call__(self, turn_id: str) -> list[dict[str, Any]] | None:
+        """The results of that turn; None where it has to be stored first."""
         now = time.monotonic()
         if self._until is None:
             self._until = now + _FIRST_S
-        job = self._jobs.get(turn.turn_id)
-        if job is None or now > self._until or not self._scorer.evaluators(turn.case_id).swift:
+        job = self._jobs.get(turn_id)
+        if job is None or now > self._until or not self._scorer.evaluators(job.turn.case_id).swift:
             return None
         results = self._scorer.score_now(job.shown, job.earlier)
         if self._privacy is not None:
             results = self._privacy.stored_results(results)
-        self.results[turn.turn_id] = results
+        self.results[turn_id] = results
         return results
 
 

@@ -146,7 +146,7 @@ async def test_a_turn_added_twice_is_one(kept: Kept) -> None:
 
 async def test_a_turn_scored_before_it_is_written_is_done_at_once(kept: Kept) -> None:
     scores = {"turn-0001": [result()], "turn-0002": None}
-    await kept.add(turn(1), turn(2), score=lambda one: scores[one.turn_id])
+    await kept.add(turn(1), turn(2), score=lambda turn_id: scores[turn_id])
     found = (await kept.store.turns(TurnQuery())).items
     assert [(item["status"], len(item["evaluations"])) for item in found] == [("done", 1), ("pending", 0)]
 
@@ -407,8 +407,8 @@ async def test_an_open_turn_and_its_end_in_one_batch(kept: Kept) -> None:
 async def test_an_open_turn_is_not_scored(kept: Kept) -> None:
     asked: list[str] = []
 
-    def score(turn: Turn) -> list[dict[str, Any]]:
-        asked.append(turn.turn_id)
+    def score(turn_id: str) -> list[dict[str, Any]]:
+        asked.append(turn_id)
         return [result()]
 
     await kept.add(is_open(1), turn(2), score=score)

@@ -29,10 +29,10 @@ from a2a_eval_proxy.store import (
 from a2a_eval_proxy.store import (
     postgres as package,
 )
+from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.store.postgres import retention
 from a2a_eval_proxy.store.postgres.migrate import _config, latest_revision
 from a2a_eval_proxy.store.postgres.migrations.versions import r0002_jobs
-from a2a_eval_proxy.store.postgres.store import PostgresStore
 from alembic import command
 from kept import Kept, result, turn
 from postgres_server import PASSWORD, PostgresServer
@@ -129,7 +129,7 @@ async def test_two_proxies_that_finish_the_same_turns(url: str) -> None:
 
 
 async def test_pending_turns_are_queued_with_their_transaction(kept: Kept, url: str) -> None:
-    await kept.add(turn(1), turn(2), turn(3), score=lambda one: [result()] if one.turn_id == "turn-0002" else None)
+    await kept.add(turn(1), turn(2), turn(3), score=lambda turn_id: [result()] if turn_id == "turn-0002" else None)
     await kept.add(turn(1))
     queued = rows(url, "SELECT args->'turn_ids' FROM procrastinate_jobs ORDER BY id LIMIT 1")
     assert queued == [(["turn-0001", "turn-0003"],)]
@@ -197,21 +197,20 @@ async def test_trouble_of_the_database_is_one_line_without_sql(
 
 
 async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
-    url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(PostgresStore, "patience_s", 0.0)
     store = open_store(url)
     postgres.stop()
     try:
         store.add([turn(1), turn(2)], lambda: None)
-        await asyncio.wait_for(asyncio.to_thread(store.close), 60)
+        await asyncio.wait_for(asyncio.to_thread(store.close, 0.0), 60)
     finally:
         postgres.start()
     assert "2 turn(s) are lost" in caplog.text
 
 
 async def test_what_waits_has_a_limit(kept: Kept, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "MAX_QUEUED_CHARACTERS", 1_000)
+    monkeypatch.setattr(writing, "MAX_WAITING_BYTES", 2 * encoded_turn(turn(1, user_text="x" * 400)).size + 1)
     with psycopg.connect(url) as other:
         other.execute("LOCK TABLE turns IN ACCESS EXCLUSIVE MODE")
         taken = [kept.store.add([turn(number, user_text="x" * 400)], lambda: None) for number in range(6)]

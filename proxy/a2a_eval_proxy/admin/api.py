@@ -55,6 +55,9 @@ class Control(Protocol):
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""
 
+    def remarks(self) -> list[str]:
+        """What does not work, though the proxy is ready."""
+
 
 def admin_app(control: Control, registry: CollectorRegistry, token: str | None) -> ASGIApp:
     """The ASGI application of the admin port."""
@@ -90,7 +93,8 @@ class _Api:
 
     async def readyz(self, _: Request) -> Response:
         problems = self._control.problems()
-        return PlainTextResponse("\n".join(problems) + "\n", 503) if problems else PlainTextResponse("ready\n")
+        lines = [*(problems or ["ready"]), *self._control.remarks()]
+        return PlainTextResponse("\n".join(lines) + "\n", 503 if problems else 200)
 
     async def metrics(self, _: Request) -> Response:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)

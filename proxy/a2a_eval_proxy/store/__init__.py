@@ -13,6 +13,8 @@ from .base import (
     ScoredConversation,
     Store,
     StoreError,
+    StoreFileError,
+    StoreHealth,
     StoreUnreachableError,
     TurnQuery,
     every_turn,
@@ -28,6 +30,8 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoreError",
+    "StoreFileError",
+    "StoreHealth",
     "StoreUnreachableError",
     "TurnQuery",
     "every_turn",
@@ -36,10 +40,11 @@ __all__ = [
 ]
 
 
-def open_store(location: str, *, must_exist: bool = False, for_workers: bool = False) -> Store:
+def open_store(location: str, *, must_exist: bool = False, for_workers: bool = False, patient: bool = False) -> Store:
     """The store at a path, `sqlite:///path` or `postgresql://...`, made if need be.
 
     `for_workers`: turns that are added as pending are scored by workers, where the store is one that can tell them.
+    `patient`: it is not opened yet; `Store.start` does that, and tries for as long as it takes.
     Raises StoreError for what is neither, cannot be opened, or (with `must_exist`) is not there.
     """
     if is_postgres(location):
@@ -48,14 +53,14 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
         require_extra()
         from .postgres.store import PostgresStore
 
-        return PostgresStore(location, must_exist=must_exist, for_workers=for_workers)
+        return PostgresStore(location, must_exist=must_exist, for_workers=for_workers, patient=patient)
     path = file_path(location)
     if "://" in path:
         scheme = location.split("://")[0]
         raise StoreError(f"store {scheme}://... is not supported; give a path, sqlite:///path or postgresql://...")
     if must_exist and not Path(path).is_file():
         raise StoreError(f"store {path}: there is no such file; --store names another")
-    return SqliteStore(path)
+    return SqliteStore(path, patient=patient)
 
 
 def judge_cache_at(location: str) -> JudgeCache:

@@ -17,15 +17,42 @@ TurnJson = dict[str, Any]
 Evaluations = list[dict[str, Any]]
 
 
-Score = Callable[[Turn], Evaluations | None]
+Score = Callable[[str], Evaluations | None]
+"""Returns the results of the turn with this id; None where it has to be stored first."""
 
 
 class StoreError(Exception):
     """The store cannot be opened or read; the message says which, why, and what to do."""
 
+    may_pass = False
+    """Whether the same store may be fine later: then a proxy serves meanwhile, and keeps trying."""
+
 
 class StoreUnreachableError(StoreError):
     """The store is on another machine, or in another process, that does not answer or does not let us in."""
+
+    may_pass = True
+
+
+class StoreFileError(StoreError):
+    """The store's file cannot be read or written now: a full disk, a read-only file, a damaged one."""
+
+    may_pass = True
+
+
+@dataclass(slots=True)
+class StoreHealth:
+    """How a store that is written to does. The store's thread changes it, everybody may read it."""
+
+    problem: str | None = "it is being opened"
+    """Why it cannot be written now; None where the last write worked."""
+    failed_writes: int = 0
+    """Attempts to open or write it that failed."""
+    replaced: int = 0
+    """How often it was found damaged or gone while in use, and opened anew."""
+    waiting_turns: int = 0
+    waiting_bytes: int = 0
+    """Of what waits to be written, in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +117,17 @@ class ScoredConversation:
 
 
 class Store(Protocol):
-    """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited."""
+    """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited, and raise
+    StoreError while the store cannot be read."""
+
+    on_opened: Callable[[], object]
+    """Called in the store's thread when it was opened; to be set before `start`."""
+
+    def start(self) -> None:
+        """Open it in the background, and keep trying; for one that was opened `patiently`."""
+
+    def first_attempt(self, timeout_s: float) -> StoreError | None:
+        """Waits for the first attempt to open it: why that failed. None where it worked, or is still going on."""
 
     def add(
         self,
@@ -107,7 +144,7 @@ class Store(Protocol):
         Those whose ids are `held` are not for workers yet: `settle` is going to be called for them.
 
         `score` is asked for each turn's evaluations before it is written, in the thread that writes; a turn for
-        which it has some is done at once, in one write instead of two.
+        which it has some is done at once, in one write instead of two. It is not asked where much is waiting.
         """
 
     def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
@@ -127,6 +164,10 @@ class Store(Protocol):
 
         None: no such limit. With them goes all that was said of them. What is deleted is nowhere in the files.
         """
+
+    @property
+    def health(self) -> StoreHealth:
+        """How it does; read at any time."""
 
     @property
     def shared(self) -> bool:
@@ -166,8 +207,9 @@ class Store(Protocol):
     async def drained(self) -> None:
         """Returns when everything queued before the call is committed."""
 
-    def close(self) -> None:
-        """Commit what is queued and close. Blocks until that is done, or cannot be within seconds."""
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Commit what is queued and close. Blocks until that is done, or for `timeout_s`: what is not written by then
+        is lost, and logged."""
 
 
 async def every_turn(store: Store, query: TurnQuery, page: int = 500) -> AsyncIterator[TurnJson]:

@@ -1,27 +1,116 @@
-"""JSON text that every database and client takes, whatever an agent or an evaluator put into a turn."""
+"""JSON text that every database and client takes, whatever an agent or an evaluator put into a turn.
+
+What waits to be written waits as such text, in UTF-8: a Python string takes four bytes for each character as soon as
+one of them is an emoji, and objects take many times what they say."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from ..capture.turn import Turn
+from .base import ConversationKey, Evaluations, Scored, ScoredConversation
+
 _MAX_DEPTH = 200
 
+_ROW_BYTES = 1_500
+"""Memory of a row beside its JSON: about what CPython takes for the objects and the short texts."""
 
-def json_text(value: Any) -> str:
-    """The JSON of `value`, readable for strict parsers and as UTF-8.
+
+@dataclass(frozen=True, slots=True)
+class EncodedTurn:
+    """A turn as it waits to be written; `body` is its JSON, times are RFC 3339."""
+
+    turn_id: str
+    run: str
+    case_id: str | None
+    conversation_id: str
+    task_id: str
+    status: str
+    started_at: str | None
+    ended_at: str | None
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return len(self.body) + _ROW_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedResults:
+    """Evaluation results as JSON, and how many have each status."""
+
+    json: bytes
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedScored:
+    """See `Scored`."""
+
+    turn_id: str
+    results: EncodedResults
+    merged: EncodedTurn | None
+
+    @property
+    def size(self) -> int:
+        return len(self.results.json) + _ROW_BYTES + (self.merged.size if self.merged else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedConversation:
+    """See `ScoredConversation`."""
+
+    key: ConversationKey
+    turns: int
+    results: EncodedResults
+
+    @property
+    def size(self) -> int:
+        return len(self.results.json) + _ROW_BYTES
+
+
+def encoded_turn(turn: Turn) -> EncodedTurn:
+    body = turn.to_dict()
+    names = turn.turn_id, turn.run, turn.case_id, turn.conversation_id, turn.task_id, turn.status
+    return EncodedTurn(*names, body["started_at"], body["ended_at"], json_bytes(body))
+
+
+def encoded_results(evaluations: Evaluations) -> EncodedResults:
+    return EncodedResults(json_bytes(evaluations), Counter(result["status"] for result in evaluations))
+
+
+def encoded_scored(scored: Scored) -> EncodedScored:
+    merged = None if scored.merged is None else encoded_turn(scored.merged)
+    return EncodedScored(scored.turn_id, encoded_results(scored.evaluations), merged)
+
+
+def encoded_conversation(scored: ScoredConversation) -> EncodedConversation:
+    return EncodedConversation(scored.key, scored.turns, encoded_results(scored.evaluations))
+
+
+def json_bytes(value: Any) -> bytes:
+    """The JSON of `value`, readable for strict parsers, in UTF-8.
 
     What has no such form comes as near as it can: a lone surrogate as U+FFFD, NaN and the infinities as null, a
     key or value that is no JSON as its `str`, what nests beyond 200 levels as "...".
     """
     try:
-        return orjson.dumps(value).decode()
+        return bytes(memoryview(orjson.dumps(value)))  # a copy: what orjson returns keeps up to four times its memory
     except orjson.JSONEncodeError:  # also for integers beyond 64 bits, which are kept
-        return json.dumps(_plain(value, _MAX_DEPTH))
+        return json.dumps(_plain(value, _MAX_DEPTH), ensure_ascii=False).encode()
+
+
+def json_text(value: Any) -> str:
+    """As `json_bytes`, as text."""
+    return json_bytes(value).decode()
 
 
 def utf8_text(text: str) -> str:

@@ -2,69 +2,39 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
-from ..capture.turn import Turn
-from .base import Score, Scored, ScoredConversation, StoreError
-from .encoding import json_text, utf8_text
+from .base import Score
+from .encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, utf8_text
+from .sqlite_file import Identity, StoreDamagedError, identity, is_damage, moved_aside, open_file
 from .sqlite_reads import SqliteReads
 from .sqlite_retention import prune
-from .writing import Add, Discard, Finish, FinishConversations, Item, Prune, QueuedWrites, Settle, latest_results
+from .writing import (
+    Add,
+    Discard,
+    Finish,
+    FinishConversations,
+    Item,
+    Mark,
+    Prune,
+    QueuedWrites,
+    Settle,
+    StoreLostError,
+    latest_results,
+)
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-SCHEMA_VERSION = 3
-_SCHEMA = """
-CREATE TABLE turns (
-  seq INTEGER PRIMARY KEY,
-  turn_id TEXT NOT NULL UNIQUE,
-  run TEXT NOT NULL,
-  case_id TEXT,
-  conversation_id TEXT NOT NULL,
-  status TEXT NOT NULL,
-  body TEXT NOT NULL,
-  evaluations TEXT NOT NULL DEFAULT '[]',
-  task_id TEXT NOT NULL DEFAULT '',
-  heard_at INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX turns_run ON turns (run, seq);
-CREATE INDEX turns_conversation ON turns (conversation_id, seq);
-CREATE INDEX turns_case ON turns (case_id, seq) WHERE case_id IS NOT NULL;
-CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending';
-CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
-CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
-CREATE TABLE conversations (
-  run TEXT NOT NULL,
-  conversation_id TEXT NOT NULL,
-  case_id TEXT NOT NULL,
-  turns INTEGER NOT NULL,
-  evaluations TEXT NOT NULL,
-  PRIMARY KEY (run, conversation_id, case_id)
-);
-CREATE INDEX conversations_id ON conversations (conversation_id);
-"""
-
-_FROM_VERSION_2 = """
-BEGIN IMMEDIATE;
-ALTER TABLE turns ADD COLUMN task_id TEXT NOT NULL DEFAULT '';
-ALTER TABLE turns ADD COLUMN heard_at INTEGER NOT NULL DEFAULT 0;
-UPDATE turns SET task_id = coalesce(json_extract(body, '$.task_id'), '')
-  WHERE seq > (SELECT coalesce(max(seq), 0) FROM turns) - 100000;
-CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
-CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
-PRAGMA user_version = 3;
-COMMIT;
-"""
-"""From the schema before. Only recent turns get their task: older tasks do not go on."""
 
 _ROWS = 64
 """Rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row."""
@@ -73,42 +43,91 @@ _Statement = tuple[str, Sequence[Any]]
 
 
 class SqliteStore(SqliteReads, QueuedWrites):
-    """See `base.Store`. Raises StoreError where the file cannot be opened or is something else."""
+    """See `base.Store`. Raises StoreError for what cannot be a store; where the file cannot be opened, StoreFileError,
+    unless it is `patient`: then `start` tries for as long as it takes.
+
+    A file that turns out to be damaged while it is in use is moved aside, one that is gone is made anew: turns are
+    kept on, and what there is of the old one stays for whoever wants to repair it.
+    """
 
     shared = False
-    trouble = (sqlite3.Error,)  # a full disk, a lock
+    trouble = (sqlite3.Error, OSError)  # a full disk, a lock
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, patient: bool = False) -> None:
         SqliteReads.__init__(self, path)
         QueuedWrites.__init__(self, path)
         self.judge_cache = SqliteJudgeCache(path)
-        try:
-            self._connection = _open(path)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"store {path}: {error}; give the path of a store, or of a file to be made") from error
-        self._writer.start()
+        self._connection: sqlite3.Connection | None = None
+        self._identity: Identity | None = None
+        self._damage: str | None = None
+        if not patient:
+            self._open_now()
 
-    def close(self) -> None:
-        super().close()
-        self._connection.close()
+    def close(self, timeout_s: float = 30.0) -> None:
+        super().close(timeout_s)
+        if self.closed:
+            self._let_go()
+
+    def _open(self) -> None:
+        try:
+            self._connection = open_file(self._path)
+        except StoreDamagedError as error:
+            if not (error.ours or self._identity):
+                raise
+            logger.error("store %s: %s", self._path, moved_aside(self._path, str(error)))
+            self.health.replaced += 1
+            self._connection = open_file(self._path)
+        self._identity = identity(self._path)
+
+    def _check(self) -> None:
+        if self._damage is not None:
+            self._let_go()
+            message = moved_aside(self._path, self._damage)
+            self._damage = None
+            raise StoreLostError(message)
+        if identity(self._path) != self._identity:
+            self._let_go()
+            raise StoreLostError("its file was deleted or replaced while in use; turns are kept in the one now there")
+
+    def _let_go(self) -> None:
+        """Close the file. Before another takes its name: SQLite deletes a write-ahead log by name."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
+        """A reader met an error: where that is damage, the writing thread is to see to it."""
+        if self._damage is None and file == self._identity and is_damage(error):
+            self._damage = str(error)
+            self._put(Mark(lambda: None))
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         return partial(self._write, list(_statements(group)))
 
     def _pruned(self, item: Prune) -> int:
         before = None if item.before is None else rfc3339(item.before)
-        return prune(self._connection, before, item.max_bytes)
+        return prune(self._in_use(), before, item.max_bytes)
+
+    def _in_use(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise sqlite3.OperationalError("it is not open")
+        return self._connection
 
     def _write(self, statements: list[_Statement]) -> None:
-        connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
+        connection = self._in_use()
         try:
+            connection.execute("BEGIN IMMEDIATE")
             for statement, values in statements:
                 connection.execute(statement, values)
             connection.execute("COMMIT")
-        except sqlite3.Error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            if is_damage(error):
+                self._damage = str(error)
+                self._check()
             raise
 
 
@@ -122,31 +141,31 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
         yield _update(len(results)), [value for result in results for value in result]
     for item in group:
         if isinstance(item, Settle):
-            yield from ((_SETTLE, (json_text(turn.to_dict()), turn.turn_id)) for turn in item.turns)
+            yield from ((_SETTLE, (turn.body.decode(), turn.turn_id)) for turn in item.turns)
         elif isinstance(item, FinishConversations):
             yield from ((_CONVERSATION, _conversation_row(scored)) for scored in item.scored)
         elif isinstance(item, Discard):
             yield from ((statement, (turn_id,)) for turn_id in item.turn_ids for statement in _DISCARD)
 
 
-def _row(turn: Turn, score: Score | None) -> tuple[Any, ...]:
-    evaluations = score(turn) if score is not None and turn.status != "open" else None
+def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
+    evaluations = score(turn.turn_id) if score is not None and turn.status != "open" else None
     status, results = (turn.status, "[]") if evaluations is None else ("done", json_text(evaluations))
     case_id = None if turn.case_id is None else utf8_text(turn.case_id)
     found_by = turn.turn_id, utf8_text(turn.run), case_id, utf8_text(turn.conversation_id)
     heard_at = int(time.time()) if status == "open" else 0
-    return *found_by, status, json_text(turn.to_dict()), results, utf8_text(turn.task_id), heard_at
+    return *found_by, status, turn.body.decode(), results, utf8_text(turn.task_id), heard_at
 
 
-def _results(scored: Scored) -> tuple[str, str, str | None]:
-    body = None if scored.merged is None else json_text(scored.merged.to_dict())
-    return scored.turn_id, json_text(scored.evaluations), body
+def _results(scored: EncodedScored) -> tuple[str, str, str | None]:
+    body = None if scored.merged is None else scored.merged.body.decode()
+    return scored.turn_id, scored.results.json.decode(), body
 
 
-def _conversation_row(scored: ScoredConversation) -> tuple[Any, ...]:
+def _conversation_row(scored: EncodedConversation) -> tuple[Any, ...]:
     run, conversation_id, case_id = scored.key
     names = utf8_text(run), utf8_text(conversation_id), utf8_text(case_id or "")
-    return *names, scored.turns, json_text(scored.evaluations)
+    return *names, scored.turns, scored.results.json.decode()
 
 
 _CONVERSATION = (
@@ -190,28 +209,3 @@ def _update(rows: int) -> str:
         "UPDATE turns SET status = 'done', evaluations = results, body = coalesce(merged, body) FROM scored"
         " WHERE turn_id = id"
     )
-
-
-def _open(path: str) -> sqlite3.Connection:
-    parent = Path(path).parent
-    if not parent.is_dir():
-        raise OSError(f"there is no directory {str(parent)!r}")
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what agents say is nobody else's to read
-    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10.0)
-    try:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: so that it can shrink
-        connection.execute("PRAGMA secure_delete = ON")  # what is deleted, or replaced, is overwritten
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-        if version == 0 and tables == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-        elif version == 2:
-            connection.executescript(_FROM_VERSION_2)
-        elif version != SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"it is no store of this version (schema {version}, expected {SCHEMA_VERSION})")
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection

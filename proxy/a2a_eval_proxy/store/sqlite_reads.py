@@ -6,12 +6,15 @@ import asyncio
 import json
 import sqlite3
 import time
-from contextlib import closing
-from typing import Any
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Literal
+from urllib.parse import quote
 
 from ..capture.turn import Turn
-from .base import ConversationKey, Page, RunSummary, ScoredConversation, TurnJson, TurnQuery
+from .base import ConversationKey, Page, RunSummary, ScoredConversation, StoreFileError, TurnJson, TurnQuery
 from .encoding import utf8_text
+from .sqlite_file import Identity, identity
 
 MAX_PAGE = 1_000
 
@@ -21,6 +24,24 @@ class SqliteReads:
 
     def __init__(self, path: str) -> None:
         self._path = path
+
+    def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
+        """Called with each error of SQLite, and the file that was to be read, in any thread."""
+
+    @contextmanager
+    def _reading(self, mode: Literal["ro", "rw"] = "ro") -> Iterator[sqlite3.Connection]:
+        """A connection that does not make a file where there is none. Raises StoreFileError."""
+        file = identity(self._path)
+        try:
+            with closing(
+                sqlite3.connect(f"file:{quote(self._path)}?mode={mode}", uri=True, timeout=10.0)
+            ) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            self._met(error, file)
+            raise StoreFileError(f"store {self._path}: it cannot be read: {error}") from error
+        except json.JSONDecodeError as error:
+            raise StoreFileError(f"store {self._path}: a turn in it is damaged: {error}") from error
 
     async def turns(self, query: TurnQuery) -> Page:
         return await asyncio.to_thread(self._read_turns, query)
@@ -59,10 +80,9 @@ class SqliteReads:
     def _take_over(self, silent_s: float, most: int) -> list[TurnJson]:
         now = int(time.time())
         silent = "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < ? ORDER BY heard_at LIMIT ?"
-        with closing(_reader(self._path)) as connection:
+        with self._reading("rw") as connection:
             if connection.execute(silent, (now - silent_s, 1)).fetchone() is None:
                 return []  # without the lock that a write needs
-            connection.execute("PRAGMA query_only = OFF")
             with connection:
                 rows = connection.execute(
                     f"UPDATE turns SET heard_at = ? WHERE turn_id IN ({silent}) RETURNING body",  # noqa: S608  # fixed texts
@@ -71,7 +91,7 @@ class SqliteReads:
         return [{**json.loads(body), "status": "open", "evaluations": []} for (body,) in rows]
 
     def _read_positions(self, newest: int) -> dict[tuple[str, str, str], int]:
-        with closing(_reader(self._path)) as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 "SELECT run, case_id, conversation_id, COUNT(*) FROM turns"
                 " WHERE seq > (SELECT coalesce(max(seq), 0) FROM turns) - ? AND case_id IS NOT NULL"
@@ -81,7 +101,7 @@ class SqliteReads:
             return {(run, case, conversation): count for run, case, conversation, count in rows}
 
     def _read_unscored(self, newest: int) -> list[ConversationKey]:
-        with closing(_reader(self._path)) as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 "SELECT t.run, t.conversation_id, t.case_id FROM turns AS t LEFT JOIN conversations AS c"
                 " ON c.run = t.run AND c.conversation_id = t.conversation_id AND c.case_id = t.case_id"
@@ -95,7 +115,7 @@ class SqliteReads:
 
     def _read_conversations(self, run: str | None, conversation: str | None) -> list[ScoredConversation]:
         conditions, values = _conditions(run=run, conversation_id=conversation)
-        with closing(_reader(self._path)) as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT run, conversation_id, case_id, turns, evaluations FROM conversations WHERE {conditions}",  # noqa: S608  # fixed texts
                 values,
@@ -121,22 +141,22 @@ class SqliteReads:
         return Page([turn for _, turn in rows], str(rows[-1][0]) if more else None)
 
     def _select(self, condition: str, values: list[str], limit: int, order: str = "ASC") -> list[tuple[int, TurnJson]]:
-        with closing(_reader(self._path)) as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT seq, status, body, evaluations FROM turns WHERE {condition} ORDER BY seq {order} LIMIT ?",  # noqa: S608  # fixed texts
                 [*values, limit],
-            ).fetchall()
-        turns = []
-        for seq, status, body, evaluations in rows:
-            turn = json.loads(body)
-            turn["status"] = status
-            turn["evaluations"] = json.loads(evaluations)
-            turns.append((seq, turn))
-        return turns
+            )
+            turns = []
+            for seq, status, body, evaluations in rows:
+                turn = json.loads(body)
+                turn["status"] = status
+                turn["evaluations"] = json.loads(evaluations)
+                turns.append((seq, turn))
+            return turns
 
     def _read_runs(self, name: str | None) -> list[RunSummary]:
         everything = name is None
-        with closing(_reader(self._path)) as connection:
+        with self._reading() as connection:
             counts: dict[str, dict[str, int]] = {}
             for run, status, count in connection.execute(
                 "SELECT run, json_extract(value, '$.status') AS outcome, COUNT(*) FROM"
@@ -167,9 +187,3 @@ def _conditions(**equal: str | None) -> tuple[str, list[Any]]:
     """The condition that these columns have these values; None: any."""
     given = {column: utf8_text(value) for column, value in equal.items() if value is not None}
     return " AND ".join(["1", *(f"{column} = ?" for column in given)]), list(given.values())
-
-
-def _reader(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=10.0)
-    connection.execute("PRAGMA query_only = ON")
-    return connection

@@ -14,59 +14,90 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ..capture.turn import Turn
-from .base import Score, Scored, ScoredConversation
+from .base import Score, Scored, ScoredConversation, StoreError, StoreHealth
+from .encoding import (
+    EncodedConversation,
+    EncodedScored,
+    EncodedTurn,
+    encoded_conversation,
+    encoded_scored,
+    encoded_turn,
+)
 
 logger = logging.getLogger(__name__)
 
 MAX_QUEUED = 20_000
 """Turns waiting to be written; more than that, and the database does not keep up."""
 
-MAX_QUEUED_CHARACTERS = 256 * 1024 * 1024
-"""Of the texts of these turns."""
+MAX_WAITING_BYTES = 128 * 1024 * 1024
+"""Of memory, for everything that waits to be written; with more, no further turns are taken."""
 
 MAX_GROUP = 100
 """Batches that are written in one transaction."""
 
+MAX_GROUP_BYTES = 4 * 1024 * 1024
+"""After as many bytes no further batch joins a transaction: a backlog is written in pieces that take little memory."""
+
 _RETRY_S = 1.0
+
+_GIVING_UP_S = 0.5
+"""For the writing thread to notice that its time is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    turns: Sequence[Turn]
+    turns: Sequence[EncodedTurn]
     committed: Callable[[], object]
-    score: Score | None
-    held: Collection[str]
-    characters: int
+    score: Score | None = None
+    held: Collection[str] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(turn.size for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    turns: Sequence[Turn]
+    turns: Sequence[EncodedTurn]
     committed: Callable[[], object]
+
+    @property
+    def size(self) -> int:
+        return sum(turn.size for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    scored: Sequence[Scored]
+    scored: Sequence[EncodedScored]
     committed: Callable[[], object]
+
+    @property
+    def size(self) -> int:
+        return sum(scored.size for scored in self.scored)
 
 
 @dataclass(frozen=True, slots=True)
 class FinishConversations:
-    scored: Sequence[ScoredConversation]
+    scored: Sequence[EncodedConversation]
     committed: Callable[[], object]
+
+    @property
+    def size(self) -> int:
+        return sum(scored.size for scored in self.scored)
 
 
 @dataclass(frozen=True, slots=True)
 class Discard:
     turn_ids: Sequence[str]
     committed: Callable[[], object]
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Prune:
     before: datetime | None
     max_bytes: int | None
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +106,45 @@ class Mark:
 
     committed: Callable[[], object]
     last: bool = False
+    size: int = 0
 
 
 Item = Add | Settle | Finish | FinishConversations | Discard | Mark
 """What is written in groups; a `Prune` is done between them."""
 
 
+class StoreLostError(Exception):
+    """What was opened is damaged or gone; the message says which, and what becomes of it."""
+
+
 class QueuedWrites(ABC):
-    """Implements what `base.Store` says of writing; a store says how a group of items is written."""
+    """Implements what `base.Store` says of writing; a store says how it is opened, and a group of items is written.
+
+    All of that happens in one thread. What waits is held as encoded text, and counted in bytes.
+    """
 
     trouble: tuple[type[Exception], ...] = ()
     """Errors that pass, such as a full disk or a database that is away: the group is written again until it works."""
 
-    patience_s = math.inf
-    """Seconds after `close` that a group is still tried again; what is not written by then is lost."""
-
     def __init__(self, name: str) -> None:
         self._name = name
+        self.health = StoreHealth()
+        self.on_opened: Callable[[], object] = lambda: None
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._waiting_turns = 0
-        self._waiting_characters = 0
         self._closing = threading.Event()
+        self._attempted = threading.Event()
+        self._first_error: StoreError | None = None
+        self._opened = self._failing = False
         self._give_up_at = math.inf
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Make it ready to be written, and its tables where there are none. Raises StoreError."""
+
+    def _check(self) -> None:  # noqa: B027  # a database on a server needs none
+        """Raises `StoreLostError` where what was opened is not the store any more. Called before each write."""
 
     @abstractmethod
     def _writing(self, group: list[Item]) -> Callable[[], None]:
@@ -114,6 +160,19 @@ class QueuedWrites(ABC):
         """What went wrong, in one line."""
         return " ".join(str(error).split()) or type(error).__name__
 
+    def start(self) -> None:
+        self._writer.start()
+
+    def first_attempt(self, timeout_s: float) -> StoreError | None:
+        self._attempted.wait(timeout_s)
+        return self._first_error
+
+    def _open_now(self) -> None:
+        """Open it and begin to write. Raises StoreError."""
+        self._open()
+        self._is_open()
+        self.start()
+
     def add(
         self,
         turns: Sequence[Turn],
@@ -121,72 +180,123 @@ class QueuedWrites(ABC):
         score: Score | None = None,
         held: Collection[str] = (),
     ) -> bool:
-        characters = sum(map(_characters, turns))
-        with self._lock:
-            if self._waiting_turns >= MAX_QUEUED or self._waiting_characters >= MAX_QUEUED_CHARACTERS:
-                return False
-            self._waiting_turns += len(turns)
-            self._waiting_characters += characters
-        self._queue.put(Add(turns, committed, score, held, characters))
+        health = self.health
+        if health.waiting_turns >= MAX_QUEUED or health.waiting_bytes >= MAX_WAITING_BYTES:
+            return False
+        self._put(Add([encoded_turn(turn) for turn in turns], committed, score, held))
         return True
 
     def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
-        self._queue.put(Settle(turns, committed))
+        self._put(Settle([encoded_turn(turn) for turn in turns], committed))
 
     def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
-        self._queue.put(Finish(scored, committed))
+        self._put(Finish([encoded_scored(one) for one in scored], committed))
 
     def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
-        self._queue.put(FinishConversations(scored, committed))
+        self._put(FinishConversations([encoded_conversation(one) for one in scored], committed))
 
     def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
-        self._queue.put(Discard(turn_ids, committed))
+        self._put(Discard(turn_ids, committed))
 
     def prune(self, before: datetime | None, max_bytes: int | None) -> None:
-        self._queue.put(Prune(before, max_bytes))
+        self._put(Prune(before, max_bytes))
 
     async def drained(self) -> None:
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
-        self._queue.put(Mark(lambda: loop.call_soon_threadsafe(reached.set)))
+        self._put(Mark(lambda: loop.call_soon_threadsafe(reached.set)))
         await reached.wait()
 
-    def close(self) -> None:
-        self._give_up_at = time.monotonic() + self.patience_s
+    def close(self, timeout_s: float = 30.0) -> None:
+        self._give_up_at = time.monotonic() + timeout_s
         self._closing.set()
-        self._queue.put(Mark(lambda: None, last=True))
-        self._writer.join()
+        self._put(Mark(lambda: None, last=True))
+        if self._writer.is_alive():
+            self._writer.join(timeout_s + _GIVING_UP_S)
+        if self._writer.is_alive():  # in a call that does not return; the thread ends with the process
+            self._tell_lost("it does not answer")
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is written any more: `close` was called, and the writing thread has ended."""
+        return self._closing.is_set() and not self._writer.is_alive()
+
+    def _put(self, item: Item | Prune) -> None:
+        self._count(item, 1)
+        self._queue.put(item)
+
+    def _count(self, item: Item | Prune, sign: int) -> None:
+        with self._lock:
+            self.health.waiting_bytes += sign * item.size
+            if isinstance(item, Add):
+                self.health.waiting_turns += sign * len(item.turns)
+
+    # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
     def _write_forever(self) -> None:
         while True:
+            if not self._opened and not self._open_until_it_works():
+                self._tell_lost(self.health.problem)
+                return
             group = self._next_group()
-            self._commit(group)
+            if not self._commit(group):
+                self._tell_lost(self.health.problem)
+                return
             if any(isinstance(item, Mark) and item.last for item in group):
                 return
 
+    def _tell_lost(self, problem: str | None) -> None:
+        if self.health.waiting_turns:
+            logger.error(
+                "store %s: %s; it is closed, and %d turn(s) are lost", self._name, problem, self.health.waiting_turns
+            )
+
+    def _open_until_it_works(self) -> bool:
+        """False where there is no more time for it."""
+        while True:
+            try:
+                self._open()
+            except StoreError as error:
+                self._first_error = None if self._attempted.is_set() else error
+                self._attempted.set()
+                self._failed(str(error).removeprefix(f"store {self._name}: "))
+            else:
+                self._is_open()
+                return True
+            if time.monotonic() >= self._give_up_at:
+                return False
+            self._pause()
+
+    def _is_open(self) -> None:
+        self._opened = True
+        self._works()
+        self._attempted.set()
+        self.on_opened()
+
     def _next_group(self) -> list[Item | Prune]:
         group = [self._queue.get()]
-        while len(group) < MAX_GROUP:
+        size = group[0].size
+        while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
             try:
                 group.append(self._queue.get_nowait())
             except queue.Empty:
                 break
+            size += group[-1].size
         return group
 
-    def _commit(self, queued: list[Item | Prune]) -> None:
+    def _commit(self, queued: list[Item | Prune]) -> bool:
+        """False where there is no more time for it."""
         group = [item for item in queued if not isinstance(item, Prune)]
-        added = [item for item in group if isinstance(item, Add)]
-        turns = sum(len(item.turns) for item in added)
-        if any(not isinstance(item, Mark) for item in group):
-            self._try_until_written(self._writing(group), turns)
-        with self._lock:
-            self._waiting_turns -= turns
-            self._waiting_characters -= sum(item.characters for item in added)
+        something = any(not isinstance(item, Mark) for item in group)
+        if not self._try_until_written(self._writing(group) if something else _nothing):
+            return False
         for item in queued:
+            self._count(item, -1)
             if isinstance(item, Prune):
                 self._prune(item)
             else:
                 item.committed()
+        return True
 
     def _prune(self, item: Prune) -> None:
         try:
@@ -197,24 +307,42 @@ class QueuedWrites(ABC):
             if deleted:
                 logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
 
-    def _try_until_written(self, write: Callable[[], None], turns: int) -> None:
-        reported = False
+    def _try_until_written(self, write: Callable[[], None]) -> bool:
         while True:
             try:
+                self._check()
                 write()
+            except StoreLostError as lost:
+                self._lost(lost)
+                if not self._open_until_it_works():
+                    return False
             except self.trouble as error:  # nothing may be lost, so try until it works
+                self._failed(self._told(error))
                 if time.monotonic() >= self._give_up_at:
-                    message = "store %s: %s; it is closed, and %d turn(s) are lost"
-                    logger.error(message, self._name, self._told(error), turns)
-                    return
-                if not reported:
-                    logger.error("store %s: %s; retrying, turns wait in memory", self._name, self._told(error))
-                    reported = True
+                    return False
                 self._pause()
             else:
-                if reported:
-                    logger.info("store %s: it can be written again", self._name)
-                return
+                self._works()
+                return True
+
+    def _lost(self, lost: StoreLostError) -> None:
+        self._opened = False
+        self.health.replaced += 1
+        self.health.problem = str(lost)
+        logger.error("store %s: %s", self._name, lost)
+
+    def _failed(self, problem: str) -> None:
+        if not self._failing:
+            logger.error("store %s: %s; retrying, turns wait in memory", self._name, problem)
+        self._failing = True
+        self.health.failed_writes += 1
+        self.health.problem = problem
+
+    def _works(self) -> None:
+        if self._failing:
+            logger.info("store %s: it can be written again", self._name)
+        self._failing = False
+        self.health.problem = None
 
     def _pause(self) -> None:
         if self._closing.is_set():
@@ -223,17 +351,16 @@ class QueuedWrites(ABC):
             self._closing.wait(_RETRY_S)
 
 
-def latest_results(finished: Iterable[Finish]) -> list[Scored]:
+def _nothing() -> None:
+    """What writes nothing."""
+
+
+def latest_results(finished: Iterable[Finish]) -> list[EncodedScored]:
     """One for each turn: its last results, and what was last merged into it."""
-    latest: dict[str, Scored] = {}
+    latest: dict[str, EncodedScored] = {}
     for scored in (scored for item in finished for scored in item.scored):
         before = latest.get(scored.turn_id)
         if before is not None and scored.merged is None:
             scored = replace(scored, merged=before.merged)
         latest[scored.turn_id] = scored
     return list(latest.values())
-
-
-def _characters(turn: Turn) -> int:
-    """About how large a turn is: its texts, in characters."""
-    return len(turn.user_text) + len(turn.response_text) + sum(len(call.result or "") for call in turn.tool_calls)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ..capture.turn import Turn
@@ -155,6 +155,7 @@ class TraceBook:
         if known is None:
             return
         known.closed_at = now
+        known.turn = turn = replace(turn, user_text="", response_text="", tool_calls=[], findings=[])  # kept for long
         self._open.pop(turn.turn_id, None)
         insort(self._ended, (turn.started_at, turn.turn_id))
         self._longest_s = max(self._longest_s, (turn.ended_at or now) - turn.started_at)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ...capture.turn import Turn
-from ..base import ConversationKey, Evaluations, Score, Scored, ScoredConversation, TurnJson
-from ..encoding import json_text, utf8_text
+from ..base import ConversationKey, Score, TurnJson
+from ..encoding import EncodedConversation, EncodedResults, EncodedScored, EncodedTurn, encoded_results, utf8_text
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")
 """Statuses of results that are counted, each in a column of its name: a run in numbers reads no texts."""
@@ -25,10 +23,9 @@ def stored_text(text: str) -> str:
     return utf8_text(text).replace("\x00", "\ufffd")
 
 
-def turn_columns(turn: Turn, score: Score | None) -> dict[str, Any]:
+def turn_columns(turn: EncodedTurn, score: Score | None) -> dict[str, Any]:
     """The row of a turn; one that is closed is done at once where `score` has results."""
-    evaluations = score(turn) if score is not None and turn.status != "open" else None
-    body = turn.to_dict()
+    evaluations = score(turn.turn_id) if score is not None and turn.status != "open" else None
     return {
         "turn_id": turn.turn_id,
         "run": stored_text(turn.run),
@@ -36,24 +33,24 @@ def turn_columns(turn: Turn, score: Score | None) -> dict[str, Any]:
         "conversation_id": stored_text(turn.conversation_id),
         "task_id": stored_text(turn.task_id),
         "status": turn.status if evaluations is None else "done",
-        "started_at": _moment(body["started_at"]),
-        "ended_at": _moment(body["ended_at"]),
-        "body": json_text(body),
-        **evaluation_columns(evaluations or []),
+        "started_at": _moment(turn.started_at),
+        "ended_at": _moment(turn.ended_at),
+        "body": turn.body.decode(),
+        **result_counts(encoded_results(evaluations or [])),
     }
 
 
-def settled_columns(turn: Turn) -> dict[str, Any]:
-    return {"turn_id": turn.turn_id, "body": json_text(turn.to_dict())}
+def settled_columns(turn: EncodedTurn) -> dict[str, Any]:
+    return {"turn_id": turn.turn_id, "body": turn.body.decode()}
 
 
-def result_columns(scored: Scored) -> dict[str, Any]:
+def result_columns(scored: EncodedScored) -> dict[str, Any]:
     merged = scored.merged
     return {
         "turn_id": scored.turn_id,
-        "body": None if merged is None else json_text(merged.to_dict()),
+        "body": None if merged is None else merged.body.decode(),
         "case_id": None if merged is None or merged.case_id is None else stored_text(merged.case_id),
-        **evaluation_columns(scored.evaluations),
+        **result_counts(scored.results),
     }
 
 
@@ -62,7 +59,7 @@ def conversation_digest(key: ConversationKey) -> str:
     return hashlib.sha256("\x00".join(stored_text(part or "") for part in key).encode()).hexdigest()
 
 
-def conversation_columns(scored: ScoredConversation) -> dict[str, Any]:
+def conversation_columns(scored: EncodedConversation) -> dict[str, Any]:
     run, conversation_id, case_id = (stored_text(part or "") for part in scored.key)
     return {
         "key": conversation_digest(scored.key),
@@ -70,13 +67,13 @@ def conversation_columns(scored: ScoredConversation) -> dict[str, Any]:
         "conversation_id": conversation_id,
         "case_id": case_id,
         "turns": scored.turns,
-        **evaluation_columns(scored.evaluations),
+        **result_counts(scored.results),
     }
 
 
-def evaluation_columns(evaluations: Evaluations) -> dict[str, Any]:
-    counts = Counter(result["status"] for result in evaluations)
-    return {"evaluations": json_text(evaluations), **{outcome: counts[outcome] for outcome in OUTCOMES}}
+def result_counts(results: EncodedResults) -> dict[str, Any]:
+    """The columns of results: their text, and how many have each status."""
+    return {"evaluations": results.json.decode(), **{outcome: results.counts.get(outcome, 0) for outcome in OUTCOMES}}
 
 
 def turn_json(status: str, body: str, evaluations: str) -> TurnJson:

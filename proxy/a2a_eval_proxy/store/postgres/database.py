@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import asyncpg
@@ -25,6 +26,13 @@ TROUBLE = (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSErr
 
 _REFUSED = ("22", "23", "54")
 """Classes of SQLSTATE: data exception, integrity constraint violation, program limit exceeded."""
+
+
+_PASSING = ("08", "25", "53", "57", "58")
+"""Connection exception, invalid transaction state (read-only), insufficient resources, operator intervention, system
+error."""
+
+_CLOSE_S = 2.0
 
 
 class Database:
@@ -66,11 +74,14 @@ class Database:
         return await asyncio.wrap_future(self.submit(work))
 
     def close(self) -> None:
-        """Close its connections; blocks until that is done."""
-        asyncio.run_coroutine_threadsafe(self._engine.dispose(), self._loop).result()
+        """Close its connections; blocks until that is done, or 2 seconds for a server that does not answer."""
+        closing = asyncio.run_coroutine_threadsafe(self._engine.dispose(), self._loop)
+        with suppress(TimeoutError, *TROUBLE):
+            closing.result(_CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.join(_CLOSE_S)
+        if not self._loop.is_running():
+            self._loop.close()
 
 
 def reason(error: BaseException) -> str:
@@ -85,6 +96,11 @@ def refused(error: BaseException) -> bool:
     cause = _cause(error)
     state = getattr(cause, "sqlstate", None) or ""
     return isinstance(cause, asyncpg.DataError) or state[:2] in _REFUSED
+
+
+def passes(error: BaseException) -> bool:
+    """Whether the same work may do later: the database is read-only or full, is shut down, or has a bad day."""
+    return (getattr(_cause(error), "sqlstate", None) or "")[:2] in _PASSING
 
 
 def _cause(error: BaseException) -> BaseException:

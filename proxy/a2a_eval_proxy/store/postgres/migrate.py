@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from ...location import check_postgres, shown
 from ..base import StoreError, StoreUnreachableError
-from .database import CONNECT_TIMEOUT_S, reason
+from .database import CONNECT_TIMEOUT_S, passes, reason
 
 VERSION_TABLE = "a2a_eval_proxy_version"
 
@@ -24,18 +24,21 @@ _MIGRATING = 0x6132_6165_7661_6C02
 """Advisory lock of who migrates."""
 
 
-def migrate(url: str, *, must_exist: bool = False) -> None:
-    """Make the tables of a store, or bring them to this version. What is there stays.
-
-    Raises StoreUnreachableError where the database does not let us in; StoreError where the URL is none, or where
-    the database (`must_exist`) holds no store, holds one of a later version, or something else under the names of our
-    tables.
-    """
+def check_url(url: str) -> None:
+    """Raises StoreError for what is no URL of a database."""
     try:
         check_postgres(url)
         conninfo_to_dict(url)
     except (ValueError, psycopg.ProgrammingError) as error:
         raise StoreError(f"store {shown(url)}: {reason(error)}") from None
+
+
+def migrate(url: str, *, must_exist: bool = False) -> None:
+    """Make the tables of a store, or bring them to this version. What is there stays.
+
+    Raises StoreUnreachableError where the database does not let us in, or cannot make them now; StoreError where it
+    (`must_exist`) holds no store, holds one of a later version, or something else under the names of our tables.
+    """
     engine = create_engine(
         "postgresql+psycopg://",
         creator=lambda: psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S),
@@ -54,6 +57,8 @@ def migrate(url: str, *, must_exist: bool = False) -> None:
     except (OperationalError, OSError) as error:
         raise StoreUnreachableError(f"store {shown(url)}: cannot connect: {reason(error)}") from error
     except (SQLAlchemyError, psycopg.Error) as error:
+        if passes(error):
+            raise StoreUnreachableError(f"store {shown(url)}: its tables cannot be made: {reason(error)}") from error
         raise StoreError(
             f"store {shown(url)}: its tables cannot be made: {reason(error)}; give a database of its own"
         ) from error

@@ -10,11 +10,12 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ...location import shown
+from ..base import StoreError
 from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, QueuedWrites, Settle, latest_results
 from .columns import conversation_columns, result_columns, settled_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
-from .migrate import migrate
+from .migrate import check_url, migrate
 from .reads import PostgresReads
 from .retention import prune, vacuum
 from .work import WorkStore
@@ -30,16 +31,19 @@ class PostgresStore(PostgresReads, QueuedWrites):
     """See `base.Store`. With `for_workers`, each turn that is added as pending is queued for them in the same
     transaction.
 
-    Raises StoreUnreachableError where the database does not let us in, StoreError where it holds something else, or
-    (with `must_exist`) no store. Once open, it outlives a database that goes away: what is written waits in memory.
+    Raises StoreError for what is no URL of a database. Where the database does not let us in it raises
+    StoreUnreachableError, where it holds something else, or (with `must_exist`) no store, StoreError; `patient`, it
+    leaves that to `start` and tries for as long as it takes. Once open, it outlives a database that goes away: what is
+    written waits in memory.
     """
 
     shared = True
     trouble = TROUBLE
-    patience_s = 10.0
 
-    def __init__(self, url: str, *, must_exist: bool = False, for_workers: bool = False) -> None:
-        migrate(url, must_exist=must_exist)
+    def __init__(self, url: str, *, must_exist: bool = False, for_workers: bool = False, patient: bool = False) -> None:
+        check_url(url)
+        self._url = url
+        self._must_exist = must_exist
         database = Database(url)
         PostgresReads.__init__(self, database, shown(url))
         QueuedWrites.__init__(self, shown(url))
@@ -47,14 +51,23 @@ class PostgresStore(PostgresReads, QueuedWrites):
         self.work = WorkStore(database, shown(url))
         """What workers do."""
         self._for_workers = for_workers
-        self._writer.start()
+        if patient:
+            return
+        try:
+            self._open_now()
+        except StoreError:
+            database.close()
+            raise
 
-    def close(self) -> None:
-        super().close()
+    def close(self, timeout_s: float = 30.0) -> None:
+        super().close(timeout_s)
         self._database.close()
 
     def _told(self, error: Exception) -> str:
         return reason(error)
+
+    def _open(self) -> None:
+        migrate(self._url, must_exist=self._must_exist)
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         return partial(self._write, [_rows(item) for item in group])

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..base import ConversationKey, Scored, ScoredConversation, StoreUnreachableError, TurnJson
+from ..encoding import encoded_conversation, encoded_scored
 from .columns import conversation_columns, conversation_digest, result_columns, stored_text, turn_json
 from .database import TROUBLE, Database, reason
 from .jobs import queue_abandoned
@@ -77,12 +78,12 @@ class WorkStore:
     async def finish(self, scored: Sequence[tuple[Scored, Claim]]) -> set[str]:
         """Give these turns their results and mark them done: those that are pending, and the same as when they were
         claimed. Returns which these were."""
-        rows = [result_columns(one) | {"job_id": claim.job_id} for one, claim in scored]
+        rows = [result_columns(encoded_scored(one)) | {"job_id": claim.job_id} for one, claim in scored]
         return await self._run(lambda connection: put_first_results(connection, rows))
 
     async def finish_conversations(self, scored: Sequence[ScoredConversation]) -> None:
         """Replace their results, unless something was said of one when it had more turns."""
-        rows = [conversation_columns(one) for one in scored]
+        rows = [conversation_columns(encoded_conversation(one)) for one in scored]
         await self._run(lambda connection: put_newer_conversations(connection, rows))
 
     async def queue_abandoned(self) -> int:
