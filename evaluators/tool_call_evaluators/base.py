@@ -55,7 +55,8 @@ class EvaluatorBase(ABC):
     Class attributes: `name` in the registry; `version`, raised when scores change for equal input; `scope`,
     whether it looks at a turn or a conversation; `scale`, the range of its scores; `needs`, the fields of
     `EvalCase` that must be given (not None), without which it is skipped; `reads_results`, whether it is computed
-    from the results of others, and so runs after them; `spellings`, names that options have elsewhere, and the
+    from the results of others, and so runs after them; `reads_calls`, whether it looks at the tool calls made, and so
+    is skipped where these could not be seen; `spellings`, names that options have elsewhere, and the
     options meant: `get_evaluator` and suites take them too.
     """
 
@@ -65,6 +66,7 @@ class EvaluatorBase(ABC):
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[str, ...]] = ()
     reads_results: ClassVar[bool] = False
+    reads_calls: ClassVar[bool] = False
     spellings: ClassVar[Mapping[str, str]] = {}
 
     threshold: float | None = 1.0
@@ -100,6 +102,13 @@ class EvaluatorBase(ABC):
         missing = [need for need in self.needs if getattr(case, need) is None]
         return f"not given: {', '.join(missing)}" if missing else ""
 
+    def _not_measurable(self, case: EvalCase) -> EvalResult | None:
+        """The result for a case that lacks what the evaluator needs; None where it can be measured."""
+        if self.reads_calls and case.calls_unseen is not None:
+            return EvalResult.unseen(self.metric, case.calls_unseen, version=self.version)
+        missing = self._missing(case)
+        return self._skipped(missing) if missing else None
+
     def _skipped(self, reason: str) -> EvalResult:
         return EvalResult.skipped(self.metric, reason, version=self.version)
 
@@ -134,8 +143,8 @@ class ComputedEvaluator(EvaluatorBase):
     @final
     def evaluate(self, case: EvalCase) -> EvalResult:
         """The result for `case`: skipped where an input is missing, errored where `measure` raises."""
-        if missing := self._missing(case):
-            return self._skipped(missing)
+        if (unmeasured := self._not_measurable(case)) is not None:
+            return unmeasured
         try:
             return self._scored(self.measure(case))
         except SkipEvaluation as skip:
@@ -160,8 +169,8 @@ class AwaitedEvaluator(EvaluatorBase):
     async def evaluate(self, case: EvalCase) -> EvalResult:
         """The result for `case`: skipped where an input is missing, errored where `measure` raises. Cancellation
         passes through."""
-        if missing := self._missing(case):
-            return self._skipped(missing)
+        if (unmeasured := self._not_measurable(case)) is not None:
+            return unmeasured
         try:
             return self._scored(await self.measure(case))
         except SkipEvaluation as skip:

@@ -34,6 +34,7 @@ class ToolCallArgs(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_args"
+    reads_calls: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     strict: bool = False

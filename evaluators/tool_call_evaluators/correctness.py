@@ -33,6 +33,7 @@ class ToolCorrectness(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_correctness"
+    reads_calls: ClassVar[bool] = True
     spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", "arguments": "matcher"}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 

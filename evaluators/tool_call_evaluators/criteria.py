@@ -32,6 +32,7 @@ class ToolCallOrder(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_order"
+    reads_calls: ClassVar[bool] = True
 
     tool_calls_order: Sequence[str] | None = None
     strict: bool = False
@@ -66,6 +67,7 @@ class ToolCallCount(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_count"
+    reads_calls: ClassVar[bool] = True
 
     tool_calls_count: Mapping[str, Sequence[Any]] | None = None
     strict: bool = False
@@ -116,6 +118,7 @@ class ToolCallOutput(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_output"
+    reads_calls: ClassVar[bool] = True
 
     tool_outputs: Sequence[Mapping[str, Any] | ExpectedOutput] | None = None
     strict: bool = False

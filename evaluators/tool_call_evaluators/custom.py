@@ -85,7 +85,9 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
         return value
     if isinstance(value, EvalResult):
         return _measurement_of_result(value)
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool):
+        return Measurement(float(value), f"returned {value}")
+    if isinstance(value, int | float):
         return Measurement(float(value), "")
     if isinstance(value, str):
         value = {"label": value}

@@ -28,6 +28,7 @@ class ToolEfficiency(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_efficiency"
+    reads_calls: ClassVar[bool] = True
 
     matcher: MatcherLike = "exact"
 

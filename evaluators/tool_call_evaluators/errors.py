@@ -27,6 +27,7 @@ class ToolError(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_error"
+    reads_calls: ClassVar[bool] = True
 
     is_error: Callable[[ToolCall], bool] | None = None
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from a2a_tool_capture.models import Severity
 
-from .model import EvalResult, Status
+from .model import CALLS_UNSEEN, EvalResult, Status
 
-TOLERABLE = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured")
+TOLERABLE = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured", CALLS_UNSEEN)
 """The reasons a suite may tolerate."""
 
 RUN_GATES = ("findings", "captured", "pass_rate")
@@ -58,7 +58,8 @@ class Outcome:
     `where` names it for people; outcomes with an equal `conversation` belong together; `results` is None where
     no turn came. `case_id` and `turn_id` are handed on to the reasons. `failure` says how the turn itself broke
     off (a failed task, an unreachable agent), None where it did not. `captured` is None where no tool call was
-    expected, else whether any was captured; `called` is whether any was captured, expected or not.
+    expected, else whether any was captured; `called` is whether any was captured, expected or not. `unseen` says why
+    evaluators of calls skipped the turn, where its calls could not be seen.
     """
 
     where: str
@@ -70,6 +71,7 @@ class Outcome:
     captured: bool | None = None
     findings: Sequence[Severity] = ()
     called: bool = False
+    unseen: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ def gate(
 
     `metrics` names what was to be measured; `gates` holds what metrics must reach, `run` what the whole run must.
     A metric without a gate must pass everywhere it was measured. A run in which tool calls are expected and none
-    was ever captured does not pass, nor does one for which no metric was asked for. `tolerate` lists codes of
+    was ever captured does not pass, nor does one with turns whose calls could not be seen by evaluators that look at
+    them, nor one for which no metric was asked for. `tolerate` lists codes of
     `TOLERABLE`; raises ValueError for another.
     """
     if unknown := set(tolerate) - set(TOLERABLE):
@@ -182,8 +185,14 @@ def _errors(metric: str, results: _Found) -> list[Reason]:
 
 
 def _unmeasured(metric: str, results: _Found) -> Reason:
+    errored = [result.reason for _, result in results if result.status is Status.ERRORED]
     skipped = [result.reason for _, result in results if result.status is Status.SKIPPED]
-    why = f"skipped everywhere ({skipped[0]})" if skipped else "no evaluator produced a score"
+    if errored:
+        why = f"errored in {len(errored)} of {len(results)} results ({errored[0]})"
+        if skipped:
+            why += f", skipped in {len(skipped)} ({skipped[0]})"
+    else:
+        why = f"skipped everywhere ({skipped[0]})" if skipped else "no evaluator produced a score"
     return Reason("unmeasured", f"{metric}: {why}", metric)
 
 
@@ -233,11 +242,16 @@ def _run_reasons(outcomes: Sequence[Outcome], run: RunGates) -> list[Reason]:
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
     if expecting and not any(outcome.captured or outcome.called for outcome in outcomes):
         reasons.append(Reason("nothing_captured", _NOTHING_CAPTURED))
+    if unseen := [outcome.unseen for outcome in outcomes if outcome.unseen is not None]:
+        message = (
+            f"{len(unseen)} of {len(outcomes)} turns and conversations were not scored for tool calls: {unseen[0]}"
+        )
+        reasons.append(Reason(CALLS_UNSEEN, message))
     if run.captured is not None and not expecting:
         reasons.append(Reason("unmeasured", "captured: has a share to reach, but no tool call is expected"))
     elif run.captured is not None and (share := sum(expecting) / len(expecting)) < run.captured:
-        where = "of the turns and conversations that expect some"
-        message = f"tool calls were captured in {share:g} {where}, below {run.captured:g}"
+        expected = "of the turns and conversations that expect some"
+        message = f"tool calls were captured in {share:g} {expected}, below {run.captured:g}"
         reasons.append(Reason("below_captured", message))
     if run.pass_rate is not None and outcomes:
         passed: dict[str, bool] = {}

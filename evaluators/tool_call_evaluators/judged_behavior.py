@@ -55,6 +55,7 @@ class ToolCallBehaviorFailure(_BehaviorFailure):
     """
 
     name: ClassVar[str] = "tool_call_behavior_failure"
+    reads_calls: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("user_text",)
     prompt: ClassVar[str | Prompt] = "tool_call_behavior_failure"
     labels: ClassVar[Sequence[str]] = worst_first(TOOL_CALL_BEHAVIOR_LABELS)

@@ -58,6 +58,7 @@ class LlmJudgeTrajectory(GradedEvaluator):
     """
 
     name: ClassVar[str] = "llm_judge_trajectory"
+    reads_calls: ClassVar[bool] = True
     prompt: ClassVar[str | Prompt] = "llm_judge_trajectory"
     grades: ClassVar[tuple[int, int]] = (0, 100)
 

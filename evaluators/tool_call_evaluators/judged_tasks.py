@@ -73,6 +73,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
     """
 
     name: ClassVar[str] = "tool_argument_hallucination"
+    reads_calls: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("user_text",)
     prompt: ClassVar[str | Prompt] = "tool_argument_hallucination"
 

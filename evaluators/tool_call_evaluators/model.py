@@ -24,6 +24,10 @@ COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
+CALLS_UNSEEN = "calls_unseen"
+"""The label of a result that was skipped because nobody knows which tool calls were made."""
+
+
 class Status(StrEnum):
     """How an evaluation ended. Only the first three carry a score."""
 
@@ -72,6 +76,11 @@ class EvalResult:
     def skipped(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
         """A result that says why nothing was measured."""
         return cls(evaluator, reason=reason, status=Status.SKIPPED, version=version)
+
+    @classmethod
+    def unseen(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
+        """A skipped result, labelled `calls_unseen`: the tool calls it is about could not be seen."""
+        return cls(evaluator, reason=reason, status=Status.SKIPPED, label=CALLS_UNSEEN, version=version)
 
     @classmethod
     def errored(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
@@ -201,6 +210,9 @@ class EvalCase:
     """
 
     tool_calls: tuple[ToolCall, ...]
+    calls_unseen: str | None
+    """Why nobody knows which tools were called; None where `tool_calls` are all there were. Evaluators that look at
+    calls (`reads_calls`) are skipped with this reason."""
     expected_tool_calls: tuple[ToolCall, ...] | None
     tools: tuple[ToolDefinition, ...] | None
     user_text: str | None
@@ -227,6 +239,7 @@ class EvalCase:
         self,
         *,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
+        calls_unseen: str | None = None,
         expected_tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
         tools: Iterable[ToolDefinition | Mapping[str, Any]] | None = None,
         user_text: str | None = None,
@@ -247,6 +260,7 @@ class EvalCase:
     ) -> None:
         put = object.__setattr__  # the dataclass is frozen
         put(self, "tool_calls", _models(tool_calls or (), ToolCall, _tool_call, "tool_calls"))
+        put(self, "calls_unseen", calls_unseen)
         put(
             self,
             "expected_tool_calls",

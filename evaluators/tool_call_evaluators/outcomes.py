@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from a2a_tool_capture.models import Severity
+from a2a_tool_capture.models import Finding, Severity
 
 from .failures import BehaviorFailure
 from .gates import Outcome, Verdict, gate
-from .model import EvalResult, Status
+from .model import CALLS_UNSEEN, EvalResult, Status
 from .suite import Case, Expectation, Suite
+from .turn_health import TURN_SUCCEEDED, turn_failure_of
 
 TurnJson: TypeAlias = Mapping[str, Any]
 """A turn as in /api/turns."""
@@ -21,17 +22,12 @@ ConversationResults: TypeAlias = Mapping[str, Iterable[Mapping[str, Any]]]
 
 A result that names a `case_id` is about the conversation's turns of that case only."""
 
-FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
-
 
 def turn_failure(turn: TurnJson) -> str | None:
     """How a turn went wrong, whatever it scored; None where it did not."""
-    if turn["state"] in FAILED_STATES:
-        text = turn["response_text"]
-        return f"the task ended as {turn['state']}" + (f": {text}" if text else "")
-    for finding in turn["findings"]:
-        if finding["severity"] == Severity.ERROR or finding["code"] == "incomplete":
-            return f"{finding['code']}: {finding['message']}"
+    failure = turn_failure_of(turn["state"], turn["response_text"], map(Finding.from_dict, turn["findings"]))
+    if failure is not None:
+        return failure.message
     if turn["status"] != "done":
         return f"the turn was never scored, it is {turn['status']}"
     return None
@@ -50,8 +46,9 @@ class ConversationTurn:
 
     @property
     def results(self) -> list[EvalResult]:
-        """What was said of it; empty where it never came."""
-        return [] if self.turn is None else [EvalResult.from_dict(result) for result in self.turn["evaluations"]]
+        """What evaluators said of it; empty where it never came. `failure` says how the turn itself went wrong."""
+        found = () if self.turn is None else self.turn["evaluations"]
+        return [EvalResult.from_dict(result) for result in found if result["evaluator"] != TURN_SUCCEEDED]
 
     @property
     def failure(self) -> str | None:
@@ -144,13 +141,22 @@ def outcomes(conversations: Iterable[Conversation]) -> list[Outcome]:
                     _captured(turn.expect, [turn]),
                     [Severity(finding["severity"]) for finding in turn.turn["findings"]] if turn.turn else (),
                     bool(turn.turn and turn.turn["tool_calls"]),
+                    _unseen(turn.results),
                 )
             )
         captured = _captured(conversation.case.expect, conversation.turns) if conversation.case else None
         if conversation.results or captured is not None:
             label = conversation.label
-            found.append(Outcome(label, label, conversation.results, conversation.case_id, captured=captured))
+            unseen = _unseen(conversation.results)
+            found.append(
+                Outcome(label, label, conversation.results, conversation.case_id, captured=captured, unseen=unseen)
+            )
     return found
+
+
+def _unseen(results: Iterable[EvalResult]) -> str | None:
+    """Why an evaluator skipped what these results are of, where that was because its calls could not be seen."""
+    return next((result.reason for result in results if result.label == CALLS_UNSEEN), None)
 
 
 def _captured(expect: Expectation | None, turns: Iterable[ConversationTurn]) -> bool | None:

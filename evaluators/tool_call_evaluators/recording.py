@@ -10,13 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from a2a_tool_capture.canonical import canonical
-from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.models import Finding, ToolCall
 
 from .caseid import free_id, printable_id
 from .document import MAX_BYTES, MAX_VALUES
 from .outcomes import Conversation, TurnJson, follow
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from .suitetext import case_dict, suite_text
+from .turn_health import calls_unseen
 from .volatile import Context, expected_value
 
 EXPECTED_CALLS = EvaluatorSpec("tool_trajectory", {"mode": "in_order"})
@@ -35,9 +36,11 @@ class _Recorded:
 def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     """A suite file that expects the tool calls these turns (as in /api/turns) made, ready to be edited.
 
-    Conversations in which the user said the same are repetitions of one case: the calls that most of them made are
-    expected, and what changed from one to the next becomes a placeholder, as does what looks generated (`volatile`).
-    Conversations that went wrong, or in which the user said nothing, are left out; comments say how many. Where a
+    Conversations of the same case (or of none) in which the user said the same become one case: the calls that most of
+    them made are expected, and what changed from one to the next becomes a placeholder, as does what looks generated
+    (`volatile`).
+    Conversations that went wrong, whose tool calls could not be seen, or in which the user said nothing, are left out;
+    comments say how many. Where a
     tool failed, that is taken for what it does there: such a case is not asked for `tool_error`. The same turns always
     give the same text, and `load_suite` reads it.
     """
@@ -75,7 +78,13 @@ def _problem(conversation: Conversation) -> str | None:
         return "conversations that went wrong"
     if not all(turn["user_text"].strip() for turn in _turns(conversation)):
         return "conversations in which the user said nothing"
+    if any(calls_unseen(turn["state"], len(turn["tool_calls"]), _findings(turn)) for turn in _turns(conversation)):
+        return "conversations whose tool calls could not be seen"
     return None
+
+
+def _findings(turn: TurnJson) -> list[Finding]:
+    return [Finding.from_dict(finding) for finding in turn["findings"]]
 
 
 def _case(group: Sequence[Conversation], ids: set[str]) -> _Recorded:

@@ -138,6 +138,7 @@ class Case:
         turn_index: int,
         *,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        calls_unseen: str | None = None,
         response_text: str | None = None,
         user_text: str | None = None,
         history: Iterable[EvalCase] = (),
@@ -151,6 +152,7 @@ class Case:
         expect = planned.expect if planned else Expectation()
         return EvalCase(
             tool_calls=tool_calls,
+            calls_unseen=calls_unseen,
             expected_tool_calls=expect.tool_calls,
             tools=self.tools,
             user_text=user_text if user_text is not None or planned is None else planned.user,
@@ -171,11 +173,12 @@ class Case:
     def conversation_case(self, turns: Iterable[EvalCase], results: Iterable[EvalResult] = ()) -> EvalCase:
         """What to evaluate of the whole conversation, given its turns with their results.
 
-        Its tool calls are those of all turns, its response is the last one.
+        Its tool calls are those of all turns, and unseen where those of any turn are. Its response is the last one.
         """
         turns = tuple(turns)
         return EvalCase(
             tool_calls=[call for turn in turns for call in turn.tool_calls],
+            calls_unseen=next((turn.calls_unseen for turn in turns if turn.calls_unseen is not None), None),
             expected_tool_calls=self.expect.tool_calls,
             response_text=turns[-1].response_text if turns else None,
             expected_response=self.expect.response,

@@ -37,6 +37,7 @@ class ToolTrajectory(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_trajectory"
+    reads_calls: ClassVar[bool] = True
     spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", "arguments": "matcher"}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 

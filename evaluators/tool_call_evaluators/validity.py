@@ -44,6 +44,7 @@ class ToolCallValidity(ComputedEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_validity"
+    reads_calls: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("tools",)
 
     strict: bool = False

@@ -20,6 +20,7 @@ from tool_call_evaluators.suite import Suite
 from .admin.api import admin_app
 from .capture.turn import Turn
 from .capture.turnbook import TurnBook
+from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .client_limits import ClientLimits, connections_possible
 from .config import Settings
@@ -149,6 +150,12 @@ class RunningProxy:
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,
             dialects=settings.dialects,
+        )
+        tracing = self._tracing
+        self._visibility = CallVisibility(
+            asks=settings.negotiate != "never",
+            dialects=bool(settings.dialects),
+            traces=lambda: tracing is not None and tracing.heard,
         )
         registry = CollectorRegistry(auto_describe=False)
         gauges = (lambda: self.pipeline.depth, lambda: len(self.book.open_turns))
@@ -282,6 +289,7 @@ class RunningProxy:
     def _closed(self, turn: Turn) -> None:
         if self._tracing is not None:
             self._tracing.closed(turn)
+        self._visibility.judge(turn)
         self.pipeline.take(turn)
 
     async def _prune(self) -> None:

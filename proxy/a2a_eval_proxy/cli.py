@@ -452,8 +452,9 @@ def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: 
 def record(store: str, run_name: str | None, out: Path | None) -> None:
     """Write a suite that expects the tool calls an agent made.
 
-    Each conversation becomes a case, equal ones become one. What looks generated (UUIDs, times, tokens), or changed
-    between equal conversations, becomes a placeholder. Conversations that went wrong are left out.
+    Each conversation becomes a case. Conversations of the same case, or of no case, in which the user said the same
+    become one: what changed between them becomes a placeholder, as does what looks generated (UUIDs, times, tokens).
+    Conversations that went wrong, or whose tool calls could not be seen, are left out.
 
     \b
     Example: a2a-eval-proxy record --run monday --out suite.yaml

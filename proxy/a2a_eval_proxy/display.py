@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 from tool_call_evaluators.judge.question import Usage
 from tool_call_evaluators.model import Status
-from tool_call_evaluators.outcomes import FAILED_STATES, Conversation, turn_failure
+from tool_call_evaluators.outcomes import Conversation, turn_failure
+from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.wording import one_line, printable, usage_text
+from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
 
 TurnJson = Mapping[str, Any]
 
@@ -25,9 +27,13 @@ def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
     return one_line(printable(text), limit)
 
 
-def turn_table(turns: Sequence[TurnJson]) -> Table:
+def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None) -> Table:
     """One row a turn: case, tool calls, verdict, and what is worth a remark: results that did not pass or have no
-    threshold, findings, how it broke off."""
+    threshold, findings, how it broke off.
+
+    `failed` are the ids of the turns that failed by the verdict on the run (`failed_turns`), which may live with some
+    bad results; None: by their own results.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("case", overflow="fold", min_width=4)
     table.add_column("tool calls", overflow="fold", min_width=12)
@@ -41,7 +47,7 @@ def turn_table(turns: Sequence[TurnJson]) -> Table:
         table.add_row(
             "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
             "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
-            _verdict(turn),
+            _verdict(turn, passed(turn) if failed is None else turn["turn_id"] not in failed),
             *(["\n".join(said)] if any(remarks) else []),
         )
         previous = conversation
@@ -96,8 +102,20 @@ def passed(turn: TurnJson) -> bool:
     )
 
 
-def _verdict(turn: TurnJson) -> str:
-    if not passed(turn):
+def failed_turns(report: Report) -> set[str]:
+    """The turns that count as failed: those that a reason names, and those of conversations that one names."""
+    failed: set[str] = set()
+    for conversation in report.conversations:
+        reasons = report.reasons_of(conversation)
+        named = {reason["turn_id"] for reason in reasons}
+        if None in named:
+            named |= {turn.turn["turn_id"] for turn in conversation.turns if turn.turn is not None}
+        failed |= named - {None}
+    return failed
+
+
+def _verdict(turn: TurnJson, has_passed: bool) -> str:
+    if not has_passed:
         return "[red]failed[/red]"
     scored = any(result["score"] is not None for result in turn["evaluations"])
     return "[green]passed[/green]" if scored else "[dim]unscored[/dim]"
@@ -114,7 +132,7 @@ def _remarks(turn: TurnJson) -> list[str]:
     said += [
         f"{escape(result['evaluator'])} {_score(result)}"
         for result in turn["evaluations"]
-        if result["status"] not in ("passed", "skipped")
+        if result["status"] not in ("passed", "skipped") and result["evaluator"] != TURN_SUCCEEDED
     ]
     codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
     said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]

@@ -31,6 +31,8 @@ class Metrics:
     client_errors: Counter[str] = field(default_factory=Counter)
     """Limits of time, size and number, and rules of HTTP, that clients broke, by reason."""
     turns_closed: int = 0
+    turns_failed: Counter[str] = field(default_factory=Counter)
+    """Turns that the agent failed, by code (see `turn_health.TurnFailure`)."""
     turns_scored: int = 0
     turns_dropped: int = 0
     spans: int = 0
@@ -72,6 +74,12 @@ class MetricsCollector(Collector):
         for reason, count in metrics.client_errors.items():
             broken.add_metric([reason], count)
         yield broken
+        failed = CounterMetricFamily(
+            "a2a_eval_proxy_turns_failed", "Turns that the agent failed, by what went wrong", labels=["code"]
+        )
+        for code, count in metrics.turns_failed.items():
+            failed.add_metric([code], count)
+        yield failed
         received = CounterMetricFamily(
             "a2a_eval_proxy_otlp_requests", "Requests with telemetry", labels=["protocol", "outcome"]
         )

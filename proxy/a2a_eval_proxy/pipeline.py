@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from a2a_tool_capture import Finding
+from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 
 from .capture.turn import Turn
 from .cases import CaseBook
@@ -134,6 +137,9 @@ class Pipeline:
         metrics.turns_closed += 1
         for finding in turn.findings:
             metrics.findings[finding.code] += 1
+        failure = turn_failure_of(turn.state, "", turn.findings)
+        if failure is not None:
+            metrics.turns_failed[failure.code] += 1
         if self._privacy is None:
             turn.case_id = self._cases.match(turn.case_id, turn.conversation_id, turn.user_text)
         self._count_up(1)
@@ -409,8 +415,8 @@ class Pipeline:
         if not job.late:
             for call in turn.tool_calls:
                 metrics.calls[call.source.value] += 1
-        for finding in turn.findings[len(job.turn.findings) :]:
-            metrics.findings[finding.code] += 1
+        if turn is not job.stored:  # traces were merged into it
+            metrics.findings += _codes(turn.findings) - _codes(job.turn.findings)
         for result in results:
             metrics.evaluations[result["evaluator"], result["status"]] += 1
 
@@ -486,7 +492,11 @@ def _redacted(privacy: Privacy, turns: Iterable[Turn]) -> list[tuple[_Views, str
     return found
 
 
+def _codes(findings: Iterable[Finding]) -> Counter[str]:
+    return Counter(finding.code for finding in findings)
+
+
 def _with_kept(kept: Sequence[dict[str, Any]], results: Results) -> Results:
     """`results`, and of the results there were before those of other evaluators."""
-    new = {result["evaluator"] for result in results}
+    new = {TURN_SUCCEEDED, *(result["evaluator"] for result in results)}
     return [*(result for result in kept if result["evaluator"] not in new), *results]

@@ -19,7 +19,7 @@ from tool_call_evaluators.unchecked import unchecked
 
 from .conclusion import Conclusion
 from .config import ConfigError
-from .display import conversation_lines, plain, score_table, turn_table, usage_line
+from .display import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line
 from .location import shown
 from .logs import start_logging
 from .privacy import Privacy
@@ -143,7 +143,7 @@ def _show(
     """Print the end of a run and write its report; returns whether it passed."""
     report, verdict = conclusion.report, conclusion.verdict
     if report.turns:
-        console.print(turn_table(report.turns[:_SHOWN_TURNS]))
+        console.print(turn_table(report.turns[:_SHOWN_TURNS], failed_turns(report)))
     if len(report.turns) > _SHOWN_TURNS:
         console.print(f"… and {len(report.turns) - _SHOWN_TURNS} more turns; see the report or the export")
     for line in conversation_lines(report.conversations)[:_SHOWN_TURNS]:

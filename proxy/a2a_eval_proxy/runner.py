@@ -19,6 +19,7 @@ from tool_call_evaluators.suite import Case, Suite
 
 from .capture.exchange import major_minor
 from .capture.turn import Turn
+from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .conclusion import Conclusion, conclude
 from .config import ConfigError
@@ -172,7 +173,8 @@ async def _drive(
         timeout_s=agent.timeout_s,
         dialects=agent.dialects,
     ) as client:
-        driver = _Driver(client, pipeline, run, advanced, privacy)
+        visibility = CallVisibility(asks=True, dialects=bool(agent.dialects))
+        driver = _Driver(client, pipeline, run, advanced, privacy, visibility)
         await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
     if not driver.taken and driver.problem:
         raise NothingRanError(driver.problem)
@@ -192,8 +194,10 @@ class _Driver:
         run: str,
         advanced: Callable[[Case], None],
         privacy: Privacy | None,
+        visibility: CallVisibility,
     ) -> None:
         self._client = client
+        self._visibility = visibility
         self._pipeline = pipeline
         self._run = run
         self._advanced = advanced
@@ -231,6 +235,7 @@ class _Driver:
                     conversation_id = turn.conversation_id or conversation_id or f"{self._run}/{uuid.uuid4().hex}"
                     turn.conversation_id = conversation_id
                     self.taken += 1
+                    self._visibility.judge(turn)
                     self._pipeline.take(turn)
             self._advanced(case)
 

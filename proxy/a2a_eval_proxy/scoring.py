@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from a2a_tool_capture import Finding
 from tool_call_evaluators.base import EvaluatorBase
 from tool_call_evaluators.converse import evaluate_conversation
 from tool_call_evaluators.judge.cache import JudgeCache
@@ -13,6 +14,13 @@ from tool_call_evaluators.model import EvalCase, EvalResult
 from tool_call_evaluators.outcomes import ConversationTurn, follow
 from tool_call_evaluators.run import evaluate, evaluate_sync
 from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
+from tool_call_evaluators.turn_health import (
+    TURN_SUCCEEDED,
+    calls_unseen,
+    failed_turn_result,
+    turn_failure_of,
+    without_vacuous_passes,
+)
 
 from .capture.turn import Turn
 from .cases import CaseBook
@@ -72,17 +80,18 @@ class Scorer:
         """Results for a turn. `earlier` counts the conversation's earlier turns of its case, `history` are its turns
         so far, of whatever case.
 
-        Never raises for what an agent said or an evaluator did: that becomes an `errored` result.
+        A turn that the agent failed has a failed result of its own, `turn_succeeded`. Never raises for what an agent
+        said or an evaluator did: that becomes an `errored` result.
         """
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, history)
-        return _json(case if isinstance(case, list) else await evaluate(case, evaluators))
+        return _results(turn, case if isinstance(case, list) else await evaluate(case, evaluators), evaluators)
 
     def score_now(self, turn: Turn, earlier: int) -> Results:
         """As `score`, where nothing `waits`."""
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, ())
-        return _json(case if isinstance(case, list) else evaluate_sync(case, evaluators))
+        return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators), evaluators)
 
     async def score_conversation(self, turns: Sequence[TurnJson]) -> Results | None:
         """Results for the turns of one conversation and one case (or none), as a whole.
@@ -114,16 +123,18 @@ class Scorer:
 
     def in_force(self, turn: TurnJson) -> TurnJson:
         """The turn with the results of the evaluators in force: others are of another suite."""
-        metrics = {evaluator.metric for evaluator in self.evaluators(turn["case_id"]).turn}
+        metrics = {TURN_SUCCEEDED, *(evaluator.metric for evaluator in self.evaluators(turn["case_id"]).turn)}
         return {**turn, "evaluations": [item for item in turn["evaluations"] if item["evaluator"] in metrics]}
 
     def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
         """What the evaluators get to see of a turn. Raises ValueError for calls that are none."""
         past = [_past(item) for item in history]
+        unseen = calls_unseen(turn.state, len(turn.tool_calls), turn.findings)
         case = self._cases.case(turn.case_id) if turn.case_id else None
         if case is None:
             return EvalCase(
                 tool_calls=turn.tool_calls,
+                calls_unseen=unseen,
                 tools=self._suite.tools,
                 user_text=turn.user_text,
                 response_text=turn.response_text,
@@ -132,6 +143,7 @@ class Scorer:
         return case.eval_case(
             case.turn_index(turn.user_text, earlier),
             tool_calls=turn.tool_calls,
+            calls_unseen=unseen,
             response_text=turn.response_text,
             user_text=turn.user_text,
             history=past,
@@ -163,6 +175,7 @@ class Scorer:
         seen = case.eval_case(
             placed.index,
             tool_calls=turn["tool_calls"],
+            calls_unseen=calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])),
             response_text=turn["response_text"],
             user_text=turn["user_text"],
         )
@@ -177,6 +190,17 @@ def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:
 
 def _past(turn: TurnJson) -> EvalCase:
     return EvalCase(user_text=turn["user_text"], response_text=turn["response_text"], tool_calls=turn["tool_calls"])
+
+
+def _results(turn: Turn, results: Sequence[EvalResult], evaluators: Sequence[EvaluatorBase]) -> Results:
+    """JSON forms; those of a turn that failed begin with the result that says so."""
+    failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
+    if failure is None:
+        return _json(results)
+    if not turn.tool_calls:
+        readers = frozenset(evaluator.metric for evaluator in evaluators if evaluator.reads_calls)
+        results = without_vacuous_passes(results, readers, turn.state, failure)
+    return _json([failed_turn_result(failure), *results])
 
 
 def _json(results: Iterable[EvalResult]) -> Results:

@@ -125,7 +125,8 @@ async def test_from_a_file_beside_a_suite(tmp_path):
     ("value", "labels", "expected"),
     [
         (0.25, None, Measurement(0.25, "")),
-        (True, None, Measurement(1.0, "")),
+        (True, None, Measurement(1.0, "returned True")),
+        (False, None, Measurement(0.0, "returned False")),
         ("good", {"good": 1}, Measurement(1.0, "", {}, "good")),
         ({"label": "good"}, {"good": 1}, Measurement(1.0, "", {}, "good")),
         ({"label": "bad", "score": 0.5, "reason": "r"}, {"bad": 0}, Measurement(0.5, "r", {}, "bad")),

@@ -147,6 +147,7 @@ def test_a_case_comes_back_from_json_whole():
         tools=[{"name": "a", "parameters": {"type": "object"}, "strict": True}],
         user_text="u",
         response_text="",
+        calls_unseen="why",
         expected_response={"status": ["sent"]},
         response_contains="s",
         expected_behavior="b",

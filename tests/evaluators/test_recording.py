@@ -106,11 +106,13 @@ def test_what_went_wrong_or_was_not_said_is_left_out():
         turn("2", "Failed.", state="TASK_STATE_FAILED"),
         turn("3", "Broken.", findings=[finding("agent_error", "error")]),
         turn("4", " "),
+        turn("5", "Unseen.", findings=[finding("no_capture", "warning")]),
     ]
     suite, text = recorded(turns)
     assert [case.id for case in suite.cases] == ["fine"]
     assert "# Left out, conversations that went wrong: 2.\n" in text
     assert "# Left out, conversations in which the user said nothing: 1.\n" in text
+    assert "# Left out, conversations whose tool calls could not be seen: 1.\n" in text
     assert parse_suite(record_suite([])).cases == ()
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 
 import pytest
-from a2a_eval_proxy.display import score_table, turn_table
+from a2a_eval_proxy.display import failed_turns, score_table, turn_table
 from rich.console import Console
+from tool_call_evaluators.outcomes import follow, judge
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.suite import parse_suite
 from turn_samples import call, finding, result, turn
 
 
@@ -91,3 +94,28 @@ def test_scores_in_numbers_with_columns_for_what_there_is():
         ["tool_error", "0.75", "1", "1", "0"],
         ["args", "-", "0", "0", "3"],
     ]
+
+
+@pytest.mark.parametrize(("least", "verdicts"), [(0.5, ["passed", "passed"]), (1.0, ["passed", "passed"])])
+def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdicts):
+    suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
+    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
+    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
+    assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations] == verdicts
+
+
+def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
+    suite = parse_suite("suite: s\nevaluators: [tool_error]")
+    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
+    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    assert failed_turns(report) == {"b"}
+    rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
+    assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations]
+
+
+def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
+    suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: two, turns: [{user: A}, {user: B}]}]")
+    turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
+    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    assert failed_turns(report) == {"a"}

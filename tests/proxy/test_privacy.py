@@ -531,7 +531,9 @@ async def test_what_cannot_be_redacted_is_not_kept(
         (turn,) = await it.turns()
     assert "ann@" not in json.dumps(turn) + caplog.text
     assert [finding["code"] for finding in turn["findings"]] == ["redaction_failed"]
-    assert {result["status"] for result in turn["evaluations"]} == {"errored"}
+    outcomes = {result["evaluator"]: result["status"] for result in turn["evaluations"]}
+    assert outcomes.pop("turn_succeeded") == "failed"
+    assert set(outcomes.values()) == {"errored"}
     assert (turn["run"], turn["tool_calls"]) == ("redaction-failed", [])
 
 

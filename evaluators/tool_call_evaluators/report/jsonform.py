@@ -64,7 +64,7 @@ def _turn(report: Report, conversation: Conversation, turn: ConversationTurn) ->
         "state": turn.turn["state"],
         "seconds": duration(turn.turn),
         "failure": turn.failure,
-        "results": [_result(result) for result in turn.turn["evaluations"]],
+        "results": [_result(result.to_dict()) for result in turn.results],
         "findings": turn.turn["findings"],
         "call_changes": _changes(report.changes(conversation, turn)),
     }

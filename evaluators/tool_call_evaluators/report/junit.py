@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
+from ..gates import TOLERABLE
 from ..outcomes import Conversation, ConversationTurn
 from .model import ReasonJson, Report, duration
 from .wording import call_text, cut, printable, score_text
@@ -18,7 +19,7 @@ MAX_OUTPUT = 10_000
 MAX_SAID = 500
 """... and so many of a single text."""
 
-ERROR_CODES = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_ran", "nothing_captured")
+ERROR_CODES = ("nothing_ran", *TOLERABLE)
 """Reasons that say that something did not run, rather than that it was not good enough."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from a2a_tool_capture import Finding, Severity, reconcile
+from tool_call_evaluators.turn_health import NO_CAPTURE
 
 from ..capture.turn import Turn
 from .convert import tool_calls
@@ -20,7 +21,8 @@ def settled(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: b
         return turn
     conversion = tool_calls(evidence.spans, logs=evidence.logs)
     joined = reconcile(turn.tool_calls, conversion.tool_calls, absorb_all=absorb_all)
-    findings = [*turn.findings, *conversion.findings, *joined.findings]
+    known = [finding for finding in turn.findings if finding.code != NO_CAPTURE]  # its calls can be seen: here they are
+    findings = [*known, *conversion.findings, *joined.findings]
     if evidence.by_time and conversion.tool_calls:
         message = (
             f"{len(evidence.by_time)} trace(s) were taken to be this turn's only because no other turn was open then; "

@@ -1,0 +1,84 @@
+"""What a turn's state and findings say before any evaluator looks: did the agent fail it, could its calls be seen.
+
+Live scoring, `evaluate` and the verdict on a run all ask here, so that they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from a2a_tool_capture.models import Finding, Severity
+
+from .model import EvalResult, Status
+
+FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
+
+TURN_SUCCEEDED = "turn_succeeded"
+"""The name of the result that a failed turn has beside those of the evaluators: always `failed`."""
+
+NO_CAPTURE = "no_capture"
+"""The finding of a turn without calls where nothing shows that calls would have been seen."""
+
+_UNREAD = frozenset({NO_CAPTURE, "malformed_response", "client_gone"})
+_ENDED_STATES = frozenset({*FAILED_STATES, "TASK_STATE_COMPLETED"})
+
+
+class TurnFailure(NamedTuple):
+    """How a turn went wrong: a code (of the finding, or `task_failed`, `task_rejected`, `task_canceled`) and a
+    sentence."""
+
+    code: str
+    message: str
+
+
+def turn_failure_of(state: str | None, response_text: str, findings: Iterable[Finding]) -> TurnFailure | None:
+    """How a closed turn went wrong, whatever it scored; None where it did not (DESIGN, section 9)."""
+    if state in FAILED_STATES:
+        code = state.removeprefix("TASK_STATE_").lower()
+        return TurnFailure(
+            f"task_{code}", f"the task ended as {state}" + (f": {response_text}" if response_text else "")
+        )
+    for finding in findings:
+        if finding.severity is Severity.ERROR or finding.code == "incomplete":
+            return TurnFailure(finding.code, f"{finding.code}: {finding.message}")
+    return None
+
+
+def calls_unseen(state: str | None, calls: int, findings: Iterable[Finding]) -> str | None:
+    """Why nobody knows which tool calls a turn made; None where they were seen. A turn with `calls` had them seen.
+
+    A turn that the agent failed is judged by `without_vacuous_passes`.
+    """
+    if calls:
+        return None
+    for finding in findings:
+        if finding.code == NO_CAPTURE or (finding.code in _UNREAD and state not in _ENDED_STATES):
+            return f"the tool calls could not be seen: {finding.message}"
+    return None
+
+
+def failed_turn_result(failure: TurnFailure) -> EvalResult:
+    """The result that says, beside those of the evaluators, that the turn failed."""
+    return EvalResult(
+        TURN_SUCCEEDED, score=0.0, passed=False, threshold=1.0, reason=failure.message, label=failure.code
+    )
+
+
+def without_vacuous_passes(
+    results: Sequence[EvalResult], readers: frozenset[str], state: str | None, failure: TurnFailure
+) -> list[EvalResult]:
+    """The results of a failed turn in which no call was seen: none of `readers` (metrics that look at calls) passes.
+
+    Calls may have been made and lost with the answer, so only a result that fails says something. A task that the
+    agent rejected ended as it should: there, no call means none.
+    """
+    if state == "TASK_STATE_REJECTED":
+        return list(results)
+    reason = f"no tool call was seen, and the turn failed: {failure.message}"
+    return [
+        EvalResult.unseen(result.evaluator, reason, version=result.version)
+        if result.evaluator in readers and result.status in (Status.PASSED, Status.SCORED)
+        else result
+        for result in results
+    ]

@@ -1,0 +1,152 @@
+"""A turn that failed never passes, and calls that nobody could see are no proof that there were none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from a2a_tool_capture.models import Finding, Severity
+from tool_call_evaluators import EvalCase, get_evaluator
+from tool_call_evaluators.gates import TOLERABLE
+from tool_call_evaluators.model import EvalResult, Status
+from tool_call_evaluators.outcomes import follow, judge
+from tool_call_evaluators.registry import evaluator_names
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.junit import junit_xml
+from tool_call_evaluators.suite import parse_suite
+from tool_call_evaluators.turn_health import (
+    calls_unseen,
+    failed_turn_result,
+    turn_failure_of,
+    without_vacuous_passes,
+)
+
+ERROR = Finding("agent_error", "HTTP status 500", Severity.ERROR)
+NO_CAPTURE = Finding("no_capture", "the card does not declare it")
+
+
+@pytest.mark.parametrize(
+    ("state", "findings", "code"),
+    [
+        (None, [ERROR], "agent_error"),
+        (None, [Finding("upstream_cut", "it broke off", Severity.ERROR)], "upstream_cut"),
+        ("TASK_STATE_WORKING", [Finding("incomplete", "closed")], "incomplete"),
+        ("TASK_STATE_FAILED", [], "task_failed"),
+        ("TASK_STATE_REJECTED", [], "task_rejected"),
+        ("TASK_STATE_CANCELED", [], "task_canceled"),
+        ("TASK_STATE_COMPLETED", [Finding("odd", "odd"), NO_CAPTURE], None),
+        (None, [], None),
+    ],
+)
+def test_how_a_turn_failed(state: str | None, findings: list[Finding], code: str | None) -> None:
+    failure = turn_failure_of(state, "", findings)
+    assert (failure and failure.code) == code
+    if failure is not None:
+        result = failed_turn_result(failure)
+        assert (result.status, result.label, result.reason) == (Status.FAILED, code, failure.message)
+
+
+@pytest.mark.parametrize(
+    ("state", "calls", "findings", "seen"),
+    [
+        (None, 0, [], True),
+        ("TASK_STATE_COMPLETED", 0, [NO_CAPTURE], False),
+        ("TASK_STATE_COMPLETED", 1, [NO_CAPTURE], True),
+        (None, 0, [Finding("malformed_response", "not JSON")], False),
+        ("TASK_STATE_COMPLETED", 0, [Finding("malformed_response", "not JSON")], True),
+        ("TASK_STATE_WORKING", 0, [Finding("client_gone", "the client left")], False),
+    ],
+)
+def test_whether_calls_were_seen(state: str | None, calls: int, findings: list[Finding], *, seen: bool) -> None:
+    assert (calls_unseen(state, calls, findings) is None) is seen
+
+
+def test_every_evaluator_of_calls_is_skipped_where_they_could_not_be_seen() -> None:
+    case = EvalCase(
+        calls_unseen="nobody looked",
+        user_text="u",
+        response_text="r",
+        expected_tool_calls=[],
+        tools=[],
+        tool_outputs=[],
+    )
+    readers = [name for name in evaluator_names() if name.startswith("tool_") and "reliability" not in name]
+    assert len(readers) >= 10
+    for name in readers:
+        evaluator = get_evaluator(name)
+        assert evaluator.reads_calls, name
+        found = evaluator._not_measurable(case)
+        assert found is not None
+        assert (found.status, found.reason, found.label) == (Status.SKIPPED, "nobody looked", "calls_unseen")
+    assert not get_evaluator("exact_match").reads_calls
+
+
+def test_nothing_passes_vacuously_in_a_turn_that_failed() -> None:
+    failure = turn_failure_of(None, "", [ERROR])
+    assert failure is not None
+    results = [
+        EvalResult("tool_error", 1.0, passed=True, threshold=1.0),
+        EvalResult("measured", 0.5),
+        EvalResult("tool_trajectory", 0.0, passed=False, threshold=1.0),
+        EvalResult("exact_match", 1.0, passed=True, threshold=1.0),
+    ]
+    readers = frozenset({"tool_error", "measured", "tool_trajectory"})
+    kept = without_vacuous_passes(results, readers, None, failure)
+    assert [result.status for result in kept] == ["skipped", "skipped", "failed", "passed"]
+    assert without_vacuous_passes(results, readers, "TASK_STATE_REJECTED", failure) == results
+
+
+# ── the verdict ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def turn(number: int, *results: EvalResult, **fields: Any) -> dict[str, Any]:
+    return {
+        "turn_id": f"t{number}", "run": "r", "case_id": None, "conversation_id": f"c{number}", "task_id": "",
+        "agent": "a", "state": "TASK_STATE_COMPLETED", "status": "done", "user_text": "u", "response_text": "",
+        "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:00:01Z", "tool_calls": [],
+        "findings": [], "evaluations": [result.to_dict() for result in results],
+    } | fields  # fmt: skip
+
+
+def test_a_run_whose_calls_nobody_could_see_fails_in_one_line_unless_that_is_tolerated() -> None:
+    seen = EvalResult("tool_error", 1.0, passed=True, threshold=1.0)
+    unseen = EvalResult.unseen("tool_error", "the tool calls could not be seen: no card")
+    turns = [turn(1, seen), turn(2, unseen), turn(3, unseen)]
+    verdict = judge(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
+    assert [(reason.code, reason.message) for reason in verdict.reasons] == [
+        (
+            "calls_unseen",
+            "2 of 3 turns and conversations were not scored for tool calls: the tool calls could not be seen: no card",
+        )
+    ]
+    assert "calls_unseen" in TOLERABLE
+    tolerant = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen]")
+    assert judge(tolerant, follow(turns)).passed
+
+
+def test_a_failed_turn_is_one_reason_whatever_result_says_so_live() -> None:
+    failure = turn_failure_of(None, "", [ERROR])
+    assert failure is not None
+    results = [failed_turn_result(failure), EvalResult("tool_error", 1.0, passed=True, threshold=1.0)]
+    turns = [turn(1, *results, findings=[ERROR.to_dict()])]
+    verdict = judge(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
+    assert [(reason.code, reason.message) for reason in verdict.reasons] == [
+        ("failed_turn", "c1: agent_error: HTTP status 500")
+    ]
+    assert [summary.metric for summary in verdict.metrics] == ["tool_error"]
+
+
+def test_what_errored_is_named_before_what_was_skipped_everywhere() -> None:
+    suite = parse_suite("suite: s\nevaluators: [goal_completion]")
+    errored = EvalResult.errored("goal_completion", "JudgeError: connection refused")
+    skipped = EvalResult.skipped("goal_completion", "not given: user_goal")
+    turns = [turn(1, errored), turn(2, errored), turn(3, skipped)]
+    verdict = judge(suite, follow(turns))
+    (unmeasured,) = [reason for reason in verdict.reasons if reason.code == "unmeasured"]
+    assert unmeasured.message == (
+        "goal_completion: errored in 2 of 3 results (JudgeError: connection refused), "
+        "skipped in 1 (not given: user_goal)"
+    )
+    assert "everywhere" not in junit_xml(Report.build("r", turns, verdict.to_dict(), suite=suite))
+    skipped_only = judge(suite, follow([turn(3, skipped)]))
+    assert "skipped everywhere (not given: user_goal)" in skipped_only.reasons[-1].message
