@@ -313,7 +313,7 @@ def count_criterion(entry: Any) -> CountCriterion:
     if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
         raise ValueError(f"expected [comparator, times], got {entry!r}")
     comparator, times = entry
-    if comparator not in COMPARATORS:
+    if not isinstance(comparator, str) or comparator not in COMPARATORS:
         raise ValueError(f"comparator must be one of {', '.join(COMPARATORS)}; got {comparator!r}")
     if isinstance(times, bool) or not isinstance(times, int | float) or times % 1:
         raise ValueError(f"times must be a whole number, got {times!r}")

@@ -92,7 +92,8 @@ def accepts(placeholder: Mapping[str, Any], actual: Any, *, ignore_case: bool = 
 
 def _has_type(names: Any, actual: Any) -> bool:
     wanted = [names] if isinstance(names, str) else names
-    if not isinstance(wanted, list | tuple) or not wanted or any(name not in _TYPES for name in wanted):
+    known = isinstance(wanted, list | tuple) and all(isinstance(name, str) and name in _TYPES for name in wanted)
+    if not known or not wanted:
         raise PlaceholderError(f"$type takes one or a list of {', '.join(_TYPES)}; got {names!r}")
     return any(_TYPES[name](actual) for name in wanted)
 
@@ -116,11 +117,11 @@ def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
 
 
 def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:
-    if not _is_number(centre) or not math.isfinite(centre):
+    if not _is_finite(centre):
         raise PlaceholderError(f"$approx takes a number, got {centre!r}")
     if not _is_number(tolerance) or not tolerance >= 0:
         raise PlaceholderError(f"tolerance takes a number of at least 0, got {tolerance!r}")
-    if not _is_number(actual):
+    if not _is_finite(actual):
         return False
     # 3.1 is within 0.1 of 3 although the subtraction says 0.10000000000000009
     rounding = math.ulp(max(abs(float(centre)), abs(float(actual))))
@@ -129,6 +130,14 @@ def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether it is a number that a float can hold: infinity and whole numbers of more than 308 digits are none."""
+    try:
+        return _is_number(value) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _is_integer(value: Any) -> bool:

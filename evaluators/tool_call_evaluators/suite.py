@@ -331,7 +331,7 @@ def _check_gates(suite: Suite, entries: Entries) -> None:
         for name in ("mean", "conversation_mean"):
             value = getattr(gate, name)
             if value is not None and not low <= value <= high:
-                parts[name].fail(f"must lie between {low:g} and {high:g}, the scale of {evaluator.name}; got {value:g}")
+                parts[name].fail(f"must lie between {low:g} and {high:g}, the scale of {evaluator.name}; got {value}")
         if isinstance(evaluator, LabelledEvaluator):
             for item in parts["forbid"].items() if gate.forbid else ():
                 item.choice(tuple(evaluator.labels))
