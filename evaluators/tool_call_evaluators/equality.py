@@ -1,9 +1,15 @@
-"""When two JSON values are equal: numbers by value, true is never 1, lists by position."""
+"""When two JSON values are equal: numbers by value, true is never 1, lists by position.
+
+A whole number and a float are equal where they are the same double: protobuf makes doubles of all numbers, which round
+whole numbers beyond 2**53. Two whole numbers are equal only where they are the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from typing import Any
+
+from a2a_tool_capture.canonical import LARGEST_EXACT, as_double
 
 _TRUE, _FALSE, _NAN = object(), object(), object()
 """Python finds True equal to 1 and NaN equal to nothing; here it is the other way round."""
@@ -13,11 +19,35 @@ def equal_values(expected: Any, actual: Any) -> bool:
     """Whether two JSON values are equal; NaN equals itself."""
     if isinstance(expected, str) or isinstance(actual, str):
         return bool(expected == actual)
-    return value_key(expected) == value_key(actual)
+    if value_key(expected) == value_key(actual):
+        return True
+    return has_large_number(expected) and value_key(_beside(expected, actual)) == value_key(_beside(actual, expected))
+
+
+def has_large_number(value: Any) -> bool:
+    """Whether a number beyond 2**53 is in it. Only then may a value be equal to one with another `value_key`."""
+    kind = type(value)
+    if kind is int or kind is float:
+        return bool(abs(value) > LARGEST_EXACT)
+    if isinstance(value, list | tuple):
+        return any(map(has_large_number, value))
+    return isinstance(value, Mapping) and any(map(has_large_number, value.values()))
+
+
+def _beside(value: Any, other: Any) -> Any:
+    """`value` with large whole numbers as doubles where `other` has a float at the same place."""
+    if type(value) is int and type(other) is float:
+        return as_double(value)
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return {key: _beside(item, other.get(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple) and len(value) == len(other):
+        return [_beside(*pair) for pair in zip(value, other, strict=True)]
+    return value
 
 
 def value_key(value: Any) -> Hashable:
-    """A hashable value that is equal for two JSON values exactly where these are equal.
+    """A hashable value that is equal for two JSON values exactly where these are equal, large numbers excepted: a
+    whole number beyond 2**53 and a float have different ones (see `has_large_number`).
 
     Tuples count as lists; a value that is not JSON counts as its `str`. Cheaper than canonical JSON text, and good
     only within a process. Raises RecursionError for values nested too deep for Python.

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
+from .equality import has_large_number
 from .matching import ArgumentMatcher, Arguments, Matcher, arguments_match, rule_for
 from .placeholders import contains_placeholder, is_placeholder
 
@@ -38,7 +39,7 @@ def match_table(expected: Sequence[ToolCall], actual: Sequence[ToolCall], matche
             table.append(sum(accepted))
         elif arguments is None or rule.mode == "ignore":
             table.append(sum([bit for bit, _ in candidates]))
-        elif rule.mode == "exact" and not contains_placeholder(arguments):
+        elif rule.mode == "exact" and not _must_be_compared(arguments):
             if name not in by_arguments:
                 by_arguments[name] = _by_arguments(candidates, rule)
             table.append(by_arguments[name].get(rule.value_key(arguments), 0))
@@ -55,6 +56,11 @@ def _by_arguments(calls: _Calls, rule: ArgumentMatcher) -> dict[Hashable, int]:
         if arguments is not None:
             found[rule.value_key(arguments)] |= bit
     return found
+
+
+def _must_be_compared(value: Any) -> bool:
+    """Whether an expected value may accept others than those with its `value_key`."""
+    return contains_placeholder(value) or has_large_number(value)
 
 
 class _ArgumentIndex:
@@ -95,7 +101,7 @@ class _ArgumentIndex:
         entries = self._by_entry.get(key, {})
         wanted = self._rule.value_key(value)
         goes_deeper = self._rule.deep and isinstance(value, Mapping | list | tuple)
-        if not goes_deeper and not contains_placeholder(value):
+        if not goes_deeper and not _must_be_compared(value):
             return entries[wanted][1] if wanted in entries else 0
         asked = key, wanted, among
         if asked not in self._accepted:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 MAX_DEPTH = 100
 """Deepest nesting of arguments that is read: what protobuf's own JSON parser allows."""
+
+LARGEST_EXACT = 2**53 - 1
+"""Up to here every whole number has a double of its own, which no other rounds to."""
 
 _CONTAINERS = (dict, list)
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str).encode
@@ -24,9 +28,49 @@ def canonical(value: Any) -> str:
     return _encode(_by_value(value))
 
 
-def signature(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """What two calls share when they are the same call made twice: the name and the canonical arguments."""
-    return name, canonical(arguments)
+@dataclass(frozen=True, slots=True, eq=False)
+class ByValue:
+    """A value as a key: equal to another where the two values are equal.
+
+    Where one of two has a float beyond 2**53, whole numbers of the other are equal to it as doubles: protobuf rounds
+    them so. Where both have whole numbers, these must be the same.
+    """
+
+    exact: str
+    as_doubles: str
+    has_large_float: bool
+
+    def __hash__(self) -> int:
+        return hash(self.as_doubles)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ByValue):
+            return NotImplemented
+        rounded = self.has_large_float or other.has_large_float
+        return self.exact == other.exact or (rounded and self.as_doubles == other.as_doubles)
+
+
+def by_value(value: Any) -> ByValue:
+    """`value` as a key. Raises RecursionError as `canonical` does."""
+    exact = canonical(value)
+    large: list[int | float] = []
+    doubles = _rounded(value, large)
+    if not large:
+        return ByValue(exact, exact, False)
+    return ByValue(exact, canonical(doubles), any(isinstance(number, float) for number in large))
+
+
+def signature(name: str, arguments: Mapping[str, Any]) -> tuple[str, ByValue]:
+    """What two calls share when they are the same call made twice: the name, and the arguments by value."""
+    return name, by_value(arguments)
+
+
+def as_double(value: int) -> int | float:
+    """A whole number as the double that protobuf makes of it; itself where no double is so large."""
+    try:
+        return float(value) if abs(value) > LARGEST_EXACT else value
+    except OverflowError:
+        return value
 
 
 def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
@@ -51,4 +95,17 @@ def _by_value(value: Any) -> Any:
         return {str(key): _by_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_by_value(item) for item in value]
+    return value
+
+
+def _rounded(value: Any, large: list[int | float]) -> Any:
+    """`value` with whole numbers beyond 2**53 as doubles; `large` gets every number beyond it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if abs(value) > LARGEST_EXACT:
+            large.append(value)
+        return as_double(value) if isinstance(value, int) else value
+    if isinstance(value, Mapping):
+        return {key: _rounded(item, large) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item, large) for item in value]
     return value

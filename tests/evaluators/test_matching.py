@@ -88,7 +88,7 @@ def test_modes(mode, same, more, fewer, other):
         ({"x": 1}, {"x": 1.0}, True),
         ({}, [], False),
         ([], None, False),
-        (2**53 + 1, 2.0**53, False),
+        (2**53 + 1, 2.0**53, True),
         (0.1, 0.1, True),
         (float("nan"), float("nan"), True),
     ],
@@ -97,6 +97,29 @@ def test_values_compare_as_json(expected, actual, equal):
     assert equal_values(expected, actual) is equal
     assert ArgumentMatcher()({"k": expected}, {"k": actual}) is equal
     assert ArgumentMatcher()({"k": [expected]}, {"k": [actual]}) is equal
+
+
+LARGE = [2**53 + 1, 1234567890123456789, 10**23, -(10**23)]
+
+
+@pytest.mark.parametrize("mode", ["exact", "subset", "superset"])
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("whole", LARGE)
+def test_large_whole_numbers_match_the_doubles_that_protobuf_makes_of_them(whole, mode, deep):
+    matcher = ArgumentMatcher(mode=mode, deep=deep)
+    for nested in ({"id": whole}, {"id": [whole, {"b": whole}]}, {"id": {"a": whole, "b": "x"}}):
+        for expected, actual in ((nested, floats(nested)), (floats(nested), nested)):
+            assert matcher(expected, actual)
+            assert match_table([ToolCall("f", expected)], [ToolCall("f", actual)], matcher) == [1]
+    assert not matcher({"id": whole}, {"id": whole + 1})
+    assert match_table([ToolCall("f", {"id": whole})], [ToolCall("f", {"id": whole + 1})], matcher) == [0]
+    assert not matcher({"id": whole}, {"id": float(whole) * 2})
+
+
+def test_a_number_that_no_double_holds_matches_only_itself():
+    assert equal_values(10**400, 10**400)
+    assert not equal_values(10**400, float("inf"))
+    assert not equal_values(float("inf"), 10**400)
 
 
 def test_nested_objects_compare_exactly_unless_deep():

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from a2a_tool_capture.canonical import MAX_DEPTH, canonical, signature, too_deep
+from a2a_tool_capture.canonical import MAX_DEPTH, by_value, canonical, signature, too_deep
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from junk import json_values, plain_json
@@ -90,3 +90,18 @@ def test_depth(make: str) -> None:
 @given(st.integers(0, 5), st.integers(0, 5))
 def test_depth_counts_lists_and_objects(depth: int, limit: int) -> None:
     assert too_deep(nested(depth, "list"), limit) is (depth > limit)
+
+
+@pytest.mark.parametrize("whole", [2**53 + 1, 1234567890123456789, 10**23, -(10**23)])
+def test_a_whole_number_is_by_value_the_double_that_it_is_rounded_to(whole: int) -> None:
+    nested = {"a": [whole, {"b": whole}]}
+    rounded = {"a": [float(whole), {"b": float(whole)}]}
+    assert by_value(nested) == by_value(rounded)
+    assert hash(by_value(nested)) == hash(by_value(rounded))
+    assert by_value({"a": whole}) != by_value({"a": whole + 1})
+    assert by_value({"a": whole}) != by_value({"a": float(whole) * 2})
+
+
+def test_a_whole_number_that_no_double_holds_is_itself() -> None:
+    assert by_value(10**400) == by_value(10**400)
+    assert by_value(10**400) != by_value(float("inf"))
