@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .base import ComputedEvaluator, Measurement
-from .explain import Pairing, counted, sentence
+from .explain import Pairing, counted, sentence, unless_all
 from .matching import ArgumentMatcher
 from .matchtable import match_table
 from .model import EvalCase
@@ -72,4 +72,7 @@ class ToolCallArgs(ComputedEvaluator):
             score = len(pairs) / len(expected)
         problems = pairing.problems(extra=False) if score < 1.0 else []
         summary = f"{len(pairs)} of {counted(len(expected), 'expected call')} made with the expected arguments"
+        summary += unless_all(score, len(pairs))
+        if not expected:
+            summary = f"no call expected, {counted(len(actual), 'call')} made"
         return Measurement(score, sentence(summary, problems), {**compared, **pairing.details()})

@@ -10,7 +10,7 @@ from a2a_tool_capture.models import ToolCall
 
 from .assignment import longest_common_subsequence, maximum_matching
 from .base import ComputedEvaluator, Measurement
-from .explain import Pairing, counted, sentence
+from .explain import Pairing, counted, matched_text, sentence
 from .matching import ArgumentMatcher, MatcherLike, as_matcher, matcher_option
 from .matchtable import match_table
 from .model import EvalCase
@@ -52,16 +52,16 @@ class ToolCorrectness(ComputedEvaluator):
         matcher = _NAMES if in_order else as_matcher(self.matcher)
         pair = longest_common_subsequence if in_order else maximum_matching
         pairs = pair(match_table(expected, actual, matcher), len(actual))
+        counts = len(pairs), len(expected), len(actual)
         if in_order:
             longest = max(len(expected), len(actual))
             score = len(pairs) / longest if longest else 1.0
+            told = matched_text(*counts, of_made=len(actual) > len(expected))
         else:
-            score = _f1(len(pairs), len(expected), len(actual))
+            score = _f1(*counts)
+            told = _f1_text(*counts) + matched_text(*counts, of_made=False)
         pairing = Pairing(expected, actual, pairs, matcher)
-        summary = (
-            f"{self.mode}: {len(pairs)} of {counted(len(expected), 'expected call')} matched, "
-            f"{counted(len(actual), 'call')} made"
-        )
+        summary = f"{self.mode}: {told}"
         problems = pairing.problems() if score < 1.0 else []
         return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
 
@@ -75,13 +75,15 @@ class ToolCorrectness(ComputedEvaluator):
         }
         problems = [f"{name} was not used" for name in details["missing"]]
         problems += [f"{name} was not expected" for name in details["redundant"]]
-        return Measurement(
-            _f1(len(wanted & used), len(wanted), len(used)),
-            sentence(f"names_only: {len(wanted & used)} of {counted(len(wanted), 'expected tool')} used", problems),
-            details,
-        )
+        counts = shared, *_ = len(wanted & used), len(wanted), len(used)
+        told = f"{_f1_text(*counts)}{shared} of {counted(len(wanted), 'expected tool')} used, {len(used)} used in all"
+        return Measurement(_f1(*counts), sentence(f"names_only: {told}", problems), details)
 
 
 def _f1(shared: int, expected: int, actual: int) -> float:
     """2 * shared / (expected + actual), which is F1 of precision and recall; 1 where there is nothing."""
     return 2 * shared / (expected + actual) if expected + actual else 1.0
+
+
+def _f1_text(shared: int, expected: int, actual: int) -> str:
+    return f"F1 = {2 * shared}/{expected + actual}, " if expected + actual else ""

@@ -15,7 +15,7 @@ from a2a_tool_capture.canonical import canonical
 
 from .assignment import longest_common_subsequence
 from .base import ComputedEvaluator, Measurement, SkipEvaluation
-from .explain import counted, sentence
+from .explain import counted, sentence, unless_all
 from .matching import shown
 from .model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
 from .options import OptionError
@@ -48,9 +48,11 @@ class ToolCallOrder(ComputedEvaluator):
         table = [places.get(name, 0) for name in expected]
         lcs = [expected[i] for i, _ in longest_common_subsequence(table, len(actual))]
         all_or_nothing = self.strict or not expected
+        score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)
+        in_order = f"{len(lcs)} of {counted(len(expected), 'expected call')} in order{unless_all(score, len(lcs))}"
         return Measurement(
-            float(expected == actual) if all_or_nothing else len(lcs) / len(expected),
-            f"{len(lcs)} of {counted(len(expected), 'expected call')} in order: "
+            score,
+            f"{in_order if expected else 'no call expected'}: "
             f"expected {' > '.join(expected) or 'none'}, made {' > '.join(actual) or 'none'}.",
             {"lcs": lcs, "actual": actual, "expected": expected},
         )
@@ -99,9 +101,11 @@ class ToolCallCount(ComputedEvaluator):
             if not satisfied:
                 problems.append(f"{name} was called {counted(made[name], 'time')}, expected {comparator} {times}")
         satisfied_count = len(criteria) - len(problems)
+        score = float(not problems) if self.strict else satisfied_count / len(criteria)
+        told = f"{satisfied_count} of {counted(len(criteria), 'count')} as expected{unless_all(score, satisfied_count)}"
         return Measurement(
-            float(not problems) if self.strict else satisfied_count / len(criteria),
-            sentence(f"{satisfied_count} of {counted(len(criteria), 'count')} as expected", problems),
+            score,
+            sentence(told, problems),
             details,
         )
 
@@ -159,9 +163,12 @@ class ToolCallOutput(ComputedEvaluator):
             score = float(len(expected) == len(case.tool_calls))
         else:
             score = float(not problems) if self.strict else matched / len(expected)
+        returned = f"{matched} of {counted(len(expected), 'expected output')} returned{unless_all(score, matched)}"
+        if not expected:
+            returned = f"no output expected, {counted(len(case.tool_calls), 'call')} made"
         return Measurement(
             score,
-            sentence(f"{matched} of {counted(len(expected), 'expected output')} returned", problems),
+            sentence(returned, problems),
             details,
         )
 

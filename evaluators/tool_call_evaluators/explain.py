@@ -120,6 +120,20 @@ def sentence(summary: str, problems: Sequence[str]) -> str:
     return f"{summary}: {told}; and {more} more." if more > 0 else f"{summary}: {told}."
 
 
+def matched_text(matched: int, expected: int, actual: int, *, of_made: bool) -> str:
+    """How many calls matched, of those that were made or of those that were expected: the fraction is the score."""
+    if of_made:
+        of = f"{matched} of {counted(actual, 'call')} matched" if actual else "no call made"
+        return f"{of}, {expected} expected"
+    of = f"{matched} of {counted(expected, 'expected call')} matched" if expected else "no call expected"
+    return f"{of}, {counted(actual, 'call')} made"
+
+
+def unless_all(score: float, matched: int) -> str:
+    """What is said behind a fraction that is not the score, as only all of it counts."""
+    return " (all or nothing)" if matched and not score else ""
+
+
 def counted(count: int, noun: str) -> str:
     """`1 call`, `2 calls`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -8,13 +8,15 @@ from typing import ClassVar, Literal
 
 from .assignment import items, longest_common_subsequence, maximum_matching
 from .base import ComputedEvaluator, Measurement
-from .explain import Pairing, counted, sentence
+from .explain import Pairing, matched_text, sentence, unless_all
 from .matching import MatcherLike, as_matcher, matcher_option
 from .matchtable import match_table
 from .model import EvalCase
 from .registry import register
 
 TrajectoryMode = Literal["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
+
+_ALL_OR_NOTHING = ("strict", "superset", "subset", "within")
 
 
 @register
@@ -72,19 +74,21 @@ class ToolTrajectory(ComputedEvaluator):
                 missing=self.mode not in ("subset", "precision", "within"),
                 extra=self.mode not in ("superset", "recall"),
             )
-        if self.mode == "within":
-            summary = f"within: {len(pairs)} of {counted(len(actual), 'call')} made expected"
-        else:
-            summary = (
-                f"{self.mode}: {len(pairs)} of {counted(len(expected), 'expected call')} matched, "
-                f"{counted(len(actual), 'call')} made"
-            )
+        of_made = self._of_made(len(expected), len(actual))
+        told = matched_text(len(pairs), len(expected), len(actual), of_made=of_made)
+        all_or_nothing = unless_all(score, len(pairs)) if self.mode in _ALL_OR_NOTHING else ""
+        summary = f"{self.mode}: {told}{all_or_nothing}"
         return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
+
+    def _of_made(self, expected: int, actual: int) -> bool:
+        """Whether the score is a share of the calls made; else it is one of the expected calls."""
+        of_made = {"subset": True, "within": True, "superset": False, "precision": actual > 0, "recall": expected == 0}
+        return of_made.get(self.mode, actual > expected)
 
     def _score(self, matched: int, expected: int, actual: int) -> float:
         if expected == actual == 0:
             return 1.0
-        if self.mode in ("superset", "subset", "within", "strict"):
+        if self.mode in _ALL_OR_NOTHING:
             wanted = {
                 "superset": expected,
                 "subset": actual,

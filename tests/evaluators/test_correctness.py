@@ -47,14 +47,17 @@ def test_names_only_is_the_default_and_names_what_was_wrong():
         EvalCase(tool_calls=[{"name": "a"}, {"name": "c"}], expected_tool_calls=[{"name": "a"}, {"name": "b"}])
     )
     assert result.details == {"mode": "names_only", "correct": ["a"], "redundant": ["c"], "missing": ["b"]}
-    assert result.reason == "names_only: 1 of 2 expected tools used: b was not used; c was not expected."
+    assert (
+        result.reason
+        == "names_only: F1 = 2/4, 1 of 2 expected tools used, 2 used in all: b was not used; c was not expected."
+    )
 
 
 def test_order_does_not_look_at_arguments_and_args_uses_the_matcher():
     assert evaluate("names_and_order", [A1], [A2], matcher="exact").score == 1.0
     assert evaluate("names_and_args", [A1], [A2], matcher="ignore").score == 1.0
     assert evaluate("names_and_args", [A1], [A2]).reason == (
-        "names_and_args: 0 of 1 expected call matched, 1 call made: "
+        "names_and_args: F1 = 0/2, 0 of 1 expected call matched, 1 call made: "
         "call 1 (a) differs from expected call 1: n: expected 2, got 1."
     )
 

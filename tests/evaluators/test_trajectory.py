@@ -136,11 +136,14 @@ def test_calls_in_the_wrong_order_are_called_that():
 @pytest.mark.parametrize(
     ("mode", "reason"),
     [
-        ("superset", "superset: 1 of 2 expected calls matched, 2 calls made: expected call 2 (b) is missing."),
+        (
+            "superset",
+            "superset: 1 of 2 expected calls matched, 2 calls made (all or nothing): expected call 2 (b) is missing.",
+        ),
         ("recall", "recall: 1 of 2 expected calls matched, 2 calls made: expected call 2 (b) is missing."),
-        ("subset", "subset: 1 of 2 expected calls matched, 2 calls made: call 2 (c) was not expected."),
-        ("precision", "precision: 1 of 2 expected calls matched, 2 calls made: call 2 (c) was not expected."),
-        ("within", "within: 1 of 2 calls made expected: call 2 (c) was not expected."),
+        ("subset", "subset: 1 of 2 calls matched, 2 expected (all or nothing): call 2 (c) was not expected."),
+        ("precision", "precision: 1 of 2 calls matched, 2 expected: call 2 (c) was not expected."),
+        ("within", "within: 1 of 2 calls matched, 2 expected (all or nothing): call 2 (c) was not expected."),
     ],
 )
 def test_the_reason_tells_only_what_the_mode_minds(mode, reason):
