@@ -1,131 +1,28 @@
-"""What changed between two runs of the same cases: calls, scores, failures; and whether it got worse."""
+"""What changed between two runs of the same cases: calls, scores, failures; and whether it got worse.
+
+Whether it got worse is decided by `regression`, which knows how much chance alone changes. What may be chance is told
+and not judged."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from statistics import fmean
-from typing import Any, Literal
 
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
 
-from .calldiff import CallChange, diff_calls
+from .calldiff import diff_calls
+from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
+from .model import EvalResult, Status
 from .outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, follow
 from .placeholders import quoted
-from .significance import paired_interval, sign_test, unpaired_interval
+from .regression import Falls, Measure, Sides, find_falls
+from .significance import FallTest, paired_interval, unpaired_interval
 from .suite import Suite
-
-P_LIMIT = 0.05
-
-CaseStatus = Literal["new_failure", "fixed", "gone", "new", "changed", "same"]
-"""`gone` and `new`: only the run before, or only the run after, has the case. `changed`: calls or scores, but not
-whether it passes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreChange:
-    """A metric before and after: means, None where it was not measured, and how many scores they are of.
-
-    `interval` (95 %) and `p_value` (sign test) are of the change and None where there are too few scores for them.
-    """
-
-    metric: str
-    before: float | None
-    after: float | None
-    counts: tuple[int, int]
-    interval: tuple[float, float] | None = None
-    p_value: float | None = None
-
-    @property
-    def delta(self) -> float | None:
-        return None if self.before is None or self.after is None else self.after - self.before
-
-    @property
-    def fell(self) -> bool:
-        """Whether it is lower by more than chance explains: interval and sign test agree."""
-        below = self.interval is not None and self.interval[1] < 0
-        return below and self.p_value is not None and self.p_value <= P_LIMIT
-
-
-@dataclass(frozen=True, slots=True)
-class TurnChange:
-    """The calls of a turn (from 1) that differ, with the calls their indices point into.
-
-    With repetitions it is the most frequent calls of either side that are compared; `shares` says how many of the
-    repetitions made just these.
-    """
-
-    turn: int
-    changes: tuple[CallChange, ...]
-    before: tuple[ToolCall, ...]
-    after: tuple[ToolCall, ...]
-    shares: tuple[tuple[int, int], tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class CaseChange:
-    """A case before and after. `passed` counts, for both sides, conversations that passed and all there were."""
-
-    case: str
-    status: CaseStatus
-    passed: tuple[tuple[int, int], tuple[int, int]]
-    turns: tuple[TurnChange, ...] = ()
-    scores: tuple[ScoreChange, ...] = ()
-    failures: tuple[str, ...] = ()
-    """What fails after and did not before: names of metrics, `failed_turn`, `missing_turn`."""
-    fixes: tuple[str, ...] = ()
-    """What failed before and does not after."""
-
-    @property
-    def regressed(self) -> bool:
-        """It fails now and did not, is gone, or a score fell by more than chance explains."""
-        return self.status in ("new_failure", "gone") or any(score.fell for score in self.scores)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two runs. `cases` are in the order of the run before; `scores` are over all cases that both runs have."""
-
-    before: str
-    after: str
-    cases: tuple[CaseChange, ...]
-    scores: tuple[ScoreChange, ...]
-
-    @property
-    def regressed(self) -> bool:
-        """Whether anything got worse."""
-        return any(case.regressed for case in self.cases) or any(score.fell for score in self.scores)
-
-    @property
-    def counts(self) -> dict[CaseStatus, int]:
-        """How many cases have which status; only those there are."""
-        return dict(Counter(case.status for case in self.cases))
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
-        return {
-            "before": self.before,
-            "after": self.after,
-            "regressed": self.regressed,
-            "counts": self.counts,
-            "scores": [_score_dict(score) for score in self.scores],
-            "cases": [
-                {
-                    "case": case.case,
-                    "status": case.status,
-                    "regressed": case.regressed,
-                    "passed": [{"passed": passed, "of": total} for passed, total in case.passed],
-                    "failures": list(case.failures),
-                    "fixes": list(case.fixes),
-                    "scores": [_score_dict(score) for score in case.scores],
-                    "turns": [_turn_dict(turn) for turn in case.turns],
-                }
-                for case in self.cases
-            ],
-        }
+from .yardsticks import metrics_of, not_judged
 
 
 def compare(
@@ -141,7 +38,8 @@ def compare(
     Cases are told apart by their id, conversations without one by what the user said first. With a `suite`, turns
     that it planned and that never came count as failures; without one, those that never came where a conversation of
     a case broke off: another of that case, in either run, began alike and went on. `names` are those of the runs. A
-    metric that only one of them measured at all is in the scores of the comparison, and no change of any case.
+    metric that only one of them measured, or that they measured by other judges, prompts, versions or thresholds, is
+    in the scores of the comparison, and changes neither a case nor whether it passes.
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
@@ -149,11 +47,24 @@ def compare(
         spoken = sorted({_spoken(item) for item in (*left[case], *right[case])})
         for side in (left, right):
             side[case] = [_with_missing_turns(item, spoken) for item in side[case]]
-    both = [(case, left[case], right[case]) for case in left if case in right]
-    overall = tuple(_overall(both))
-    shared = {score.metric for score in overall if score.before is not None and score.after is not None}
-    changed = [_case_change(case, left.get(case, []), right.get(case, []), shared) for case in {**left, **right}]
-    return Comparison(*names, tuple(changed), overall)
+    results = [_all_results(side) for side in (left, right)]
+    aside = not_judged(results[0], results[1], names)
+    ignored = frozenset(entry.metric for entry in aside)
+    both = {case: (left[case], right[case]) for case in left if _came(left[case]) and _came(right.get(case, ()))}
+    falls = find_falls({case: _measures(*sides, ignored) for case, sides in both.items()})
+    changed = tuple(
+        _case_change(case, left.get(case, []), right.get(case, []), ignored, falls) for case in {**left, **right}
+    )
+    metrics = metrics_of(*results)
+    return Comparison(
+        *names,
+        changed,
+        tuple(_overall(both, falls, ignored)),
+        _pass_rate(both, falls, ignored),
+        aside,
+        falls.sight,
+        not metrics or bool(metrics - ignored),
+    )
 
 
 def _by_case(conversations: Iterable[Conversation]) -> dict[str, list[Conversation]]:
@@ -186,54 +97,69 @@ def _with_missing_turns(conversation: Conversation, spoken: Sequence[tuple[str, 
     return replace(conversation, turns=(*conversation.turns, *missing))
 
 
+def _came(conversations: Iterable[Conversation]) -> bool:
+    return any(item.came for item in conversations)
+
+
+def _all_results(cases: Mapping[str, Sequence[Conversation]]) -> list[EvalResult]:
+    return [result for side in cases.values() for conversation in side for result in _results(conversation)]
+
+
+def _measures(
+    before: Sequence[Conversation], after: Sequence[Conversation], ignored: Collection[str]
+) -> dict[Measure, Sides]:
+    """What is tested of a case: whether its conversations pass, and each metric's scores."""
+    measures: dict[Measure, Sides] = {None: (_passes(before, ignored), _passes(after, ignored))}
+    left, right = _scores(before), _scores(after)
+    for metric in left.keys() & right.keys():
+        if metric not in ignored:
+            measures[metric] = left[metric], right[metric]
+    return measures
+
+
 def _case_change(
-    case: str, before: Sequence[Conversation], after: Sequence[Conversation], metrics: Collection[str]
+    case: str, before: Sequence[Conversation], after: Sequence[Conversation], ignored: Collection[str], falls: Falls
 ) -> CaseChange:
-    came_before, came_after = (any(item.came for item in side) for side in (before, after))
-    passed = (_passed(before), _passed(after))
-    if not came_before or not came_after:
-        status: CaseStatus = "gone" if came_before else "new" if came_after else "same"
+    passed = (_passed(before, ignored), _passed(after, ignored))
+    if not _came(before) or not _came(after):
+        status: CaseStatus = "gone" if _came(before) else "new" if _came(after) else "same"
         return CaseChange(case, status, passed)
-    turns = tuple(_turn_changes(before, after))
-    scores = tuple(score for score in _case_scores(case, before, after) if score.metric in metrics)
-    failed_before, failed_after = _failed(before), _failed(after)
+    failed_before, failed_after = _failed(before, ignored), _failed(after, ignored)
     change = CaseChange(
         case,
         "same",
         passed,
-        turns,
-        scores,
+        tuple(_turn_changes(before, after)),
+        tuple(score for score in _case_scores(case, before, after, falls) if score.metric not in ignored),
         tuple(name for name in failed_after if name not in failed_before),
         tuple(name for name in failed_before if name not in failed_after),
     )
-    return replace(change, status=_status(change))
+    return replace(change, status=_status(change, (case, None) in falls.fell_single))
 
 
-def _status(change: CaseChange) -> CaseStatus:
+def _status(change: CaseChange, fell: bool) -> CaseStatus:
     (good, total), (good_now, total_now) = change.passed
     rate, rate_now = good / total, good_now / total_now
-    if rate == 1 > rate_now or (rate > rate_now and _certain(change, down=True)):
-        return "new_failure"
-    if rate_now == 1 > rate or (rate < rate_now and _certain(change, down=False)):
+    if fell or any(score.fell for score in change.scores):
+        return "worse"
+    if rate == 1 > rate_now:
+        return "newly_failing"
+    if rate_now == 1 > rate:
         return "fixed"
     return "changed" if change.turns or change.scores or rate != rate_now else "same"
 
 
-def _certain(change: CaseChange, *, down: bool) -> bool:
-    """Whether a case that passed only sometimes passes less often (or more) by more than chance explains."""
-    before, after = ([1.0] * good + [0.0] * (total - good) for good, total in change.passed)
-    interval = unpaired_interval(before, after, change.case)
-    if interval is None:
-        return False
-    return interval[1] < 0 if down else interval[0] > 0
+def _passes(conversations: Iterable[Conversation], ignored: Collection[str]) -> list[float]:
+    """For each conversation 1 where nothing failed, else 0."""
+    return [float(not _failed([conversation], ignored)) for conversation in conversations]
 
 
-def _passed(conversations: Sequence[Conversation]) -> tuple[int, int]:
-    return sum(not _failed([conversation]) for conversation in conversations), len(conversations)
+def _passed(conversations: Sequence[Conversation], ignored: Collection[str]) -> tuple[int, int]:
+    return sum(map(int, _passes(conversations, ignored))), len(conversations)
 
 
-def _failed(conversations: Iterable[Conversation]) -> list[str]:
-    """What fails in any of them, each once."""
+def _failed(conversations: Iterable[Conversation], ignored: Collection[str]) -> list[str]:
+    """What fails in any of them, each once; `ignored` metrics never do."""
     names: dict[str, None] = {}
     for conversation in conversations:
         for turn in conversation.turns:
@@ -242,12 +168,12 @@ def _failed(conversations: Iterable[Conversation]) -> list[str]:
             elif turn.failure is not None:
                 names["failed_turn"] = None
         for result in _results(conversation):
-            if result.status in ("failed", "errored"):
+            if result.status in (Status.FAILED, Status.ERRORED) and result.evaluator not in ignored:
                 names[result.evaluator] = None
     return list(names)
 
 
-def _results(conversation: Conversation) -> list[Any]:
+def _results(conversation: Conversation) -> list[EvalResult]:
     return [result for turn in conversation.turns for result in turn.results] + list(conversation.results)
 
 
@@ -296,64 +222,57 @@ def _scores(conversations: Iterable[Conversation]) -> dict[str, list[float]]:
     return scores
 
 
-def _case_scores(case: str, before: Sequence[Conversation], after: Sequence[Conversation]) -> Iterable[ScoreChange]:
-    """Metrics whose mean differs. Repetitions have no partners: the sign test pairs them in their order."""
+def _case_scores(
+    case: str, before: Sequence[Conversation], after: Sequence[Conversation], falls: Falls
+) -> Iterable[ScoreChange]:
+    """Metrics whose mean differs."""
     left, right = _scores(before), _scores(after)
     for metric in {**left, **right}:
         old, new = left.get(metric, []), right.get(metric, [])
-        mean, mean_now = (fmean(side) if side else None for side in (old, new))
-        if mean != mean_now:
-            pairs = [b - a for a, b in zip(old, new, strict=False)]
-            yield ScoreChange(
-                metric,
-                mean,
-                mean_now,
-                (len(old), len(new)),
-                unpaired_interval(old, new, f"{case} {metric}"),
-                sign_test(pairs) if len(pairs) > 1 else None,
-            )
+        if _mean(old) != _mean(new):
+            tested = falls.single.get((case, metric)) if min(len(old), len(new)) > 1 else None
+            interval = unpaired_interval(old, new, f"{case} {metric}")
+            yield _score_change(metric, old, new, interval, tested, (case, metric) in falls.fell_single)
 
 
-def _overall(both: Sequence[tuple[str, Sequence[Conversation], Sequence[Conversation]]]) -> Iterable[ScoreChange]:
+def _overall(
+    both: Mapping[str, tuple[Sequence[Conversation], Sequence[Conversation]]], falls: Falls, ignored: Collection[str]
+) -> Iterable[ScoreChange]:
     """Every metric over the cases that both runs have: a pair of means for each case."""
     pairs: dict[str, list[tuple[float | None, float | None]]] = {}
-    for _, before, after in both:
+    for before, after in both.values():
         left, right = _scores(before), _scores(after)
         for metric in {**left, **right}:
-            pair = tuple(fmean(side[metric]) if metric in side else None for side in (left, right))
-            pairs.setdefault(metric, []).append((pair[0], pair[1]))
+            pairs.setdefault(metric, []).append((_mean(left.get(metric, ())), _mean(right.get(metric, ()))))
     for metric, found in pairs.items():
         old = [a for a, _ in found if a is not None]
         new = [b for _, b in found if b is not None]
         differences = [b - a for a, b in found if a is not None and b is not None]
-        yield ScoreChange(
-            metric,
-            fmean(old) if old else None,
-            fmean(new) if new else None,
-            (len(old), len(new)),
-            paired_interval(differences, metric),
-            sign_test(differences),
-        )
+        interval = None if metric in ignored else paired_interval(differences, metric)
+        yield _score_change(metric, old, new, interval, falls.overall.get(metric), metric in falls.fell)
 
 
-def _score_dict(score: ScoreChange) -> dict[str, Any]:
-    return {**asdict(score), "delta": score.delta, "fell": score.fell}
+def _pass_rate(
+    both: Mapping[str, tuple[Sequence[Conversation], Sequence[Conversation]]], falls: Falls, ignored: Collection[str]
+) -> ScoreChange:
+    """The mean over the cases of the share of their conversations that pass."""
+    old, new = ([fmean(_passes(sides[index], ignored)) for sides in both.values()] for index in (0, 1))
+    differences = [b - a for a, b in zip(old, new, strict=True)]
+    interval = paired_interval(differences, RATE)
+    return _score_change(RATE, old, new, interval, falls.overall.get(None), None in falls.fell)
 
 
-def _turn_dict(turn: TurnChange) -> dict[str, Any]:
-    return {
-        "turn": turn.turn,
-        "changes": [_change_dict(change, turn) for change in turn.changes],
-        "shares": [{"made": made, "of": total} for made, total in turn.shares],
-    }
+def _score_change(
+    metric: str,
+    old: Sequence[float],
+    new: Sequence[float],
+    interval: tuple[float, float] | None,
+    tested: FallTest | None,
+    fell: bool,
+) -> ScoreChange:
+    p_value = None if tested is None or tested.least == 1 else tested.p_value  # 1: nothing varies
+    return ScoreChange(metric, _mean(old), _mean(new), (len(old), len(new)), interval, p_value, fell)
 
 
-def _change_dict(change: CallChange, turn: TurnChange) -> Mapping[str, Any]:
-    def told(calls: Sequence[ToolCall], index: int | None) -> dict[str, Any] | None:
-        return None if index is None else {"name": calls[index].name, "arguments": calls[index].arguments}
-
-    return {
-        **change.to_dict(),
-        "before": told(turn.before, change.left),
-        "after": told(turn.after, change.right),
-    }
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None

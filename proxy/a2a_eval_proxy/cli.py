@@ -417,7 +417,7 @@ def export(store: str, run_name: str | None, form: str) -> None:
 @stored_option
 @click.argument("run_a", metavar="RUN_A")
 @click.argument("run_b", metavar="RUN_B")
-@click.option("--fail-on-regression", is_flag=True, help="Exit with 1 where RUN_B is worse than RUN_A.")
+@click.option("--fail-on-regression", is_flag=True, help="Exit with 1 where RUN_B got worse.")
 @click.option(
     "--format",
     "form",
@@ -429,9 +429,12 @@ def export(store: str, run_name: str | None, form: str) -> None:
 def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: str) -> None:
     """Show what changed from RUN_A to RUN_B, case by case.
 
-    Told are tool calls, scores, and new and fixed failures. RUN_B is worse where a case fails that did not, where a
-    case is gone, or where a score fell by more than chance explains (interval and sign test, over repetitions and
-    cases).
+    Shows tool calls, scores, newly failing and fixed cases. RUN_B got worse where a case is gone, or where the pass
+    rate or a metric fell by more than chance explains, over all cases or over the repetitions of one. An unchanged
+    agent is called worse in at most 5 % of comparisons; how large a fall would have been seen is shown too.
+
+    Metrics that the runs did not measure alike (another judge model, prompt, evaluator version or threshold) are named
+    and not judged. With --fail-on-regression the exit code is 2 where no metric is left to judge.
 
     \b
     Example: a2a-eval-proxy compare monday tuesday --fail-on-regression
@@ -440,6 +443,8 @@ def compare(store: str, run_a: str, run_b: str, fail_on_regression: bool, form: 
 
     comparison = run_async(compare_runs(store, run_a, run_b))
     show(comparison, form)
+    if fail_on_regression and not (comparison.regressed or comparison.comparable):
+        raise click.UsageError(f"{run_a} and {run_b} cannot be compared: no metric is left that both measured alike")
     sys.exit(GATE_FAILED if fail_on_regression and comparison.regressed else PASSED)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
-from tool_call_evaluators.comparison import Comparison, compare
+from tool_call_evaluators.changes import Comparison
+from tool_call_evaluators.comparison import compare
 from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import Tone
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from .store import Store, StoreError, TurnQuery, every_turn, open_store
 from .store.base import Evaluations, TurnJson
@@ -55,8 +56,14 @@ def compact(turn: TurnJson) -> TurnJson:
         "response_text": "",
         "capture": {},
         "tool_calls": [call | {"result": None} for call in turn["tool_calls"]],
-        "evaluations": [result | {"reason": "", "details": {}} for result in turn["evaluations"]],
+        "evaluations": [result | {"reason": "", "details": _judge_of(result)} for result in turn["evaluations"]],
     }
+
+
+def _judge_of(result: dict[str, Any]) -> dict[str, Any]:
+    """Of a result's details what a comparison looks at: which judge was asked."""
+    judge = result["details"].get("judge")
+    return {"judge": judge} if isinstance(judge, dict) else {}
 
 
 def _unknown(run: str, names: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import comb
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from tool_call_evaluators import parse_suite
 from tool_call_evaluators.comparison import compare
 from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import MAX_CASES
-from tool_call_evaluators.significance import paired_interval, sign_test, unpaired_interval
+from tool_call_evaluators.significance import paired_interval, unpaired_interval
 from turn_samples import call, result, turn
 
 
@@ -36,21 +37,21 @@ def test_two_equal_runs():
 
 def test_new_and_fixed_failures():
     comparison = compare([one("a"), one("b", 0.0), one("c")], [one("a", 0.0), one("b"), one("c")])
-    assert statuses(comparison) == {"a": "new_failure", "b": "fixed", "c": "same"}
+    assert statuses(comparison) == {"a": "newly_failing", "b": "fixed", "c": "same"}
     a, b, _ = comparison.cases
     assert (a.failures, a.fixes, a.passed) == (("tool_error",), (), ((1, 1), (0, 1)))
     assert (b.failures, b.fixes) == ((), ("tool_error",))
-    assert (a.regressed, b.regressed, comparison.regressed) == (True, False, True)
-    assert comparison.counts == {"new_failure": 1, "fixed": 1, "same": 1}
+    assert (a.regressed, b.regressed, comparison.regressed) == (False, False, False)
+    assert comparison.counts == {"newly_failing": 1, "fixed": 1, "same": 1}
 
 
 def test_what_did_not_run_is_a_failure():
     suite = parse_suite("suite: x\ncases: [{id: a, turns: [{user: Where is my order?}, {user: Thanks}]}]")
     whole = [one("a", conversation="c"), {**one("a", number=1, conversation="c"), "user_text": "Thanks"}]
     (case,) = compare(whole, whole[:1], suite=suite).cases
-    assert (case.status, case.failures) == ("new_failure", ("missing_turn",))
+    assert (case.status, case.failures) == ("newly_failing", ("missing_turn",))
     (case,) = compare(whole, [whole[0], {**whole[1], "state": "TASK_STATE_FAILED"}], suite=suite).cases
-    assert (case.status, case.failures) == ("new_failure", ("failed_turn",))
+    assert (case.status, case.failures) == ("newly_failing", ("failed_turn",))
 
 
 def said(*texts: str, conversation: str = "c", case: str | None = "a"):
@@ -66,7 +67,7 @@ def said(*texts: str, conversation: str = "c", case: str | None = "a"):
 def test_a_conversation_that_broke_off_is_a_failure_without_a_suite_too():
     whole, broken = said("Hi", "Cancel it", "Yes"), said("Hi", "Cancel it")
     (case,) = compare(whole, broken).cases
-    assert (case.status, case.failures, case.passed) == ("new_failure", ("missing_turn",), ((1, 1), (0, 1)))
+    assert (case.status, case.failures, case.passed) == ("newly_failing", ("missing_turn",), ((1, 1), (0, 1)))
     assert statuses(compare(broken, whole)) == {"a": "fixed"}
     assert statuses(compare(broken, broken)) == {"a": "same"}
     again = [*whole, *said("Hi", conversation="d")]
@@ -144,7 +145,7 @@ def test_with_repetitions_the_most_frequent_calls_are_compared():
 def test_conversations_without_a_case_are_told_apart_by_what_was_said_first():
     before = [turn("1", "Hello", evaluations=[result("tool_error", 1.0)])]
     after = [turn("2", "Hello ", evaluations=[result("tool_error", 0.0)])]
-    assert statuses(compare(before, after)) == {"“Hello”": "new_failure"}
+    assert statuses(compare(before, after)) == {"“Hello”": "newly_failing"}
 
 
 def runs(scores, case: str = "a", threshold: float | None = 0.5):
@@ -160,13 +161,20 @@ def test_scores_of_repetitions_come_with_their_uncertainty():
     assert score.delta == pytest.approx(-0.25)
     low, high = score.interval
     assert low < -0.25 < high < 0
-    assert score.p_value == pytest.approx(2 / 2**4)
-    assert not score.fell  # four pairs are too few for the sign test
-    (case,) = compare(runs([0.9] * 6), runs([0.6] * 6)).cases
-    assert case.scores[0].fell
-    assert case.regressed
+    assert score.p_value == pytest.approx(1 / comb(8, 4))
+    assert score.fell
+    assert (case.status, case.regressed) == ("worse", True)
+    (case,) = compare(runs([0.9] * 2), runs([0.6] * 2)).cases
+    assert not case.scores[0].fell  # one of 6 arrangements
     (case,) = compare(runs([0.9]), runs([0.6])).cases
     assert (case.scores[0].interval, case.scores[0].p_value, case.regressed) == (None, None, False)
+
+
+def test_repetitions_have_no_order():
+    """They have no partners in the other run: their order means nothing."""
+    before, after = [0.9, 0.1, 0.8, 0.2, 0.7, 0.3], [0.1, 0.7, 0.1, 0.6, 0.2, 0.2]
+    p_values = {compare(runs(before), runs(list(order))).cases[0].scores[0].p_value for order in (after, sorted(after))}
+    assert len(p_values) == 1
 
 
 def test_a_score_that_falls_a_little_everywhere_is_seen_over_all_cases():
@@ -176,18 +184,21 @@ def test_a_score_that_falls_a_little_everywhere_is_seen_over_all_cases():
     assert not any(case.regressed for case in comparison.cases)
     (score,) = comparison.scores
     assert score.fell
-    assert score.p_value == pytest.approx(2 / 2**10)
+    assert score.p_value == pytest.approx(1 / 2**10)
     assert comparison.regressed
     assert not compare(after, before).regressed
 
 
-def test_a_flaky_case_is_no_new_failure_until_it_fails_more_than_chance_explains():
+def test_a_case_is_worse_by_itself_where_its_repetitions_alone_show_it():
     flaky = runs([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
     assert compare(flaky, runs([0.0, 0.0, 1.0, 1.0, 0.0, 0.0])).cases[0].status == "changed"
-    assert compare(flaky, runs([0.0] * 6)).cases[0].status == "new_failure"
-    assert compare(runs([0.0] * 6), flaky).cases[0].status == "fixed"
-    assert compare(runs([1.0] * 6), flaky).cases[0].status == "new_failure"
+    assert compare(runs([0.0] * 6), flaky).cases[0].status == "changed"
+    assert compare(flaky, runs([1.0] * 6)).cases[0].status == "fixed"
     assert compare(runs([1.0, 0.0]), runs([0.0])).cases[0].status == "changed"
+    (case,) = compare(runs([1.0] * 10), runs([0.0] * 10)).cases
+    assert (case.status, case.regressed) == ("worse", True)
+    (case,) = compare(runs([1.0] * 10), runs([1.0] * 9 + [0.0])).cases
+    assert (case.status, case.regressed) == ("newly_failing", False)
 
 
 def test_a_metric_that_one_run_did_not_measure():
@@ -213,7 +224,7 @@ def test_colours_are_around_what_they_are_about():
     after = [one("a", 0.0, calls=[call("f", x=2), call("h")]), one("b"), one("new")]
     comparison = compare(before, after)
     lines = comparison_text(comparison, lambda text, tone: f"<{tone} {text}>").splitlines()
-    assert "<worse new failure: a> (1 of 1 passed, now 0 of 1 passed)" in lines
+    assert "<changed newly failing, not judged: a> (1 of 1 passed, now 0 of 1 passed)" in lines
     assert "<better fixed: b> (0 of 1 passed, now 1 of 1 passed)" in lines
     assert "  <changed turn 1: ≠ f: x: 1 → 2>" in lines
     assert "  <worse turn 1: − g()>" in lines
@@ -236,11 +247,11 @@ def test_the_same_runs_always_compare_alike():
 def test_the_forms():
     comparison = compare([one("a"), one("b|`*")], [one("a", 0.0)], names=("monday", "<b>tuesday</b>"))
     data = json.loads(comparison_json(comparison))
-    assert (data["before"], data["regressed"], data["counts"]) == ("monday", True, {"new_failure": 1, "gone": 1})
+    assert (data["before"], data["regressed"], data["counts"]) == ("monday", True, {"newly_failing": 1, "gone": 1})
     assert [case["case"] for case in data["cases"]] == ["a", "b|`*"]
     text = comparison_text(comparison)
-    assert text.startswith("monday → <b>tuesday</b>: got worse (1 new failure, 1 gone)\n")
-    assert "new failure: a (1 of 1 passed, now 0 of 1 passed)\n  fails now: tool_error\n" in text
+    assert text.startswith("monday → <b>tuesday</b>: got worse (1 gone, 1 newly failing)\n")
+    assert "newly failing, not judged: a (1 of 1 passed, now 0 of 1 passed)\n  fails now: tool_error\n" in text
     assert "gone: b|`* (1 of 1 passed, now not there)" in text
     markdown = comparison_markdown(comparison)
     assert markdown.startswith("## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: got worse")
@@ -265,14 +276,7 @@ def test_intervals_hold_together(before, after):
     assert min(before) - 1e-9 <= low <= high <= max(before) + 1e-9
 
 
-def test_significance_by_known_figures():
-    assert sign_test([]) is None
-    assert sign_test([0.0, 0.0]) is None
-    assert sign_test([1, 1, 1, 1, 1]) == pytest.approx(0.0625)
-    assert sign_test([1, -1]) == 1.0
-    assert sign_test([-1] * 8 + [1] * 2) == pytest.approx(0.109375)  # binomial, n = 10, k = 2, two-sided
-    assert sign_test([1] * 300 + [-1] * 300) == pytest.approx(1.0)
-    assert sign_test([1] * 400 + [-1] * 300) == pytest.approx(0.000183, rel=0.02)
+def test_intervals_by_known_figures():
     assert paired_interval([1.0], "x") is None
     assert unpaired_interval([1.0], [1.0, 2.0], "x") is None
     low, high = paired_interval([0.0, 1.0] * 1_000, "x")

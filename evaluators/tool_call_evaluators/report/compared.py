@@ -9,17 +9,19 @@ from typing import Literal, TypeAlias
 from a2a_tool_capture.models import ToolCall
 
 from ..calldiff import CallChange
-from ..comparison import CaseChange, Comparison, ScoreChange, TurnChange
+from ..changes import CaseChange, Comparison, ScoreChange, TurnChange
 from ..matching import Difference, shown
+from ..regression import FALSE_ALARMS, LEAST_CASES, Sight
 from .markdown import escaped
 from .wording import call_text, counted, finite, printable, score_text
 
 MAX_CASES = 100
 """So many cases are told one by one; how many more there are is said."""
 
-_ORDER = ("new_failure", "gone", "changed", "fixed", "new")
+_ORDER = ("worse", "gone", "newly_failing", "changed", "fixed", "new")
 _WORDS = {
-    "new_failure": "new failure",
+    "worse": "worse",
+    "newly_failing": "newly failing",
     "gone": "gone",
     "changed": "changed",
     "fixed": "fixed",
@@ -31,10 +33,12 @@ _SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p
 Tone: TypeAlias = Literal["worse", "better", "changed", "quiet"]
 """What a piece of the text is about, for colours."""
 Paint: TypeAlias = Callable[[str, Tone], str]
+_Line: TypeAlias = tuple[str, Tone | None]
 
 _TONES: dict[str, Tone] = {
-    "new_failure": "worse",
+    "worse": "worse",
     "gone": "worse",
+    "newly_failing": "changed",
     "changed": "changed",
     "fixed": "better",
     "new": "quiet",
@@ -56,40 +60,90 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
         text = printable(text)
         return text if tone is None else paint(text, tone)
 
-    lines = [painted(_headline(comparison), "worse" if comparison.regressed else "better"), ""]
-    if comparison.scores:
-        rows: list[tuple[str, ...]] = [_SCORE_HEAD, *map(_score_cells, comparison.scores)]
-        tones: list[Tone | None] = ["quiet", *("worse" if score.fell else None for score in comparison.scores)]
+    well = comparison.comparable and not comparison.regressed
+    lines = [painted(_headline(comparison), "better" if well else "worse")]
+    lines += [painted(line, tone) for line, tone in _notices(comparison)] + [""]
+    if scores := _scores(comparison):
+        rows: list[tuple[str, ...]] = [_SCORE_HEAD, *map(_score_cells, scores)]
+        tones: list[Tone | None] = ["quiet", *("worse" if score.fell else None for score in scores)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(_SCORE_HEAD))]
         for row, tone in zip(rows, tones, strict=True):
             numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
             lines.append(painted("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip(), tone))
         lines.append("")
     for case in _told(comparison)[:MAX_CASES]:
-        told, tone = f"{_WORDS[case.status]}: {case.case}", "worse" if case.regressed else _TONES[case.status]
-        lines.append(f"{painted(told, tone)} ({_rate(case)})")
+        lines.append(f"{painted(f'{_status(case)}: {case.case}', _TONES[case.status])} ({_rate(case)})")
         lines += [f"  {painted(line, tone)}" for line, tone in _case_lines(case)]
     return "\n".join([*lines, *_more(comparison)]).rstrip() + "\n"
 
 
 def comparison_markdown(comparison: Comparison) -> str:
     """For a CI job's page; texts of the agent are escaped."""
-    parts = [f"## {'❌' if comparison.regressed else '✅'} {escaped(_headline(comparison))}"]
-    if comparison.scores:
+    mark = "❌" if comparison.regressed else "✅" if comparison.comparable else "⚠️"
+    parts = [f"## {mark} {escaped(_headline(comparison))}"]
+    parts += [escaped(line) for line, _ in _notices(comparison)]
+    if scores := _scores(comparison):
         head = [f"| {' | '.join(_SCORE_HEAD)} |", f"|{' --- |' * len(_SCORE_HEAD)}"]
-        rows = [f"| {' | '.join(escaped(cell) for cell in _score_cells(score))} |" for score in comparison.scores]
+        rows = [f"| {' | '.join(escaped(cell) for cell in _score_cells(score))} |" for score in scores]
         parts.append("\n".join([*head, *rows]))
     for case in _told(comparison)[:MAX_CASES]:
         lines = "\n".join(f"- {escaped(line)}" for line, _ in _case_lines(case))
-        parts.append(f"**{_WORDS[case.status]}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
+        parts.append(f"**{_status(case)}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
     return "\n\n".join([*parts, *_more(comparison)]) + "\n"
 
 
 def _headline(comparison: Comparison) -> str:
     counts = comparison.counts
     told = [f"{counts[status]:,} {_WORDS[status]}" for status in (*_ORDER, "same") if status in counts]
-    verdict = "got worse" if comparison.regressed else "did not get worse"
+    verdict = "no regression found" if comparison.comparable else "cannot be compared"
+    verdict = "got worse" if comparison.regressed else verdict
     return f"{comparison.before} → {comparison.after}: {verdict} ({', '.join(told) or 'no cases'})"
+
+
+def _notices(comparison: Comparison) -> list[_Line]:
+    """What is not judged, and how large a fall would have been seen."""
+    lines: list[_Line] = [(f"not judged: {entry.metric}: {entry.reason}", "changed") for entry in comparison.not_judged]
+    if not comparison.comparable:
+        lines.append(("No metric is left that both runs measured alike: run the cases of both again alike.", "worse"))
+    if fell := [score.metric for score in _scores(comparison) if score.fell]:
+        lines.append((f"fell by more than chance explains, over all cases: {', '.join(fell)}", "worse"))
+    if "newly_failing" in comparison.counts:
+        told = "Newly failing cases are told and not judged: an unchanged agent may fail a case by chance."
+        lines.append((told, None))
+    if comparison.sight.cases:
+        lines += [(line, "quiet" if _sees(comparison.sight) else "worse") for line in _sight_lines(comparison.sight)]
+    return lines
+
+
+def _sees(sight: Sight) -> bool:
+    return sight.seen_from is not None or sight.single_case is not None
+
+
+def _sight_lines(sight: Sight) -> list[str]:
+    each = "1 conversation" if sight.repetitions == 1 else f"{sight.repetitions:.3g} conversations"
+    each = f"{counted(sight.cases, 'case')}, {each} of each in both runs"
+    lines = [f"Judged by {each}; an unchanged agent is called worse in at most {FALSE_ALARMS:.0%} of comparisons."]
+    if sight.pass_rate and sight.seen_from is not None:
+        fall = f"from {sight.pass_rate:.0%} to about {sight.seen_from:.0%}"
+        lines.append(f"A fall of the pass rate {fall} is seen in 4 of 5 comparisons; smaller ones are mostly missed.")
+    elif sight.cases < LEAST_CASES:
+        lines.append(f"So few cases together tell no fall from chance: at least {LEAST_CASES} are needed.")
+    else:
+        lines.append("No fall of the pass rate is seen in 4 of 5 comparisons: take more cases or repetitions.")
+    if sight.single_case is not None:
+        passes, total = sight.single_case
+        lines.append(f"A case that passed {total} of {total} times is judged worse by itself at {passes} of {total}.")
+    if not _sees(sight):
+        lines.append("This comparison cannot tell a regression from chance.")
+    return lines
+
+
+def _scores(comparison: Comparison) -> tuple[ScoreChange, ...]:
+    return (comparison.pass_rate, *comparison.scores) if comparison.sight.cases else comparison.scores
+
+
+def _status(case: CaseChange) -> str:
+    return _WORDS[case.status] + (", not judged" if case.status == "newly_failing" else "")
 
 
 def _told(comparison: Comparison) -> list[CaseChange]:
@@ -105,9 +159,6 @@ def _more(comparison: Comparison) -> list[str]:
 def _rate(case: CaseChange) -> str:
     sides = [f"{passed} of {total} passed" if total else "not there" for passed, total in case.passed]
     return f"{sides[0]}, now {sides[1]}"
-
-
-_Line: TypeAlias = tuple[str, Tone | None]
 
 
 def _case_lines(case: CaseChange) -> list[_Line]:

@@ -1,0 +1,168 @@
+"""Whether a run is worse than another by more than chance, and how large a fall would have been seen.
+
+An unchanged agent is called worse in at most `FALSE_ALARMS` of all comparisons, whatever the number of cases,
+repetitions and metrics. Three families of tests share that level:
+
+- the share of conversations that pass, over all cases, and each metric's mean, over all cases: `sign_flip`, a pair of
+  means for each case. Repetitions of a case need not be independent of one another for that.
+- each case by itself, its passes and its scores: `permutation` over its repetitions, which it takes as independent.
+
+Within a family `surely_fell` corrects for the number of tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, mode
+from typing import TypeAlias, TypeVar
+
+from .significance import FallTest, permutation, sign_flip, signed_units, surely_fell, testable_at
+
+FALSE_ALARMS = 0.05
+SINGLE_CASES = 0.01
+"""The part of `FALSE_ALARMS` that single cases get beside what is tested over all of them."""
+LEAST_CASES = 5
+"""Of fewer cases no test over all of them can reject: 0.5 ** 4 is more than `FALSE_ALARMS`."""
+POWER = 0.8
+"""A fall counts as one that would be seen where at least so many of such comparisons see it."""
+
+Measure: TypeAlias = str | None
+"""The name of a metric; None: whether a conversation passed, as 0 or 1."""
+Sides: TypeAlias = tuple[Sequence[float], Sequence[float]]
+"""A case's scores before and after, one for each repetition."""
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a comparison could have seen.
+
+    `cases`: those that both runs have; `repetitions`: of each, on average, as many as either run has.
+    `pass_rate` and `seen_from`: the pass rate before, and the highest one after that is seen as a fall in at least
+    `POWER` of comparisons; None where none is. `single_case`: so often, of so many repetitions, may a case still pass
+    that always did and is judged worse by itself; None where no case can be.
+    """
+
+    cases: int
+    repetitions: float
+    pass_rate: float | None
+    seen_from: float | None
+    single_case: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Falls:
+    """The tests of a comparison, by measure and by case and measure, and which of them say: worse."""
+
+    overall: Mapping[Measure, FallTest]
+    single: Mapping[tuple[str, Measure], FallTest]
+    fell: frozenset[Measure]
+    fell_single: frozenset[tuple[str, Measure]]
+    sight: Sight
+
+
+def find_falls(cases: Mapping[str, Mapping[Measure, Sides]]) -> Falls:
+    """Test every measure over all cases, and in each case, where both sides have scores of it.
+
+    Over all cases, as many repetitions of a case count as both runs have, the first ones: means of unlike numbers of
+    scores could not as well have come from the other run.
+    """
+    differences: dict[Measure, dict[str, float]] = {}
+    single: dict[tuple[str, Measure], FallTest] = {}
+    for case, measures in cases.items():
+        for measure, (before, after) in measures.items():
+            shared = min(len(before), len(after))
+            if shared:
+                differences.setdefault(measure, {})[case] = fmean(after[:shared]) - fmean(before[:shared])
+                single[case, measure] = permutation(before, after)
+    overall = {measure: sign_flip(list(found.values())) for measure, found in differences.items()}
+    groups = _grouped((key, (key[0], *_outline(*cases[key[0]][key[1]]))) for key in single)
+    alone = [single[group[0]] for group in groups]
+    single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
+    testable = len(testable_at(alone, single_level))
+    overall_level = FALSE_ALARMS - single_level if testable else FALSE_ALARMS
+    fell, level = _overall_falls(differences, overall, overall_level)
+    fell_single = {key for index in surely_fell(alone, single_level) if testable for key in groups[index]}
+    sight = _sight(cases, level, single_level / max(1, testable))
+    return Falls(overall, single, frozenset(fell), frozenset(fell_single), sight)
+
+
+def _overall_falls(
+    differences: Mapping[Measure, Mapping[str, float]], tests: Mapping[Measure, FallTest], level: float
+) -> tuple[set[Measure], float]:
+    """Which measures fell over all cases, and the level at which a fall of the pass rate is looked for.
+
+    The pass rate and all other measures have half of `level` each; one has all of it where the other cannot reject.
+    """
+    groups = _grouped((measure, _directions(differences[measure])) for measure in sorted(differences, key=_pass_first))
+    rates = [group for group in groups if None in group]
+    others = [group for group in groups if None not in group]
+    rate_level = other_level = level / 2
+    if not testable_at([tests[group[0]] for group in others], level / 2):
+        rate_level, other_level = level, 0.0
+    elif not testable_at([tests[group[0]] for group in rates], level / 2):
+        rate_level, other_level = 0.0, level
+    fell: set[Measure] = set()
+    for family, share in ((rates, rate_level), (others, other_level)):
+        for index in surely_fell([tests[group[0]] for group in family], share) if share else ():
+            fell.update(family[index])
+    return fell, rate_level or level / 2
+
+
+def _pass_first(measure: Measure) -> tuple[bool, str]:
+    return measure is not None, measure or ""
+
+
+def _grouped(keys: Iterable[tuple[Key, Hashable]]) -> list[list[Key]]:
+    """Keys of tests that are the same test: they need no correction for one another."""
+    groups: dict[Hashable, list[Key]] = {}
+    for key, outline in keys:
+        groups.setdefault(outline, []).append(key)
+    return list(groups.values())
+
+
+def _directions(differences: Mapping[str, float]) -> Hashable:
+    """Equal for measures that change alike in every case."""
+    changed = {case: difference for case, difference in differences.items() if difference}
+    return tuple(zip(changed, signed_units(list(changed.values())), strict=False))
+
+
+def _outline(before: Sequence[float], after: Sequence[float]) -> tuple[Hashable, ...]:
+    """Equal for scores that differ alike, on whatever scale."""
+    low, high = min(*before, *after), max(*before, *after)
+    span = (high - low) or 1.0
+    return tuple(tuple((score - low) / span for score in side) for side in (before, after))
+
+
+def _sight(cases: Mapping[str, Mapping[Measure, Sides]], level: float, single_level: float) -> Sight:
+    sides = [measures[None] for measures in cases.values() if None in measures]
+    shared = [min(len(before), len(after)) for before, after in sides]
+    if not any(shared):
+        return Sight(len(cases), 0.0, None, None, None)
+    rate = fmean(fmean(before) for before, after in sides if before and after)
+    repetitions = len(shared) / sum(1 / count for count in shared if count)
+    steps = (rate - step / 100 for step in range(1, math.floor(rate * 100 + 1e-6) + 1))
+    seen = (lower for lower in steps if _power(rate, lower, len(shared), repetitions, level) >= POWER)
+    return Sight(len(shared), repetitions, rate, next(seen, None), _single_case(mode(shared), single_level))
+
+
+def _power(rate: float, lower: float, cases: int, repetitions: float, level: float) -> float:
+    """The share of comparisons that see the pass rate fall from `rate` to `lower`: normal approximation of `sign_flip`,
+    for cases that are all alike. Where cases differ in how often they pass, the share is larger."""
+    if cases < LEAST_CASES:
+        return 0.0
+    fall = rate - lower
+    spread = (rate * (1 - rate) + lower * (1 - lower)) / repetitions
+    limit = -NormalDist().inv_cdf(level) * math.sqrt(spread + fall**2)
+    distance = math.sqrt(cases) * fall - limit - 0.5 / (repetitions * math.sqrt(cases))  # scores come in steps
+    return NormalDist().cdf(distance / math.sqrt(spread)) if spread else float(distance > 0)
+
+
+def _single_case(repetitions: int, level: float) -> tuple[int, int] | None:
+    for passes in range(repetitions - 1, -1, -1):
+        after = [1.0] * passes + [0.0] * (repetitions - passes)
+        if permutation([1.0] * repetitions, after).p_value <= level:
+            return passes, repetitions
+    return None
