@@ -12,6 +12,8 @@ from .models import Finding, Severity, ToolCall, ToolCallSource
 from .payload import ToolCallReading, read_tool_calls
 from .spec import METADATA_KEY, URI, agent_extension
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from .client import CaptureClient, CapturedTurn
     from .gating import without_tool_calls

@@ -27,12 +27,16 @@ def reconcile(
 ) -> Reconciliation:
     """Match each trace call with the protocol call it is; keep what only one side saw.
 
-    The same non-empty id and name is one call. Then the same signature (name, arguments with numbers by value),
-    pairwise: each protocol call absorbs one trace call, so a repeat that only the trace saw survives;
-    `absorb_all` drops every trace call whose signature the protocol knows. Trace calls with unknown arguments
-    (None) match by name, in order. The protocol's call wins; a result, error or time it lacks is filled from
-    the trace's. An empty id never matches. Order: by start time where every call has one, else protocol order,
-    then the trace's own calls by start time. Pure; the inputs are not changed.
+    The same non-empty id and name is one call; where either side uses an id more than once, calls with equal arguments
+    first, and one that then finds none left is a call of its own (finding `id_reused`). Then the same signature (name,
+    arguments with numbers by value), pairwise: each protocol call absorbs one trace call, so a repeat that only the
+    trace saw survives; `absorb_all` drops every trace call whose signature the protocol knows. Calls with unknown
+    arguments (None) match by name, in order. Calls with different ids match so only where no id is on both sides
+    (finding `paired_across_ids`): where the sides share their ids, these are different calls.
+
+    The protocol's call wins; a result, error or time it lacks is filled from the trace's. An empty id never matches.
+    Order: by start time where every call has one, else protocol order, then the trace's own calls by start time. Pure;
+    the inputs are not changed.
     """
     return _Reconciler(protocol_calls, trace_calls).run(absorb_all)
 
@@ -44,11 +48,15 @@ class _Reconciler:
         self.free_protocol = dict.fromkeys(range(len(self.protocol)))
         self.free_trace = dict.fromkeys(range(len(self.trace)))
         self.findings: list[Finding] = []
+        self.across: list[tuple[ToolCall, str]] = []
+        """Protocol calls matched with a trace call of another id, and that id."""
 
     def run(self, absorb_all: bool) -> Reconciliation:
         mismatches = self._count_mismatches()
         by_id = self._match_ids()
-        by_signature = self._match_signatures() + self._match_unknown_arguments()
+        ids_meet = by_id > 0
+        by_signature = self._match_signatures(ids_meet) + self._match_unknown_arguments(ids_meet)
+        self._report_across()
         if absorb_all:
             by_signature += self._absorb_known_signatures()
         else:
@@ -68,50 +76,111 @@ class _Reconciler:
         del self.free_trace[trace]
 
     def _match_ids(self) -> int:
-        by_id: dict[str, list[int]] = defaultdict(list)
+        ours: dict[str, list[int]] = defaultdict(list)
+        theirs: dict[tuple[str, str], list[int]] = defaultdict(list)
         for position, call in enumerate(self.protocol):
             if call.id:
-                by_id[call.id].append(position)
+                ours[call.id].append(position)
+        for trace, call in enumerate(self.trace):
+            if call.id in ours:
+                theirs[call.id, call.name].append(trace)
         matched: set[int] = set()
-        for trace in list(self.free_trace):
-            call = self.trace[trace]
-            candidates = by_id.get(call.id, []) if call.id else []
-            same_name = [position for position in candidates if self.protocol[position].name == call.name]
+        for (call_id, name), traces in theirs.items():
+            same_name = [position for position in ours[call_id] if self.protocol[position].name == name]
             if same_name:
-                self._match(same_name[0], trace)
-                matched.add(same_name[0])
-            elif candidates:
-                other = self.protocol[candidates[0]].name
-                message = f"id {call.id!r} is {other!r} in the protocol and {call.name!r} in the trace; both are kept"
-                self.findings.append(Finding("id_conflict", message, Severity.WARNING, "traces"))
+                matched.update(self._match_same_id(same_name, traces))
+            else:
+                other = self.protocol[ours[call_id][0]].name
+                message = f"id {call_id!r} is {other!r} in the protocol and {name!r} in the trace; both are kept"
+                self._report("id_conflict", message)
         return len(matched)
 
-    def _match_signatures(self) -> int:
-        waiting: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+    def _match_same_id(self, protocols: list[int], traces: list[int]) -> set[int]:
+        """Match the calls that share an id and a name; returns the positions of the protocol's that were matched."""
+        by_arguments: dict[str, deque[int]] = defaultdict(deque)
+        for protocol in protocols:
+            by_arguments[canonical(self.protocol[protocol].arguments)].append(protocol)
+        matched: dict[int, None] = {}
+        others = []
+        for trace in traces:
+            same = by_arguments.get(canonical(self.trace[trace].arguments))
+            if same is None:
+                others.append(trace)
+            else:
+                matched[same[0]] = None
+                self._match(same[0], trace)
+                if len(same) > 1:  # the last one takes what is left: it is the same call, seen twice
+                    same.popleft()
+        left = deque(protocol for protocol in protocols if protocol not in matched)
+        for trace in others:
+            if left or self.trace[trace].arguments is None:
+                protocol = left.popleft() if left else protocols[-1]
+                matched[protocol] = None
+                self._match(protocol, trace)
+            else:
+                call = self.trace[trace]
+                message = f"id {call.id!r} of {call.name!r} is on calls with different arguments; each is kept"
+                self._report("id_reused", message)
+        return set(matched)
+
+    def _match_signatures(self, ids_meet: bool) -> int:
+        waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         for protocol in self.free_protocol:
             key = _signature(self.protocol[protocol])
             if key is not None:
                 waiting[key].append(protocol)
-        matched = 0
-        for trace in list(self.free_trace):
+        wanting: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for trace in self.free_trace:
             key = _signature(self.trace[trace])
-            if key is not None and waiting.get(key):
-                self._match(waiting[key].popleft(), trace)
-                matched += 1
-        return matched
+            if key is not None and key in waiting:
+                wanting[key].append(trace)
+        return sum(self._pair_off(waiting[key], traces, ids_meet) for key, traces in wanting.items())
 
-    def _match_unknown_arguments(self) -> int:
+    def _match_unknown_arguments(self, ids_meet: bool) -> int:
         """By name and order, where either side does not know the arguments."""
         matched = 0
-        for trace in list(self.free_trace):
-            call = self.trace[trace]
-            for protocol in self.free_protocol:
-                other = self.protocol[protocol]
-                if other.name == call.name and (call.arguments is None or other.arguments is None):
-                    self._match(protocol, trace)
-                    matched += 1
-                    break
+        waiting: dict[str, list[int]] = defaultdict(list)
+        for protocol in self.free_protocol:
+            waiting[self.protocol[protocol].name].append(protocol)
+        wanting: dict[str, list[int]] = defaultdict(list)
+        for trace in self.free_trace:
+            wanting[self.trace[trace].name].append(trace)
+        for name, traces in wanting.items():
+            protocols = waiting.get(name, [])
+            unknown = [trace for trace in traces if self.trace[trace].arguments is None]
+            known = [trace for trace in traces if self.trace[trace].arguments is not None]
+            matched += self._pair_off(protocols, unknown, ids_meet)
+            left = [p for p in protocols if p in self.free_protocol and self.protocol[p].arguments is None]
+            matched += self._pair_off(left, known, ids_meet)
         return matched
+
+    def _pair_off(self, protocols: Sequence[int], traces: Sequence[int], ids_meet: bool) -> int:
+        """Match each trace call with a protocol call, in order; where `ids_meet`, never two that have ids."""
+        if not ids_meet:
+            pairs = list(zip(protocols, traces, strict=False))
+        else:
+            named, nameless = _by_id(self.protocol, protocols)
+            named_traces, nameless_traces = _by_id(self.trace, traces)
+            pairs = [*zip(nameless, named_traces, strict=False), *zip(named, nameless_traces, strict=False)]
+            rest = zip(nameless[len(named_traces) :], nameless_traces[len(named) :], strict=False)
+            pairs += rest
+        for protocol, trace in pairs:
+            if self.protocol[protocol].id and self.trace[trace].id:
+                self.across.append((self.protocol[protocol], self.trace[trace].id))
+            self._match(protocol, trace)
+        return len(pairs)
+
+    def _report_across(self) -> None:
+        if self.across:
+            call, other = self.across[0]
+            message = (
+                f"{len(self.across)} call(s) were taken to be the same in protocol and trace although their ids differ "
+                f"(the first: {call.name!r}, {call.id!r} and {other!r}); no id is on both sides"
+            )
+            self._report("paired_across_ids", message, Severity.INFO)
+
+    def _report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
+        self.findings.append(Finding(code, message, severity, "traces"))
 
     def _absorb_known_signatures(self) -> int:
         known = {_signature(call) for call in self.protocol} - {None}
@@ -140,6 +209,11 @@ class _Reconciler:
         if all(call.started_at is not None for call in calls):
             calls.sort(key=_start_or_last)
         return calls
+
+
+def _by_id(calls: Sequence[ToolCall], positions: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Those of these positions whose calls have an id, and the others."""
+    return [at for at in positions if calls[at].id], [at for at in positions if not calls[at].id]
 
 
 def _start_or_last(call: ToolCall) -> tuple[bool, float]:

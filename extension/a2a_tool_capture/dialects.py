@@ -20,6 +20,7 @@ from .canonical import too_deep
 from .dedupe import reconcile
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .plain import plain_text
+from .sameness import finished, same_call
 
 MAX_SAYINGS = 20_000
 """Most calls and responses that are kept of one task."""
@@ -247,15 +248,22 @@ def _calls(told: Iterable[Sequence[_Said]]) -> list[ToolCall]:
         place = places.get(one.id) if one.id else None
         if not one.id and one.ends and unanswered[one.name]:
             place = unanswered[one.name].popleft()
-        if place is not None and one.name in ("", calls[place].name):
+        if place is not None and one.name in ("", calls[place].name) and not _is_another(calls[place], one):
             calls[place] = _told_again(calls[place], one)
         elif one.name:
             if one.id:
-                places.setdefault(one.id, len(calls))
+                if place is None or one.name == calls[place].name:
+                    places[one.id] = len(calls)
             elif not one.ends:
                 unanswered[one.name].append(len(calls))
             calls.append(ToolCall(one.name, one.arguments, one.id, one.result, one.error, one.source))
     return calls
+
+
+def _is_another(call: ToolCall, one: _Said) -> bool:
+    """Whether a call is made with the id of one that has ended, and with other arguments: an id that is used again."""
+    said = replace(call, arguments=one.arguments, result=None, error=None)
+    return not one.ends and finished(call) and not same_call(call, said)
 
 
 def _told_again(call: ToolCall, one: _Said) -> ToolCall:

@@ -7,16 +7,15 @@ from a later snapshot is dropped, as the snapshot says, and reported.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from .canonical import canonical
 from .dedupe import reconcile
 from .dialects import DialectReader
 from .models import Finding, Severity, ToolCall
 from .payload import listed_uris, read_tool_calls
+from .sameness import CallPlaces, contradicts, filled, is_cumulative, new_calls, unite
 from .wire import EVENT_KEYS, normalize_state, parts_text
 
 MAX_CALLS = 10_000
@@ -28,15 +27,14 @@ MAX_FINDINGS = 200
 class _Artifact:
     calls: list[ToolCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-    """Where in `calls` an id was first seen."""
+    places: CallPlaces = field(default_factory=CallPlaces)
 
 
 @dataclass(slots=True)
 class _TurnStart:
     """What was known when the current turn began."""
 
-    calls: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    calls: Sequence[ToolCall] = ()
     texts: dict[str, str] = field(default_factory=dict)
 
 
@@ -97,8 +95,12 @@ class TaskMerger:
 
     def begin_turn(self) -> None:
         """The task goes on with a new user message: what is known now belongs to earlier turns."""
+        calls = self.tool_calls
+        known_by_id = [
+            call for call in new_calls(self._turn.calls, calls) if call.id
+        ]  # gone from the task, maybe not for good
         self._turn = _TurnStart(
-            calls=Counter(_identity(call) for call in self.tool_calls),
+            calls=[*calls, *known_by_id][:MAX_CALLS],
             texts={artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()},
         )
         self._status_text = ""
@@ -113,24 +115,14 @@ class TaskMerger:
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """Every call of the task, artifacts in order of appearance; one entry for each non-empty id."""
-        calls = _unite(call for artifact in self._artifacts.values() for call in artifact.calls)
+        """Every call of the task once (`sameness.same_call`), artifacts in order of appearance."""
+        calls = unite(call for artifact in self._artifacts.values() for call in artifact.calls)
         return calls if self._dialects is None else reconcile(calls, self._dialects.tool_calls).tool_calls
 
     @property
     def turn_tool_calls(self) -> list[ToolCall]:
         """The calls that first appeared since `begin_turn` (all of them, if it was never called)."""
-        if not self._turn.calls:
-            return self.tool_calls
-        earlier = self._turn.calls.copy()
-        calls = []
-        for call in self.tool_calls:
-            identity = _identity(call)
-            if earlier[identity] > 0:
-                earlier[identity] -= 1
-            else:
-                calls.append(call)
-        return calls
+        return new_calls(self.tool_calls, self._turn.calls) if self._turn.calls else self.tool_calls
 
     @property
     def response_text(self) -> str:
@@ -148,8 +140,18 @@ class TaskMerger:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was odd, in order, each once."""
-        return list(self._findings)
+        """What was odd since `begin_turn`, in order, each once."""
+        findings = dict(self._findings)
+        seen = {(call.id, call.name) for call in self._turn.calls if call.id}
+        for call in self.turn_tool_calls:
+            if call.id and (call.id, call.name) in seen and len(findings) < MAX_FINDINGS:
+                message = (
+                    f"id {call.id!r} is used for more than one call of {call.name!r} in this task; each is kept. "
+                    "Give every call of a task an id of its own"
+                )
+                findings[self._finding("id_reused", message)] = None
+            seen.add((call.id, call.name))
+        return list(findings)
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,12 +208,7 @@ class TaskMerger:
             self._report_dropped(before)
 
     def _report_dropped(self, before: list[ToolCall]) -> None:
-        kept = Counter(_identity(call) for call in self.tool_calls)
-        for call in before:
-            identity = _identity(call)
-            if kept[identity] > 0:
-                kept[identity] -= 1
-                continue
+        for call in new_calls(before, self.tool_calls):
             message = (
                 f"tool call {call.name!r}{f' ({call.id})' if call.id else ''} was streamed, but a later Task "
                 "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
@@ -252,30 +249,37 @@ class TaskMerger:
         if "metadata" not in artifact:  # the usual chunk: text only
             self._remember_listed(artifact_id, artifact)
             return
-        calls = _unite(self._read(artifact_id, artifact))
-        if _is_cumulative(known.calls, calls):
-            known.calls = [_filled(new, old) for new, old in zip(calls, known.calls, strict=False)]
+        calls = unite(self._read(artifact_id, artifact))
+        if is_cumulative(known.calls, calls):
+            for position in range(len(known.calls)):
+                self._replace(known, position, calls[position], artifact_id)
             calls = calls[len(known.calls) :]
         for call in calls:
             self._add(known, call, artifact_id)
 
     def _add(self, known: _Artifact, call: ToolCall, artifact_id: str) -> None:
-        """Append `call`, or let it replace the one with its id."""
-        if call.id in known.places:
-            position = known.places[call.id]
-            earlier = known.calls[position]
-            if earlier.name == call.name:
-                known.calls[position] = _filled(call, earlier)
-                return
-            message = f"id {call.id!r} is used for {earlier.name!r} and {call.name!r}; both calls are kept"
+        """Append `call`, or let it replace the one that it reports again."""
+        position = known.places.find(call, known.calls)
+        if position is not None:
+            self._replace(known, position, call, artifact_id)
+            return
+        if (other := known.places.other_name(call)) is not None:
+            message = f"id {call.id!r} is used for {other!r} and {call.name!r}; both calls are kept"
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
         if self._call_count >= MAX_CALLS:
             self._report("too_many_calls", f"more than {MAX_CALLS} calls; the rest is not kept")
             return
-        if call.id:
-            known.places.setdefault(call.id, len(known.calls))
+        known.places.put(call, len(known.calls), known.calls)
         known.calls.append(call)
         self._call_count += 1
+
+    def _replace(self, known: _Artifact, position: int, call: ToolCall, artifact_id: str) -> None:
+        earlier = known.calls[position]
+        known.calls[position] = filled(call, earlier)
+        known.places.put(known.calls[position], position, known.calls)
+        if contradicts(earlier, call):
+            message = f"call {call.id!r} of {call.name!r} was announced with other arguments than it ended with"
+            self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
 
     def _read(self, artifact_id: str, artifact: Mapping[str, Any]) -> list[ToolCall]:
         listed = self._remember_listed(artifact_id, artifact)
@@ -305,53 +309,11 @@ class TaskMerger:
         return [text] if text else []
 
     def _report(self, code: str, message: str, *, where: str = "") -> None:
-        self._keep(Finding(code, message, Severity.WARNING, where or f"task {self.task_id!r}"))
+        self._keep(self._finding(code, message, where))
+
+    def _finding(self, code: str, message: str, where: str = "") -> Finding:
+        return Finding(code, message, Severity.WARNING, where or f"task {self.task_id!r}")
 
     def _keep(self, finding: Finding) -> None:
         if len(self._findings) < MAX_FINDINGS:
             self._findings[finding] = None
-
-
-def _identity(call: ToolCall) -> tuple[str, ...]:
-    """What tells a call from the others of its task: its id; without one, its name and arguments."""
-    return (call.id, call.name) if call.id else ("", call.name, canonical(call.arguments))
-
-
-def _is_cumulative(earlier: list[ToolCall], new: list[ToolCall]) -> bool:
-    """Whether `new` repeats all of `earlier` at its beginning, perhaps with results filled in."""
-    return len(new) >= len(earlier) > 0 and all(
-        _identity(a) == _identity(b) and (bool(a.id) or (_agree(a.result, b.result) and _agree(a.error, b.error)))
-        for a, b in zip(earlier, new, strict=False)
-    )
-
-
-def _agree(earlier: str | None, later: str | None) -> bool:
-    return earlier is None or earlier == later
-
-
-def _filled(call: ToolCall, earlier: ToolCall) -> ToolCall:
-    """`call`, with what it leaves out taken from its earlier appearance (announced first, result later)."""
-    if (call.arguments or not earlier.arguments) and call.result is not None and call.error is not None:
-        return call
-    return replace(
-        call,
-        arguments=call.arguments or earlier.arguments,
-        result=call.result if call.result is not None else earlier.result,
-        error=call.error if call.error is not None else earlier.error,
-    )
-
-
-def _unite(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """The same non-empty id in two artifacts is one call, at its first place, as it was last reported."""
-    united: list[ToolCall] = []
-    places: dict[tuple[str, str], int] = {}
-    for call in calls:
-        if not call.id:
-            united.append(call)
-            continue
-        place = places.setdefault((call.id, call.name), len(united))
-        if place == len(united):
-            united.append(call)
-        else:
-            united[place] = _filled(call, united[place])
-    return united

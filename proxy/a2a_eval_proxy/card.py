@@ -30,6 +30,14 @@ class RewrittenCard:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiKey:
+    """Where clients put an API key: `place` is header, query or cookie."""
+
+    place: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Base:
     """A base URL to compare with: scheme, host (all loopback names are one), port, path without slash at its end."""
 
@@ -94,6 +102,20 @@ def declared_uris(card: Any) -> list[str]:
         return []
     uris = (extension.get("uri") for extension in extensions if isinstance(extension, dict))
     return [uri for uri in uris if is_capture_uri(uri)]
+
+
+def declared_api_keys(card: Any) -> frozenset[ApiKey]:
+    """The API keys among the card's security schemes, in the shape of 1.0 or of 0.3. Never raises."""
+    schemes = card.get("securitySchemes") if isinstance(card, dict) else None
+    found = set()
+    for scheme in schemes.values() if isinstance(schemes, dict) else ():
+        if not isinstance(scheme, dict):
+            continue
+        inner = scheme.get("apiKeySecurityScheme")
+        scheme, place = (inner, "location") if isinstance(inner, dict) else (scheme, "in")
+        if isinstance(scheme.get(place), str) and isinstance(scheme.get("name"), str):
+            found.add(ApiKey(scheme[place].lower(), scheme["name"]))
+    return frozenset(found)
 
 
 class _Rewriter:

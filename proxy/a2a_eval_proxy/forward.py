@@ -10,13 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture import Finding, Severity
 
 from . import answers, leakguard
-from .asked import AskedTasks
-from .capture.bindings import A2ARequest, Binding, Operation, rest_request
+from .asked import AskedTasks, Callers, Request
+from .capture.bindings import CARRIES_TASKS, A2ARequest, Binding, Operation, rest_request
 from .capture.exchange import RequestFacts
 from .capture.sse import SseEvent, with_data
 from .capture.turnbook import TurnBook
@@ -40,17 +41,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_CARRIES_TASKS = frozenset(
-    {
-        Operation.SEND,
-        Operation.STREAM,
-        Operation.GET,
-        Operation.LIST,
-        Operation.SUBSCRIBE,
-        Operation.CANCEL,
-        Operation.BATCH,
-    }
-)
+_GUARDED = CARRIES_TASKS | {Operation.BATCH}
 _LENGTH = frozenset({b"content-length"})
 _BODILESS = frozenset({204, 304})
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
@@ -78,6 +69,7 @@ class Forwarder:
         self._metrics = metrics
         self._telemetry = telemetry
         self._asked = AskedTasks()
+        self._callers = Callers()
         self._cards = CardRelay(upstream, negotiation)
         self._reachable = True
 
@@ -124,6 +116,14 @@ class _Request:
         self._body = b""
         self._started = False
         self._client_gone = False
+        self._asks = False
+        """Whether the proxy asks the agent for the extension in this request."""
+
+    @cached_property
+    def _caller(self) -> bytes | None:
+        owner, client = self._owner, self._scope.get("client")
+        shown = Request(self._head.forward, self._scope["query_string"], client[0] if client else None)
+        return owner._callers.key(shown, owner._negotiation.api_keys)
 
     @property
     def _public_url(self) -> str:
@@ -157,11 +157,14 @@ class _Request:
             negotiation.refresh(now)
         tap = self._tap()
         message = await self._receive()
+        if message.get("more_body") and negotiation.wants_extension() and self._may_be_read(message["body"]):
+            message = await self._gathered(message)
         if message["type"] == "http.disconnect":
             return
         whole = not message.get("more_body")
         if whole:
             self._body = message["body"]
+            self._asks = self._is_asked(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             asyncio.get_running_loop().call_soon(tap.request_body, self._rest, self._body, True)
         watch = ClientWatch(self._scope)
@@ -169,7 +172,7 @@ class _Request:
             response = await upstream.http.request(
                 self._method.encode(),
                 upstream.target(self._scope.get("raw_path") or b"/", self._scope["query_string"]),
-                self._upstream_headers(message["body"]),
+                self._upstream_headers(),
                 self._body if whole else self._upload(message, tap),
                 length=self._head.length,
             )
@@ -213,14 +216,41 @@ class _Request:
             started_at=time.time(),
         )
         limit = owner._settings.max_body_bytes
-        return Tap(owner._book, owner._asked, facts, new_turn_id, limit, request_coding=head.content_encoding)
+        coding = head.content_encoding
+        return Tap(
+            owner._book, owner._asked, facts, new_turn_id, limit, caller=lambda: self._caller, request_coding=coding
+        )
 
-    def _upstream_headers(self, beginning: bytes) -> RawHeaders:
-        owner = self._owner
-        # The answers to a JSON-RPC batch are not captured: there is nothing to ask for.
-        follows = owner._negotiation.wants_extension() and not beginning.lstrip().startswith(b"[")
-        headers = negotiated(self._head) if follows else self._head.forward
-        return owner._upstream.headers(headers)
+    def _may_be_read(self, beginning: bytes) -> bool:
+        """Whether a body that begins so may be an A2A request: a JSON object, or compressed."""
+        return self._method == "POST" and (beginning.lstrip()[:1] == b"{" or bool(self._head.content_encoding))
+
+    async def _gathered(self, message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """The body as one message, as far as `max_body_bytes` go: only a request that was read can be asked in."""
+        limit = self._owner._settings.max_body_bytes
+        chunks: list[bytes] = [message["body"]]
+        size = len(chunks[0])
+        while message.get("more_body") and size <= limit:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return message
+            chunks.append(message["body"])
+            size += len(chunks[-1])
+        return {"type": "http.request", "body": b"".join(chunks), "more_body": message.get("more_body", False)}
+
+    def _is_asked(self, tap: Tap) -> bool:
+        """Whether the agent is asked for the extension. `_body` is whole.
+
+        A request for a range is not: the piece may be one of the tool calls, without the key that names them.
+        """
+        negotiation = self._owner._negotiation
+        if not negotiation.wants_extension() or any(name == b"range" for name, _ in self._head.forward):
+            return False
+        return negotiation.asks(tap.read_request(self._rest, self._body))
+
+    def _upstream_headers(self) -> RawHeaders:
+        headers = negotiated(self._head) if self._asks else self._head.forward
+        return self._owner._upstream.headers(headers)
 
     async def _upload(self, message: MutableMapping[str, Any], tap: Tap) -> AsyncIterator[bytes]:
         """The request body as it comes in; a copy is kept for capture while it is not too large."""
@@ -268,7 +298,7 @@ class _Request:
 
         The agent may know methods that we do not, or read requests that we cannot; then its answer tells.
         """
-        if request is not None and request.operation in _CARRIES_TASKS:
+        if request is not None and request.operation in _GUARDED:
             return True
         media_type = response.header(b"content-type").lower()
         return self._method == "POST" and (b"json" in media_type or media_type.startswith(b"text/event-stream"))

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .card import declared_uris
+from .capture.bindings import CARRIES_TASKS, A2ARequest
+from .card import ApiKey, declared_api_keys, declared_uris
 from .http1 import UpstreamError, UpstreamTimeoutError
 
 logger = logging.getLogger(__name__)
@@ -36,11 +37,14 @@ class Negotiation:
         """Whether the card, when last seen, declared a version of the extension."""
         self.known = False
         """Whether a card was ever seen."""
+        self.api_keys: frozenset[ApiKey] = frozenset()
+        """What the card, when last seen, said of API keys."""
 
     def learn(self, card: Any, now: float) -> None:
         """A card went by, or was fetched. `now` is monotonic seconds."""
         self.declared = bool(declared_uris(card))
         self.known = True
+        self.api_keys = declared_api_keys(card)
         self._known_until = now + self._ttl_s
 
     def stale(self, now: float) -> bool:
@@ -67,6 +71,16 @@ class Negotiation:
 
     def wants_extension(self) -> bool:
         return self._mode == "always" or (self._mode == "declared" and self.declared)
+
+    def asks(self, request: A2ARequest | None) -> bool:
+        """Whether the agent is asked for the extension in `request` (None: one that could not be read).
+
+        Only where the answer is read and guarded. What the agent sends to a webhook is not: a webhook set by a request
+        that asks would be told the tool calls.
+        """
+        if request is None or not self.wants_extension():
+            return False
+        return request.operation in CARRIES_TASKS and not request.sets_webhook
 
     async def close(self) -> None:
         if self._refreshing is not None:

@@ -32,6 +32,7 @@ class Tap:
 
     __slots__ = (
         "_asked",
+        "_caller",
         "_decoder",
         "_ended",
         "_exchange",
@@ -51,10 +52,13 @@ class Tap:
         new_id: Callable[[], str],
         max_bytes: int,
         *,
+        caller: Callable[[], bytes | None],
         request_coding: str = "",
     ) -> None:
+        """`caller` gives the key of who sent the request (`Callers.key`); it is called only where that matters."""
         self._exchange = Exchange(book, facts, new_id)
         self._asked = asked
+        self._caller = caller
         self._limit = max_bytes
         self._request_coding = request_coding
         self._splitter: SseSplitter | None = None
@@ -75,15 +79,27 @@ class Tap:
         if self._exchange.requested:
             return True
         request = self._exchange.request
-        return request is not None and bool(request.task_id) and request.task_id in self._asked
+        return request is not None and bool(request.task_id) and self._asked.has(self._caller(), request.task_id)
 
     def keeps(self, task_id: str) -> bool:
         """Whether an answer about several tasks may show this one's calls."""
         request = self._exchange.request
         several = request is not None and request.operation in (Operation.LIST, Operation.BATCH)
-        return several and task_id in self._asked
+        return several and self._asked.has(self._caller(), task_id)
 
     # ── what it reports ─────────────────────────────────────────────────────────────────────────────────
+
+    def read_request(self, rest: A2ARequest | None, body: bytes) -> A2ARequest | None:
+        """What the request is, before it is sent on; None where that cannot be read. `body` is all of it."""
+        complete = True
+        try:
+            if self._request_coding in _WINDOWS:
+                body, complete = self._inflated(body)
+            if complete:
+                self._exchange.read_request(rest, body)
+        except Exception as error:  # noqa: BLE001  # the wall
+            self._failed(error)
+        return self._exchange.request
 
     def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
         """The request's body, or the beginning of one too large to keep. Counts once; later calls do nothing."""
@@ -168,7 +184,7 @@ class Tap:
             for event in events:
                 self._exchange.event(event.data, now)
             if self._exchange.requested:
-                self._asked.add(self._exchange.task_ids)
+                self._asked.add(self._caller(), self._exchange.task_ids)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
 
@@ -176,7 +192,7 @@ class Tap:
         try:
             self._exchange.answer(status, body, time.time())
             if self._exchange.requested:
-                self._asked.add(self._exchange.task_ids)
+                self._asked.add(self._caller(), self._exchange.task_ids)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
 

@@ -54,7 +54,9 @@ class Agent(AgentExecutor):
             await event_queue.enqueue_event(new_task(context.message))
             await updater.start_work()
         search("kettle")
-        if text != "silent":
+        if text == "empty":
+            await updater.add_artifact([_text("")], artifact_id="answer")
+        elif text != "silent":
             await updater.add_artifact([_text("one ")], artifact_id="answer")
         if text == "ask":
             await updater.requires_input(final=True)

@@ -30,9 +30,12 @@ def test_its_base_is_pinned_and_its_version_is_this_one() -> None:
 
 
 def test_what_is_locked_is_what_the_project_asks_for() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    lines = [*project["dependencies"], *(line for name in LOCKED_EXTRAS for line in extras[name])]
+    content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    extras = content["project"]["optional-dependencies"]
+    lines = [
+        *content["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"],
+        *(line for name in LOCKED_EXTRAS for line in extras[name]),
+    ]
     found = re.findall(r"^(\S+)==(\S+)", (DEPLOY / "requirements.txt").read_text("utf-8"), re.MULTILINE)
     locked = {re.sub(r"\[.*", "", name): Version(version) for name, version in found}
     for asked in map(Requirement, lines):

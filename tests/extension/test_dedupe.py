@@ -94,6 +94,37 @@ def test_calls_with_different_ids_may_share_a_signature() -> None:
     found = reconcile([protocol("pay", {}, "call-1")], [trace("pay", {}, "span-7")])
     assert [call.id for call in found.tool_calls] == ["call-1"]
     assert counts(found) == (0, 1, 0, 0)
+    assert codes(found) == ["paired_across_ids"]
+
+
+def test_where_ids_meet_calls_with_different_ids_are_different() -> None:
+    ours = [protocol("pay", {"eur": 1}, "call_1"), protocol("mail", {}, "call_2"), protocol("pay", {"eur": 1})]
+    theirs = [trace("mail", {}, "call_2"), trace("pay", {"eur": 1}, "call_3"), trace("pay", {"eur": 1}, "call_4")]
+    found = reconcile(ours, theirs)
+    assert [call.id for call in found.tool_calls] == ["call_1", "call_2", "", "call_4"]
+    assert counts(found) == (1, 1, 1, 1)
+    assert "paired_across_ids" not in codes(found)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_where_ids_meet_unknown_arguments_do_not_join_ids(swapped: bool) -> None:
+    ours = [protocol("pay", {"eur": 1}, "call_1"), protocol("mail", {}, "call_2")]
+    theirs = [trace("mail", None, "call_2"), trace("pay", None, "call_3")]
+    found = reconcile(theirs, ours) if swapped else reconcile(ours, theirs)
+    assert counts(found) == (1, 0, 1, 1)
+
+
+def test_an_id_that_is_used_again_matches_by_arguments() -> None:
+    ours = [protocol("pay", {"eur": n}, "call_0", result=f"paid {n}") for n in (1, 2)]
+    theirs = [trace("pay", {"eur": n}, "call_0", error=f"{n}") for n in (2, 1, 3)]
+    found = reconcile(ours, theirs)
+    assert [(call.arguments, call.error) for call in found.tool_calls] == [
+        ({"eur": 1}, "1"),
+        ({"eur": 2}, "2"),
+        ({"eur": 3}, "3"),
+    ]
+    assert counts(found) == (2, 0, 0, 1)
+    assert codes(found) == ["id_reused"]
 
 
 def test_each_protocol_call_absorbs_one_trace_call() -> None:
@@ -266,6 +297,16 @@ def test_counts_do_not_depend_on_which_side_is_which(ours: list[ToolCall], their
     assert (one.matched_by_id, one.matched_by_signature) == (other.matched_by_id, other.matched_by_signature)
     assert (one.protocol_only, one.trace_only) == (other.trace_only, other.protocol_only)
     assert codes(one).count("count_mismatch") == codes(other).count("count_mismatch")
+
+
+@given(protocol_calls, trace_calls)
+def test_calls_with_ids_on_both_sides_are_never_joined_to_others(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
+    found = reconcile(ours, theirs)
+    named = [call for call in theirs if call.id]
+    if found.matched_by_id:
+        assert "paired_across_ids" not in codes(found)
+        free = max(0, len(named) - found.matched_by_id - sum(not call.id for call in ours))
+        assert found.trace_only >= free
 
 
 @given(protocol_calls, trace_calls)

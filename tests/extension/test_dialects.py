@@ -71,6 +71,26 @@ def merged(*events: Event, dialects: tuple[str, ...] = ("adk", "kagent")) -> Tas
     return merger
 
 
+def spoken(kind: str, number: int, **data: Any) -> Event:
+    part = {"data": {"id": "call_0", "name": "refund", **data}, "metadata": {"kagent_type": kind}}
+    message = {"messageId": f"m{number}", "role": "ROLE_AGENT", "parts": [part]}
+    return {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING", "message": message}}}
+
+
+def test_an_id_that_is_used_again_is_of_another_call() -> None:
+    merger = merged(
+        spoken("function_call", 1, args={"order": 1}),
+        spoken("function_response", 2, response={"result": "10"}),
+        spoken("function_call", 3, args={"order": 2}),
+        spoken("function_response", 4, response={"result": "900"}),
+    )
+    assert [(call.arguments, call.result) for call in merger.tool_calls] == [
+        ({"order": 1}, "10"),
+        ({"order": 2}, "900"),
+    ]
+    assert [finding.code for finding in merger.findings] == ["id_reused"]
+
+
 # ── recorded ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

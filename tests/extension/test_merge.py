@@ -103,12 +103,130 @@ def test_what_is_announced_first_keeps_what_the_later_report_leaves_out() -> Non
     assert merger.tool_calls[0].to_dict().items() >= {"result": "r", "error": "e", "arguments": {"eur": 1}}.items()
 
 
-def test_a_later_report_wins_where_both_say_something() -> None:
+def test_the_end_of_a_call_wins_over_its_announcement() -> None:
     merger = merged(
-        update(artifact("a", call("pay", "1", arguments={"eur": 1}, result="old"))),
-        chunk("a", call("pay", "1", arguments={"eur": 2}, result="new")),
+        update(artifact("a", call("pay", "1", arguments={"eur": 1}))),
+        chunk("a", call("pay", "1", arguments={"eur": 2}, result="paid")),
     )
-    assert (merger.tool_calls[0].arguments, merger.tool_calls[0].result) == ({"eur": 2}, "new")
+    assert [(item.arguments, item.result) for item in merger.tool_calls] == [({"eur": 2}, "paid")]
+    assert codes(merger) == ["id_conflict"]
+
+
+def test_arguments_that_are_still_being_written_are_of_one_call() -> None:
+    merger = merged(
+        update(artifact("a", call("pay", "1"))),
+        chunk("a", call("pay", "1", arguments={"to": "An"})),
+        chunk("a", call("pay", "1", arguments={"to": "Anna", "eur": 1})),
+    )
+    assert [item.arguments for item in merger.tool_calls] == [{"to": "Anna", "eur": 1}]
+    assert codes(merger) == []
+
+
+# ── ids used again ──────────────────────────────────────────────────────────────────────────────────────────
+
+FIRST = call("refund", "call_0", arguments={"order": 1}, result="10")
+SECOND = call("refund", "call_0", arguments={"order": 2}, result="900")
+RETRIED = call("refund", "call_0", arguments={"order": 1}, result="11")
+FAILED = call("refund", "call_0", arguments={"order": 2}, error="no such order")
+BARE = [call("refund", "call_0", arguments={"order": number}) for number in (1, 2)]
+
+
+def brief(calls: list[ToolCall]) -> list[tuple[Any, Any, Any]]:
+    return [(item.arguments, item.result, item.error) for item in calls]
+
+
+def of_wire(*calls: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
+    return [(item.get("arguments", {}), item.get("result"), item.get("error")) for item in calls]
+
+
+AGAIN = call("refund", "call_0", arguments={"order": 2}, result="900")
+PAIRS = [
+    (FIRST, SECOND),
+    (FIRST, RETRIED),
+    (FAILED, AGAIN),
+    (FIRST, FAILED),
+    (FAILED, FIRST),
+    (FIRST, BARE[1]),
+    tuple(BARE),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+    "told",
+    [
+        lambda one, two: [update(artifact("a", one, two))],
+        lambda one, two: [update(artifact("a", one)), chunk("a", two)],
+        lambda one, two: [update(artifact("a", one)), chunk("a", one, two)],
+        lambda one, two: [update(artifact("a", one)), update(artifact("b", two))],
+        lambda one, two: [task(artifact("a", one, two))],
+        lambda one, two: [task(artifact("a", one), artifact("b", two))],
+        lambda one, two: [update(artifact("a", one, two)), task(artifact("a", one, two))],
+    ],
+    ids=["list", "chunks", "cumulative", "artifacts", "task", "task of two artifacts", "stream and task"],
+)
+def test_an_id_that_is_used_again_is_of_a_second_call(pair: Any, told: Any) -> None:
+    merger = merged(*told(*pair))
+    assert brief(merger.tool_calls) == of_wire(*pair)
+    assert codes(merger) == ["id_reused"]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("cumulative", [True, False])
+def test_an_id_that_is_used_again_in_a_later_turn(pair: Any, cumulative: bool) -> None:
+    one, two = pair
+    merger = merged(task(artifact("a", one)))
+    merger.begin_turn()
+    merger.feed(task(artifact("a", one), artifact("b", two)) if cumulative else update(artifact("a", two)))
+    assert brief(merger.turn_tool_calls) == of_wire(two)
+    assert codes(merger) == ["id_reused"]
+    merger.begin_turn()
+    assert codes(merger) == []
+    merger.feed(task(artifact("a", one), artifact("b", two)))
+    assert merger.turn_tool_calls == []
+
+
+def test_a_call_that_a_stream_had_left_is_not_new_when_the_task_shows_it_again() -> None:
+    merger = merged(task(artifact("a", FIRST)))
+    merger.begin_turn()
+    merger.feed(update(artifact("a", SECOND)))
+    merger.begin_turn()
+    merger.feed(task(artifact("a", FIRST, SECOND), artifact("b", call("mail", "call_1"))))
+    assert [item.name for item in merger.turn_tool_calls] == ["mail"]
+
+
+@st.composite
+def numbered_calls(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
+    """The calls of each turn, with ids as servers number them, or without; every call has a result of its own."""
+    results = itertools.count()
+    made = st.builds(
+        lambda name, call_id, number: call(name, call_id, arguments={"n": number}, result=f"r{next(results)}"),
+        st.sampled_from(["refund", "mail"]),
+        st.sampled_from(["call_0", "call_1", "call_2"]),
+        st.integers(0, 1),
+    )
+    return draw(st.lists(st.lists(made, max_size=4), min_size=1, max_size=4))
+
+
+@given(numbered_calls(), st.sampled_from(["lists", "chunks", "announced", "artifacts"]), st.booleans())
+def test_numbered_ids_lose_no_call(turns: list[list[dict[str, Any]]], told: str, snapshot: bool) -> None:
+    merger = TaskMerger()
+    everything: list[dict[str, Any]] = []
+    for number, calls in enumerate(turns):
+        if number:
+            merger.begin_turn()
+        before = len(everything)
+        everything += calls
+        for position, item in enumerate(calls, before):
+            if told == "announced":
+                merger.feed(chunk("a", {key: value for key, value in item.items() if key != "result"}))
+            if told in ("chunks", "announced"):
+                merger.feed(chunk("a", item))
+            elif told == "artifacts":
+                merger.feed(update(artifact(f"a{position}", item)))
+        if told == "lists" or snapshot:
+            merger.feed(task(artifact("a", *everything)))
+        assert [item.result for item in merger.turn_tool_calls] == [item["result"] for item in calls]
 
 
 def test_a_cumulative_list_replaces_what_it_repeats() -> None:

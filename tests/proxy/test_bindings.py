@@ -13,6 +13,7 @@ from a2a_eval_proxy.capture.bindings import (
     rest_request,
     rpc_method,
     rpc_request,
+    sets_webhook,
     user_message,
 )
 from e2e.recordings import Recording, names
@@ -272,3 +273,37 @@ def test_any_bytes_are_json_or_a_value_error(body: bytes) -> None:
         decode_json(body)
     except ValueError:
         return
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "taskPushNotificationConfig",
+        "task_push_notification_config",
+        "pushNotificationConfig",
+        "push_notification_config",
+        "pushNotification",
+        "push_notification",
+    ],
+)
+def test_a_message_that_comes_with_a_webhook(field: str) -> None:
+    """Fields of 1.0, of 0.3 and of 0.3's proto, in both spellings that servers accept."""
+    params = {"message": {"parts": []}, "configuration": {"blocking": True, field: {"url": "http://a"}}}
+    for method in ("SendMessage", "SendStreamingMessage", "message/send", "message/stream"):
+        request = rpc_request(rpc(method, params))
+        assert request is not None
+        assert request.sets_webhook
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        None,
+        {"configuration": None},
+        {"configuration": {"pushNotificationConfig": None, "blocking": True}},
+        {"message": {"metadata": {"pushNotificationConfig": {"url": "http://a"}}}},
+    ],
+)
+def test_a_message_without_a_webhook(params: Any) -> None:
+    assert not sets_webhook(params)

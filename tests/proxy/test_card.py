@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from a2a_eval_proxy.card import declared_uris, rewrite, rewrite_location
+from a2a_eval_proxy.card import ApiKey, declared_api_keys, declared_uris, rewrite, rewrite_location
 from a2a_tool_capture import URI
 from e2e.recordings import RECORDED_AT, Recording
 from hypothesis import given
@@ -349,3 +349,19 @@ def test_what_declares_nothing(content: Any) -> None:
 )
 def test_locations_that_name_the_upstream(location: str, seen: str) -> None:
     assert rewrite_location(location, UPSTREAM, PUBLIC) == seen
+
+
+@pytest.mark.parametrize(
+    ("schemes", "keys"),
+    [
+        ({"k": {"type": "apiKey", "in": "header", "name": "X-Key"}}, {ApiKey("header", "X-Key")}),
+        ({"k": {"apiKeySecurityScheme": {"location": "Query", "name": "key"}}}, {ApiKey("query", "key")}),
+        ({"k": {"type": "http", "scheme": "bearer"}, "j": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}, set()),
+        ({"k": {"in": 1, "name": "x"}, "j": {"in": "header"}, "i": None, "h": {"apiKeySecurityScheme": 3}}, set()),
+        ([], set()),
+        (None, set()),
+    ],
+)
+def test_api_keys_that_a_card_declares(schemes: Any, keys: set[ApiKey]) -> None:
+    assert declared_api_keys({"securitySchemes": schemes}) == keys
+    assert declared_api_keys("junk") == set()

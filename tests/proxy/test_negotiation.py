@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.capture.bindings import A2ARequest, Binding, Operation
 from a2a_eval_proxy.http1 import UpstreamUnreachableError
 from a2a_eval_proxy.negotiation import Negotiation
 from a2a_tool_capture import URI
@@ -45,6 +46,19 @@ async def test_when_the_extension_is_wanted(mode: str, card: Any, wanted: bool) 
     await negotiation.wait_first(0.0)
     assert negotiation.wants_extension() is wanted
     assert negotiation.known
+
+
+@pytest.mark.parametrize("mode", ["always", "never"])
+@pytest.mark.parametrize("operation", list(Operation))
+def test_only_operations_that_are_guarded_are_asked_in(operation: Operation, mode: str) -> None:
+    negotiation = Negotiation(mode, Agent({}).fetch)
+    guarded = operation not in (Operation.OTHER, Operation.BATCH, Operation.EXTENDED_CARD)
+    assert negotiation.asks(A2ARequest(operation, Binding.JSONRPC)) is (guarded and mode == "always")
+    assert not negotiation.asks(A2ARequest(operation, Binding.JSONRPC, sets_webhook=True))
+
+
+def test_a_request_that_could_not_be_read_is_not_asked_in() -> None:
+    assert not Negotiation("always", Agent({}).fetch).asks(None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.asked import AskedTasks
-from a2a_eval_proxy.capture.bindings import rest_request
+from a2a_eval_proxy.capture.bindings import Operation, rest_request
 from a2a_eval_proxy.capture.exchange import RequestFacts
 from a2a_eval_proxy.capture.sse import SseEvent
 from a2a_eval_proxy.capture.turn import Turn
@@ -29,9 +29,17 @@ class Tapped:
         self.asked = AskedTasks()
         self.limit = limit
 
-    def tap(self, *, asking: bool = False, coding: str = "") -> Tap:
+    def tap(self, *, asking: bool = False, coding: str = "", caller: bytes | None = b"ann") -> Tap:
         facts = RequestFacts("r", "a", "1.0", None, "0af7", "", True, asking, 0.0)
-        return Tap(self.book, self.asked, facts, lambda: f"turn-{len(self.turns)}", self.limit, request_coding=coding)
+        return Tap(
+            self.book,
+            self.asked,
+            facts,
+            lambda: f"turn-{len(self.turns)}",
+            self.limit,
+            caller=lambda: caller,
+            request_coding=coding,
+        )
 
     @property
     def codes(self) -> list[str]:
@@ -141,6 +149,31 @@ def test_who_asked_for_a_task_has_asked_for_its_later_answers(tapped: Tapped, by
     assert not listing.requested
     assert listing.keeps("t") is (by != "nobody")
     assert not poll.keeps("t")  # which is not about several tasks
+    for caller in (b"bob", None):
+        poll, listing = tapped.tap(caller=caller), tapped.tap(caller=caller)
+        poll.request_body(None, get("t"), True)
+        listing.request_body(rest_request("GET", "/tasks", b""), b"", True)
+        assert not poll.requested
+        assert not listing.keeps("t")
+
+
+def test_a_request_is_read_before_it_is_sent_on(tapped: Tapped) -> None:
+    """Which opens no turn yet."""
+    tap = tapped.tap()
+    request = tap.read_request(None, send(extensions=[URI]))
+    assert request is not None
+    assert request.operation is Operation.SEND
+    assert tap.requested
+    tap.end()
+    assert tapped.turns == []
+
+
+@pytest.mark.parametrize(
+    ("coding", "limit", "read"), [("gzip", 1_000, True), ("gzip", 20, False), ("br", 1_000, False)]
+)
+def test_a_compressed_request_is_read_where_it_can_be(coding: str, limit: int, read: bool) -> None:
+    request = Tapped(limit).tap(coding=coding).read_request(None, gzip.compress(send()))
+    assert (request is not None) is read
 
 
 # ── content codings ─────────────────────────────────────────────────────────────────────────────────────────

@@ -26,6 +26,12 @@ class Operation(StrEnum):
     OTHER = "other"
 
 
+CARRIES_TASKS = frozenset(
+    {Operation.SEND, Operation.STREAM, Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL}
+)
+"""Operations whose answers show tasks: the ones that are captured, and guarded."""
+
+
 class Binding(StrEnum):
     JSONRPC = "JSONRPC"
     HTTP_JSON = "HTTP+JSON"
@@ -68,6 +74,8 @@ class A2ARequest:
     includes_artifacts: bool = False
     legacy: bool = False
     """Whether the method's name is of protocol 0.3."""
+    sets_webhook: bool = False
+    """Whether the message comes with a push-notification configuration."""
 
 
 def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
@@ -115,6 +123,7 @@ def rpc_request(body: Any) -> A2ARequest | None:
     request = A2ARequest(_RPC_OPERATIONS.get(method, Operation.OTHER), Binding.JSONRPC, legacy="/" in method)
     if request.operation in (Operation.SEND, Operation.STREAM):
         request.message = user_message(params)
+        request.sets_webhook = sets_webhook(params)
     elif isinstance(params.get("id"), str):
         request.task_id = params["id"]
     request.includes_artifacts = params.get("includeArtifacts") is True
@@ -138,6 +147,20 @@ def user_message(params: Any) -> dict[str, Any] | None:
         return None
     message = params.get("message") or params.get("request")
     return camel_keys(message) if isinstance(message, dict) else None
+
+
+def sets_webhook(params: Any) -> bool:
+    """Whether a SendMessageRequest (JSON-RPC params or HTTP+JSON body) carries a push-notification configuration.
+
+    1.0 calls the field `taskPushNotificationConfig`; 0.3 `pushNotificationConfig`, its proto `pushNotification`.
+    Servers accept each in snake case too.
+    """
+    configuration = params.get("configuration") if isinstance(params, dict) else None
+    if not isinstance(configuration, dict):
+        return False
+    return any(
+        "pushnotification" in key.replace("_", "").lower() and value is not None for key, value in configuration.items()
+    )
 
 
 def decode_json(body: bytes) -> Any:

@@ -11,7 +11,7 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import normalize_event, parts_text
 
-from .bindings import A2ARequest, Binding, Operation, decode_json, rpc_method, rpc_request, user_message
+from .bindings import A2ARequest, Binding, Operation, decode_json, rpc_method, rpc_request, sets_webhook, user_message
 from .turn import Turn
 from .turnbook import Stream, TurnBook
 
@@ -54,6 +54,7 @@ class Exchange:
         self._facts = facts
         self._new_id = new_id
         self._stream: Stream | None = None
+        self._read = False
         self._understood = False
         self._final = False
         self.request: A2ARequest | None = None
@@ -63,8 +64,15 @@ class Exchange:
 
     # ── request ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def request_body(self, rest: A2ARequest | None, body: bytes, now: float) -> None:
-        """The request is complete. `rest` is what its path says, None where only the body can tell (JSON-RPC)."""
+    def read_request(self, rest: A2ARequest | None, body: bytes) -> None:
+        """Set `request` and `requested`; later calls do nothing.
+
+        `rest` is what the path says, None where only the body can tell (JSON-RPC). What cannot be read is the
+        agent's to answer: `request` stays None.
+        """
+        if self._read:
+            return
+        self._read = True
         request = rest
         if request is None or request.operation in (Operation.SEND, Operation.STREAM):
             try:
@@ -75,6 +83,7 @@ class Exchange:
                 request = rpc_request(decoded)
             else:
                 request.message = user_message(decoded)
+                request.sets_webhook = sets_webhook(decoded)
         self.request = request
         if request is None:
             return
@@ -83,6 +92,15 @@ class Exchange:
             messages = [user_message(item.get("params")) for item in items if isinstance(item, dict)]
             self.requested = self.requested or any(_asks(message) for message in messages if message)
         elif request.message is not None:
+            self.requested = self.requested or _asks(request.message)
+
+    def request_body(self, rest: A2ARequest | None, body: bytes, now: float) -> None:
+        """The request is complete, and on its way: see `read_request`. A message opens a turn."""
+        self.read_request(rest, body)
+        request = self.request
+        if request is None:
+            return
+        if request.message is not None:
             self._open_turn(request, request.message, now)
         elif request.operation in _WATCHING:
             self._stream = self._book.watch()
@@ -96,7 +114,6 @@ class Exchange:
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts
-        self.requested = self.requested or _asks(message)
         metadata = message.get("metadata")
         case = metadata.get(CASE_METADATA_KEY) if isinstance(metadata, dict) else None
         turn = Turn(

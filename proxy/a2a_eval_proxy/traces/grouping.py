@@ -59,7 +59,8 @@ class Group:
 def group(sightings: Iterable[Sighting], lineage: Lineage) -> tuple[list[Group], list[Finding]]:
     """The calls behind the sightings, by start, each sighting in exactly one; and ids that two tools share.
 
-    Two sightings are one call where they share id and tool; where one is the nearest tool span above the other,
+    Two sightings are one call where they share id and tool (but for calls of different arguments, one after the
+    other, of a model that numbers its ids anew in each response); where one is the nearest tool span above the other,
     for the same tool, without contradiction in id or arguments and with no agent in between; or where they come
     from different vantages, with the same name and arguments, and overlap in time, one with one, in order.
     Never by name and arguments alone: an agent does repeat its calls. Unknown arguments contradict nothing.
@@ -93,11 +94,15 @@ def _join_ids(groups: dict[tuple[str, str], Group]) -> list[Finding]:
         if not candidate.call_id:
             continue
         same_id = by_id[candidate.call_id]
-        known = next((known for known in same_id if _same_tool(known.first, candidate.first)), None)
+        same_tool = [known for known in same_id if _same_tool(known.first, candidate.first)]
+        known = next((known for known in same_tool if _agree(known, candidate) or _overlap(known, candidate)), None)
         if known is not None:
             _join(groups, known, candidate)
             continue
-        if same_id:
+        if same_tool:
+            message = f"call id {candidate.call_id!r} is on calls of {candidate.first.name!r} with different arguments"
+            findings.append(Finding("id_reused", f"{message}; each is kept", Severity.WARNING, "traces"))
+        elif same_id:
             names = f"{same_id[0].first.name!r} and {candidate.first.name!r}"
             message = f"call id {candidate.call_id!r} is on spans of {names}; both are kept"
             findings.append(Finding("id_conflict", message, Severity.WARNING, "traces"))

@@ -30,6 +30,17 @@ def test_the_same_id_is_one_call() -> None:
     assert groups(a_tool_span(1, call_id="call_1"), a_tool_span(2, call_id="call_1", at=5)) == [[1, 2]]
 
 
+def test_an_id_that_is_used_again_with_other_arguments_is_of_another_call() -> None:
+    spans = [
+        a_tool_span(1, arguments=PARIS, call_id="call_0"),
+        a_tool_span(2, arguments=ZURICH, call_id="call_0", at=5),
+        a_tool_span(3, arguments=PARIS, call_id="call_0", at=9),
+    ]
+    found, findings = group([sighting for span in spans if (sighting := sight(span))], Lineage(spans))
+    assert [[int(sighting.span.span_id, 16) for sighting in one.sightings] for one in found] == [[1, 3], [2]]
+    assert [finding.code for finding in findings] == ["id_reused"]
+
+
 def test_one_id_of_two_tools_is_two_calls_and_a_finding() -> None:
     spans = [a_tool_span(1, "a", call_id="call_1"), a_tool_span(2, "b", call_id="call_1", at=1)]
 

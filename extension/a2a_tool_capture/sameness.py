@@ -1,0 +1,203 @@
+"""Which reports of a task's calls are of the same call. Pure.
+
+An id names a call within one response of a model, no further: servers number them (`call_0`). So the same id and name
+is the same call only where nothing contradicts that, see `same_call`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .canonical import canonical
+from .models import ToolCall, ToolCallSource
+
+
+def same_call(earlier: ToolCall, later: ToolCall) -> bool:
+    """Whether `later` reports `earlier` again, both with the same non-empty id and name.
+
+    Where the arguments are equal (or unknown, or `later` leaves them out): unless it ends in another way than `earlier`
+    did. Where they are not: only if `earlier` is unfinished, and `later` is its end or has the same arguments further
+    on.
+    """
+    if not earlier.id or earlier.id != later.id or earlier.name != later.name:
+        return False
+    if _same_arguments(earlier.arguments, later.arguments):
+        return not finished(earlier) or _ends_alike(earlier, later) or later.source in _RUN_AGAIN
+    if not later.arguments:
+        return _agree(earlier.result, later.result) and _agree(earlier.error, later.error)
+    return not finished(earlier) and (finished(later) or _continues(earlier.arguments or {}, later.arguments))
+
+
+_RUN_AGAIN = (ToolCallSource.ADK, ToolCallSource.KAGENT)
+"""Sources whose ids are unique, and whose call may end first with a refusal and, once confirmed, with a result."""
+
+
+def _ends_alike(earlier: ToolCall, later: ToolCall) -> bool:
+    return later.result in (None, earlier.result) and later.error in (None, earlier.error)
+
+
+def contradicts(earlier: ToolCall, later: ToolCall) -> bool:
+    """Whether both have arguments, and those of `later` are neither the same nor the same further on."""
+    return bool(
+        earlier.arguments
+        and later.arguments
+        and not _same_arguments(earlier.arguments, later.arguments)
+        and not _continues(earlier.arguments, later.arguments)
+    )
+
+
+def finished(call: ToolCall) -> bool:
+    """Whether it has a result or an error."""
+    return call.result is not None or call.error is not None
+
+
+def filled(call: ToolCall, earlier: ToolCall) -> ToolCall:
+    """`call`, with what it leaves out taken from its earlier appearance (announced first, result later)."""
+    if (call.arguments or not earlier.arguments) and call.result is not None and call.error is not None:
+        return call
+    return replace(
+        call,
+        arguments=call.arguments or earlier.arguments,
+        result=call.result if call.result is not None else earlier.result,
+        error=call.error if call.error is not None else earlier.error,
+    )
+
+
+def is_cumulative(earlier: Sequence[ToolCall], new: Sequence[ToolCall]) -> bool:
+    """Whether `new` repeats all of `earlier` at its beginning, perhaps with results filled in."""
+    return len(new) >= len(earlier) > 0 and all(map(_repeats, earlier, new))
+
+
+def unite(calls: Iterable[ToolCall]) -> list[ToolCall]:
+    """Each call once, at its first place, as it was last reported."""
+    united: list[ToolCall] = []
+    places = CallPlaces()
+    for call in calls:
+        position = places.find(call, united)
+        if position is None:
+            places.put(call, len(united), united)
+            united.append(call)
+        else:
+            united[position] = filled(call, united[position])
+            places.put(united[position], position, united)
+    return united
+
+
+def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[ToolCall]:
+    """Those of `calls` (each there once) that are none of `earlier`; one of these accounts for one call at most.
+
+    Without ids the same name and arguments is the same call; arguments that are not known (None) are any.
+    """
+    places = CallPlaces()
+    nameless: Counter[tuple[str, str | None]] = Counter()
+    for position, call in enumerate(earlier):
+        if call.id:
+            places.put(call, position, earlier)
+        else:
+            nameless[call.name, None if call.arguments is None else canonical(call.arguments)] += 1
+    used: set[int] = set()
+    new = []
+    for call in calls:
+        place = places.find(call, earlier)
+        if place is not None and place not in used and not contradicts(earlier[place], call):
+            used.add(place)
+            continue
+        keys = () if call.id else ((call.name, canonical(call.arguments)), (call.name, None))
+        known = next((key for key in keys if nameless[key] > 0), None)
+        if known is None:
+            new.append(call)
+        else:
+            nameless[known] -= 1
+    return new
+
+
+class CallPlaces:
+    """Where in a list of calls one is that is reported again. Each look-up takes the same time, however often an id
+    is used."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, str], int | _Reused] = {}
+        self._names: dict[str, str] = {}
+
+    def find(self, call: ToolCall, calls: Sequence[ToolCall]) -> int | None:
+        """The position in `calls` of the call that `call` reports again; None where it is another one, or has no id."""
+        place = self._places.get((call.id, call.name))
+        if place is None:
+            return None
+        candidates = place.candidates(call) if isinstance(place, _Reused) else (place,)
+        return next((position for position in candidates if same_call(calls[position], call)), None)
+
+    def other_name(self, call: ToolCall) -> str | None:
+        """The name that the first call with this id has, if it is another one."""
+        name = self._names.get(call.id, call.name)
+        return None if name == call.name else name
+
+    def put(self, call: ToolCall, position: int, calls: Sequence[ToolCall]) -> None:
+        """`call` is at that position of `calls` now, or about to be appended to it."""
+        if not call.id:
+            return
+        self._names.setdefault(call.id, call.name)
+        key = (call.id, call.name)
+        place = self._places.setdefault(key, position)
+        if place == position:
+            return
+        if not isinstance(place, _Reused):
+            first, self._places[key] = place, (place := _Reused())
+            place.put(calls[first], first)
+        place.put(call, position)
+
+
+@dataclass(slots=True)
+class _Reused:
+    """Positions of several calls that share id and name."""
+
+    by_all: dict[tuple[str, str | None, str | None], int] = field(default_factory=dict)
+    by_arguments: dict[str, int] = field(default_factory=dict)
+    last: int = 0
+
+    def put(self, call: ToolCall, position: int) -> None:
+        arguments = canonical(call.arguments)
+        self.by_all[arguments, call.result, call.error] = position
+        self.by_arguments[arguments] = position
+        self.last = max(self.last, position)
+
+    def candidates(self, call: ToolCall) -> tuple[int, ...]:
+        arguments = canonical(call.arguments)
+        found = (self.by_all.get((arguments, call.result, call.error)), self.by_arguments.get(arguments), self.last)
+        return tuple(position for position in found if position is not None)
+
+
+def _repeats(earlier: ToolCall, later: ToolCall) -> bool:
+    if earlier.id or later.id:
+        return same_call(earlier, later)
+    return (
+        earlier.name == later.name
+        and _agree(earlier.result, later.result)
+        and _agree(earlier.error, later.error)
+        and _same_arguments(earlier.arguments, later.arguments)
+    )
+
+
+def _agree(earlier: str | None, later: str | None) -> bool:
+    return earlier is None or later is None or earlier == later
+
+
+def _same_arguments(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> bool:
+    if a is None or b is None:
+        return True
+    return a == b and (repr(a) == repr(b) or canonical(a) == canonical(b))  # True equals 1 in Python only
+
+
+def _continues(earlier: Mapping[str, Any], later: Mapping[str, Any] | None) -> bool:
+    """Whether `later` may be `earlier` when more of the arguments had been written."""
+    return later is not None and all(
+        key in later
+        and (
+            later[key] == value
+            or (isinstance(value, str) and isinstance(later[key], str) and later[key].startswith(value))
+        )
+        for key, value in earlier.items()
+    )

@@ -1,0 +1,115 @@
+"""A real a2a-sdk 1.x agent by the recipe of the extension's README, webhooks included, over A2A 1.0 and 0.3.
+
+The first word of the message says what it does; see `Agent`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    InMemoryPushNotificationConfigStore,
+    InMemoryTaskStore,
+    TaskUpdater,
+)
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface
+from a2a_tool_capture import CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
+from starlette.applications import Starlette
+
+UNKEPT = httpx.Limits(max_keepalive_connections=0)
+"""Connections that nobody has to close."""
+
+VERBS = ("plain", "chunks", "late", "only", "fail", "ask", "raise", "empty", "closing", "silent")
+
+
+class Agent(AgentExecutor):
+    """Makes calls before, between and after its artifacts; knows nothing of the extension."""
+
+    def __init__(self, recorder: ToolCallRecorder) -> None:
+        self._recorder = recorder
+
+    def _search(self, what: str) -> None:
+        self._recorder.record("search", {"q": what}, result=what.upper())
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message is not None
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        verb = context.get_user_input().split()[0]
+
+        async def say(words: str, artifact_id: str = "answer", **how: bool) -> None:
+            await updater.add_artifact([new_text_part(words)], artifact_id=artifact_id, **how)
+
+        if context.current_task is None:
+            await event_queue.enqueue_event(new_task_from_user_message(context.message))
+            await updater.start_work()
+        self._search("kettle")
+        match verb:
+            case "plain":
+                await say("done")
+            case "chunks":
+                await say("one ")
+                self._search("cup")
+                await say("two", append=True, last_chunk=True)
+            case "late":
+                await say("done")
+                self._search("cup")
+            case "empty":
+                await say("")
+                self._search("cup")
+                await say("", "another")
+            case "closing":
+                await say("")
+                await say("one ", append=True)
+                self._search("cup")
+                await say("", append=True, last_chunk=True)
+            case "fail":
+                await updater.failed(new_text_message("broken", context_id=context.context_id))
+                return
+            case "ask":
+                await updater.requires_input(new_text_message("which?", context_id=context.context_id))
+                return
+            case "raise":
+                raise RuntimeError("planned")
+            case "silent":
+                return
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
+
+
+def build_app(url: str) -> Any:
+    """The ASGI application of an agent reached at `url`."""
+    recorder = ToolCallRecorder()
+    card = AgentCard(
+        name="Recording agent",
+        version="1",
+        supported_interfaces=[
+            AgentInterface(url=where, protocol_binding=binding, protocol_version=version)
+            for version in ("1.0", "0.3")
+            for binding, where in (("JSONRPC", f"{url}/rpc"), ("HTTP+JSON", f"{url}/rest"))
+        ],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
+    )
+    webhooks = GatedPushConfigStore(InMemoryPushNotificationConfigStore())
+    handler = CapturingRequestHandler(
+        Agent(recorder),
+        InMemoryTaskStore(),
+        card,
+        recorder=recorder,
+        push_config_store=webhooks,
+        push_sender=BasePushNotificationSender(httpx.AsyncClient(trust_env=False, limits=UNKEPT), webhooks),
+    )
+    return Starlette(
+        routes=[
+            *create_agent_card_routes(card),
+            *create_jsonrpc_routes(handler, "/rpc", enable_v0_3_compat=True),
+            *create_rest_routes(handler, path_prefix="/rest", enable_v0_3_compat=True),
+        ]
+    )

@@ -1,0 +1,228 @@
+"""Two distributions with one version: built, and installed beside agents on either version of a2a-sdk."""
+
+from __future__ import annotations
+
+import email
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.message import Message
+from functools import cache
+from pathlib import Path
+
+import a2a_tool_capture
+import pytest
+from deployment.containers import DEPLOY, REPOSITORY
+from e2e.provision import UnavailableError, python_environment, python_with
+from packaging.requirements import Requirement
+
+VERSION = a2a_tool_capture.__version__
+EXTENSION = REPOSITORY / "extension"
+PIN = Requirement(f"a2a-tool-capture=={VERSION}")
+
+WITHOUT_DEPENDENCIES = """
+import importlib, importlib.metadata, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(importlib.metadata.packages_distributions()["a2a_tool_capture"])
+"""
+STANDARD_LIBRARY_ONLY = [
+    "a2a_tool_capture",
+    "a2a_tool_capture.a2e",
+    "a2a_tool_capture.bridges.mcp",
+    "a2a_tool_capture.dialects",
+    "a2a_tool_capture.guards",
+    "a2a_tool_capture.headervalues",
+    "a2a_tool_capture.recorder",
+]
+
+
+@cache
+def hatchling() -> Path:
+    """The interpreter of an environment that can build. Skips the test where there is none."""
+    try:
+        return python_with(DEPLOY / "build-requirements.txt")
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with wheel and sdist of both distributions, as they are published."""
+    folder = tmp_path_factory.mktemp("dist")
+    for source in (REPOSITORY, EXTENSION):
+        command = [hatchling(), "-m", "hatchling", "build", "--directory", folder]
+        subprocess.run(command, cwd=source, check=True, capture_output=True, text=True)
+    return folder
+
+
+def wheel_of(dist: Path, package: str) -> Path:
+    (wheel,) = dist.glob(f"{package}-*.whl")
+    return wheel
+
+
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as content:
+        (name,) = (name for name in content.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(content.read(name))
+
+
+def requirements_of(wheel: Path) -> list[Requirement]:
+    return [Requirement(text) for text in metadata_of(wheel).get_all("Requires-Dist", [])]
+
+
+def overlay(folder: Path, below: Path, *requirements: str) -> Path:
+    """The interpreter of an environment in `folder` that also sees all of `below`, with `requirements` in it.
+
+    Nothing is downloaded: what is required has to be there.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    seen = subprocess.run(
+        [below, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    (site / "below.pth").write_text(f"import site; site.addsitedir({seen.stdout.strip()!r})\n", "utf-8")
+    install(python, *requirements)
+    return python
+
+
+def install(python: Path, *options: str) -> None:
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def printed(program: Path, *arguments: str) -> str:
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# ── what is in them ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_package_is_in_one_of_them(dist: Path) -> None:
+    packages = {}
+    for name in ("a2a_tool_capture", "a2a_eval_proxy"):
+        with zipfile.ZipFile(wheel_of(dist, name)) as content:
+            roots = {entry.partition("/")[0] for entry in content.namelist()}
+        packages[name] = {root for root in roots if not root.endswith(".dist-info")}
+    assert packages == {
+        "a2a_tool_capture": {"a2a_tool_capture"},
+        "a2a_eval_proxy": {"a2a_eval_proxy", "tool_call_evaluators"},
+    }
+
+
+@pytest.mark.parametrize("name", ["a2a_tool_capture", "a2a_eval_proxy"])
+def test_version_and_license_are_told(dist: Path, name: str) -> None:
+    wheel = wheel_of(dist, name)
+    metadata = metadata_of(wheel)
+    assert metadata["Version"] == VERSION
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    with zipfile.ZipFile(wheel) as content:
+        (text,) = (content.read(entry) for entry in content.namelist() if entry.endswith("licenses/LICENSE"))
+    assert text == (REPOSITORY / "LICENSE").read_bytes()
+    assert b"TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text
+
+
+def test_the_extension_requires_nothing(dist: Path) -> None:
+    assert all(requirement.marker for requirement in requirements_of(wheel_of(dist, "a2a_tool_capture")))
+
+
+def test_the_proxy_requires_the_extension_in_its_version_and_names_no_folder(dist: Path) -> None:
+    requirements = requirements_of(wheel_of(dist, "a2a_eval_proxy"))
+    assert [item for item in requirements if item.name == PIN.name and not item.marker] == [PIN]
+    assert not [item for item in requirements if item.url]
+
+
+def test_every_bridge_is_an_extra_of_both(dist: Path) -> None:
+    extras = {
+        extra
+        for extra in metadata_of(wheel_of(dist, "a2a_tool_capture")).get_all("Provides-Extra", [])
+        if extra not in ("a2a-sdk", "grpc", "otel")  # the proxy requires these, or has its own
+    }
+    assert extras
+    passed_on = {
+        next(iter(item.extras)): str(item.marker)
+        for item in requirements_of(wheel_of(dist, "a2a_eval_proxy"))
+        if item.name == PIN.name and item.marker
+    }
+    assert passed_on == {extra: f'extra == "{extra}"' for extra in extras}
+
+
+def test_a_wheel_built_from_the_sdist_is_the_same(dist: Path, tmp_path: Path) -> None:
+    """By pip, which names the folder of the extension in a checkout only."""
+    (sdist,) = dist.glob("a2a_eval_proxy-*.tar.gz")
+    with tarfile.open(sdist) as content:
+        content.extractall(tmp_path, filter="data")
+    built = build_by_pip(tmp_path / f"a2a_eval_proxy-{VERSION}", tmp_path)
+    assert requirements_of(built) == requirements_of(wheel_of(dist, "a2a_eval_proxy"))
+
+
+def test_pip_in_a_checkout_is_told_where_the_extension_is(tmp_path: Path) -> None:
+    """Else `pip install .` would look for it on an index, which does not have it."""
+    (requirement,) = (
+        item
+        for item in requirements_of(build_by_pip(REPOSITORY, tmp_path))
+        if item.name == PIN.name and not item.marker
+    )
+    assert requirement.url == EXTENSION.as_uri()
+
+
+def build_by_pip(source: Path, folder: Path) -> Path:
+    pip = [sys.executable, "-m", "pip", "--python", str(hatchling()), "wheel", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--wheel-dir", folder, source], check=True, capture_output=True)
+    return wheel_of(folder, "a2a_eval_proxy")
+
+
+def test_uv_is_told_where_the_extension_is() -> None:
+    tool = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]
+    assert (REPOSITORY / tool["uv"]["sources"]["a2a-tool-capture"]["path"]).resolve() == EXTENSION
+
+
+# ── beside agents ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_extension_alone_needs_the_standard_library_only(dist: Path, tmp_path: Path) -> None:
+    python = tmp_path / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
+    install(python, str(wheel_of(dist, "a2a_tool_capture")))
+    told = printed(python, "-c", WITHOUT_DEPENDENCIES, *STANDARD_LIBRARY_ONLY)
+    assert told == "['a2a-tool-capture']"
+
+
+@pytest.mark.parametrize(
+    ("environment", "extras", "sdk", "handler"),
+    [
+        ("strands", "a2a-sdk,strands", "0.3.26", "a2a_tool_capture.handler_v03"),
+        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "a2a_tool_capture.handler"),
+    ],
+)
+def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
+    dist: Path, tmp_path: Path, environment: str, extras: str, sdk: str, handler: str
+) -> None:
+    wheel = wheel_of(dist, "a2a_tool_capture")
+    python = overlay(tmp_path, python_environment(environment), f"a2a-tool-capture[{extras}] @ {wheel.as_uri()}")
+    look = (
+        "import importlib.metadata as m; from a2a_tool_capture import CapturingRequestHandler as handler;"
+        "print(m.version('a2a-sdk'), handler.__module__, m.packages_distributions()['a2a_tool_capture'])"
+    )
+    assert printed(python, "-c", look) == f"{sdk} {handler} ['a2a-tool-capture']"
+
+
+def test_both_go_together(dist: Path, tmp_path: Path) -> None:
+    wheels = [str(wheel_of(dist, name)) for name in ("a2a_tool_capture", "a2a_eval_proxy")]
+    python = overlay(tmp_path, Path(sys.executable), "--force-reinstall", "--no-deps", *wheels)
+    look = "import a2a_tool_capture as x, a2a_eval_proxy as p; print(x.__file__, p.__file__)"
+    assert [Path(file).is_relative_to(tmp_path) for file in printed(python, "-c", look).split()] == [True, True]
+    check = [sys.executable, "-m", "pip", "--python", str(python), "check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert "a2a-" not in done.stdout, done.stdout
+    assert printed(tmp_path / "bin" / "a2a-eval-proxy", "--version").endswith(VERSION)
