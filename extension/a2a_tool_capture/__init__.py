@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .client import CaptureClient, CapturedTurn
     from .gating import without_tool_calls
     from .handler import CapturingRequestHandler, GatedPushConfigStore
+    from .middleware import CapturingMiddleware
     from .recorder import ToolCallRecorder
     from .server import CapturingExecutor, declare_tool_calls
 
@@ -25,6 +26,7 @@ _LAZY = {
     "CaptureClient": "client",
     "CapturedTurn": "client",
     "CapturingExecutor": "server",
+    "CapturingMiddleware": "middleware",
     "CapturingRequestHandler": "handler",
     "GatedPushConfigStore": "handler",
     "ToolCallRecorder": "recorder",
@@ -38,6 +40,7 @@ __all__ = [
     "CaptureClient",
     "CapturedTurn",
     "CapturingExecutor",
+    "CapturingMiddleware",
     "CapturingRequestHandler",
     "Finding",
     "GatedPushConfigStore",

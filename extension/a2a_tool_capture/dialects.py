@@ -63,6 +63,26 @@ class _Said(NamedTuple):
     source: ToolCallSource = ToolCallSource.ADK
 
 
+class FunctionOutcome(NamedTuple):
+    """What a function gave: the text of its result, or of its error; the other is None."""
+
+    result: str | None
+    error: str | None
+
+
+def function_outcome(response: Any) -> FunctionOutcome:
+    """What google-adk's function response says: `{"result": x}`, `{"error": text}`, MCP's `isError`, or an object."""
+    failed = False
+    if isinstance(response, dict):
+        failed = response.get("isError") is True
+        if response.keys() == {"error"} and isinstance(response["error"], str):
+            failed, response = True, response["error"]
+        elif "result" in response and response.keys() <= {"result", "isError"}:
+            response = response["result"]
+    text = plain_text(response)
+    return FunctionOutcome(None, text) if failed else FunctionOutcome(text, None)
+
+
 class _MalformedError(Exception):
     """A part cannot be read; the message says what is wrong with it."""
 
@@ -178,22 +198,13 @@ def _call(name_key: str, data: Mapping[str, Any]) -> _Said | None:
 
 
 def _response(name_key: str, data: Mapping[str, Any]) -> _Said | None:
-    """What a function gave: `{"result": x}`, `{"error": text}`, `isError` as MCP has it, or an object of its own."""
+    """What a function gave; see `function_outcome`."""
     call_id = _text(data, "id")
     name = _text(data, name_key, required=not call_id)
     if name in ASKS_THE_USER:
         return None
-    response = data.get("response")
-    if isinstance(response, dict):
-        failed = response.get("isError") is True
-        if response.keys() == {"error"} and isinstance(response["error"], str):
-            failed, response = True, response["error"]
-        elif "result" in response and response.keys() <= {"result", "isError"}:
-            response = response["result"]
-    else:
-        failed = False
-    text = plain_text(response)
-    return _Said(name, call_id, True, result=None if failed else text, error=text if failed else None)
+    outcome = function_outcome(data.get("response"))
+    return _Said(name, call_id, True, result=outcome.result, error=outcome.error)
 
 
 def _code(data: Mapping[str, Any]) -> _Said:

@@ -8,13 +8,10 @@ from a2a.server.events import Event
 from a2a.types import Artifact, Message, Task, TaskArtifactUpdateEvent
 
 from . import sdk
-from .spec import BASE_URI
+from .spec import BASE_URI, OWN_ARTIFACT_PREFIX
 
 if TYPE_CHECKING:
     from a2a.types import ListTasksResponse  # not in a2a-sdk 0.3
-
-OWN_ARTIFACT_PREFIX = "tool-calls-"
-"""How the ids of artifacts begin that exist for their tool calls only."""
 
 
 @overload

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 from .models import ToolCall, ToolCallSource
 from .plain import described, plain_arguments, plain_text
@@ -183,12 +183,20 @@ class OpenCall:
         self.error: Any = None
 
 
+class _Request(NamedTuple):
+    """The request being served; `recording` is None where it did not activate the extension."""
+
+    recording: Recording | None
+
+
 class ToolCallRecorder:
     """Records the tool calls of whatever request is being served: one for an agent, made once, used anywhere.
 
-    Between requests, and in requests that did not activate the extension, every method does nothing. The current
-    request is found by `contextvars`: asyncio tasks, `asyncio.to_thread` and callables run by
-    `contextvars.copy_context().run` record into the request they were started in.
+    In requests that did not activate the extension every method does nothing. The current request is found by
+    `contextvars`: asyncio tasks, `asyncio.to_thread` and callables run by `contextvars.copy_context().run` record into
+    the request they were started in. Outside of requests nothing is recorded either; the first call that is lost so
+    is logged as a warning, since nothing of it can be seen from outside: the server may not tell the recorder of its
+    requests.
 
     Where it is not `enabled`, no request activates the extension. By default the environment decides when the
     recorder is made: `A2A_TOOL_CAPTURE=off` (or 0, false) in a deployment that must never tell; on otherwise.
@@ -201,31 +209,62 @@ class ToolCallRecorder:
         self.enabled = _enabled_by_environment() if enabled is None else enabled
         self._clock = clock
         self._new_id = new_id
-        self._current: ContextVar[Recording | None] = ContextVar("recording", default=None)
+        self._request: ContextVar[_Request | None] = ContextVar("request", default=None)
+        self._warned = False
 
     @contextmanager
     def request(self, *, activated: bool = True) -> Iterator[Recording | None]:
         """Serve one request inside: a new recording where it `activated` the extension, else none."""
-        token = self._current.set(Recording(self._clock, self._new_id) if activated and self.enabled else None)
+        recording = self.new_recording() if activated else None
+        token = self._request.set(_Request(recording))
         try:
-            yield self._current.get()
+            yield recording
         finally:
-            self._current.reset(token)
+            self._request.reset(token)
+
+    def new_recording(self) -> Recording | None:
+        """A recording to be made current by `resume`; None where the recorder is not enabled."""
+        return Recording(self._clock, self._new_id) if self.enabled else None
+
+    def resume(self, recording: Recording | None) -> None:
+        """From here on, in this context, serve the request of `recording`; None for one that does not ask.
+
+        For servers that take a message in one place and run the agent in another, as workers with a queue do; where
+        one block of code does both, use `request`.
+        """
+        self._request.set(_Request(recording))
 
     @property
     def current(self) -> Recording | None:
         """The recording of the current request; None where nothing is recorded."""
-        return self._current.get()
+        request = self._request.get()
+        return None if request is None else request.recording
+
+    def recording_of(self, tool: str) -> Recording | None:
+        """As `current`, for a call of `tool` that is to be recorded; warns, once, if there is no request at all."""
+        request = self._request.get()
+        if request is not None:
+            return request.recording
+        if self.enabled and not self._warned:
+            self._warned = True
+            _log.warning(
+                "a call of tool %r was not recorded, and others like it will not be: it was made outside of any "
+                "request that this recorder serves. Serve the agent as the README of a2a-tool-capture says "
+                "(CapturingRequestHandler, or the bridge of your framework), with this recorder; and hand the context "
+                "on to threads of your own (contextvars.copy_context)",
+                tool,
+            )
+        return None
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """All calls of the current request so far; [] where nothing is recorded."""
-        recording = self._current.get()
+        recording = self.current
         return [] if recording is None else recording.tool_calls
 
     def metadata(self) -> dict[str, list[dict[str, Any]]]:
         """`Recording.metadata` of the current request; {} where nothing is recorded."""
-        recording = self._current.get()
+        recording = self.current
         return {} if recording is None else recording.metadata()
 
     def record(
@@ -238,24 +277,24 @@ class ToolCallRecorder:
         id: str = "",
     ) -> None:
         """Note a call that is over; see `Recording.record`."""
-        recording = self._current.get()
+        recording = self.recording_of(name)
         if recording is not None:
             recording.record(name, arguments, result=result, error=error, id=id)
 
     def started(self, name: str, arguments: Arguments = None, *, id: str = "") -> str:
         """Note that a call begins; see `Recording.started`. Returns `id` where nothing is recorded."""
-        recording = self._current.get()
+        recording = self.recording_of(name)
         return id if recording is None else recording.started(name, arguments, id=id)
 
     def finished(self, id: str, result: Any = None) -> None:
         """Note that a call gave `result`; see `Recording.finished`."""
-        recording = self._current.get()
+        recording = self.current
         if recording is not None:
             recording.finished(id, result)
 
     def failed(self, id: str, error: Any) -> None:
         """Note that a call failed; see `Recording.failed`."""
-        recording = self._current.get()
+        recording = self.current
         if recording is not None:
             recording.failed(id, error)
 
@@ -263,7 +302,7 @@ class ToolCallRecorder:
     def call(self, name: str, arguments: Arguments = None, *, id: str = "") -> Iterator[OpenCall]:
         """Record the call made inside. An exception, cancellation too, becomes its error and is raised on."""
         call = OpenCall()
-        recording = self._current.get()
+        recording = self.recording_of(name)
         if recording is None:
             yield call
             return
@@ -307,7 +346,7 @@ class ToolCallRecorder:
 
             @functools.wraps(function)
             async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
-                if self._current.get() is None:
+                if self.recording_of(tool_name) is None:
                     return await function(*args, **kwargs)
                 with self.call(tool_name, _by_name(parameters, args, kwargs)) as call:
                     value = await function(*args, **kwargs)
@@ -318,7 +357,7 @@ class ToolCallRecorder:
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            if self._current.get() is None:
+            if self.recording_of(tool_name) is None:
                 return function(*args, **kwargs)
             with ExitStack() as until_over:
                 call = until_over.enter_context(self.call(tool_name, _by_name(parameters, args, kwargs)))

@@ -19,10 +19,9 @@ from a2a.types import (
 )
 
 from . import sdk
-from .gating import OWN_ARTIFACT_PREFIX
 from .models import ToolCall
 from .recorder import Recording, ToolCallRecorder, wire_entry
-from .spec import METADATA_KEY, URI, agent_extension
+from .spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI, agent_extension
 from .wire import SETTLED_STATES, TERMINAL_STATES
 
 _log = logging.getLogger(__name__)

@@ -16,6 +16,11 @@ EXTENSIONS_HEADER = "A2A-Extensions"
 LEGACY_EXTENSIONS_HEADER = "X-A2A-Extensions"
 """The same header in A2A 0.3."""
 
+OWN_ARTIFACT_PREFIX = "tool-calls-"
+"""How the ids of artifacts begin that exist for their tool calls only."""
+
+DESCRIPTION = "Reports tool calls in artifact metadata, for evaluation"
+
 
 @dataclass(frozen=True, slots=True)
 class ExtensionVersion:
@@ -40,9 +45,7 @@ URI = V1.uri
 METADATA_KEY = V1.metadata_key
 
 
-def agent_extension(
-    description: str = "Reports tool calls in artifact metadata, for evaluation",
-) -> AgentExtension:
+def agent_extension(description: str = DESCRIPTION) -> AgentExtension:
     """The declaration for `AgentCard.capabilities.extensions`: optional for clients, without parameters.
 
     Returns an `a2a.types.AgentExtension`. Raises ImportError where a2a-sdk is not installed.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a_tool_capture.dialects import function_outcome
 from e2e.provision import python_environment
 
 EXTENSION = Path(__file__).parents[2] / "extension"
@@ -89,6 +90,14 @@ def test_without_a_request_nothing_is_recorded(framework: str) -> None:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_calls_outside_of_any_request_are_warned_of_once(framework: str) -> None:
+    """As where a server runs the agent that knows nothing of the recorder."""
+    (warning,) = report(framework)["warned"]
+    assert warning.startswith("a call of tool 'look_up' was not recorded")
+    assert "CapturingRequestHandler" in warning
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_example_of_the_readme_records_its_call(framework: str) -> None:
     told = report(framework)["example"]
     assert told["raised"] is None
@@ -129,6 +138,13 @@ def test_what_adk_tells_the_model_in_place_of_an_error_is_not_the_result() -> No
     told = report("google_adk")["handled"]
     assert told["raised"] is None
     assert brief(told["calls"]) == [("excused", {}, None, "not today")]
+
+
+@pytest.mark.parametrize("returned", [{"error": "fully booked"}, {"result": "room 7"}, {"rooms": 7}])
+def test_what_an_adk_tool_returns_is_what_its_data_parts_say(returned: dict[str, Any]) -> None:
+    (call,) = report("google_adk")[f"returned {json.dumps(returned)}"]["calls"]
+    said = function_outcome(returned)
+    assert (call["result"], call["error"]) == (said.result, said.error)
 
 
 def test_a_long_running_adk_tool_has_no_result_yet() -> None:

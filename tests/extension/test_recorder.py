@@ -565,3 +565,41 @@ def test_the_recorder_needs_the_standard_library_only() -> None:
         "assert not {'a2a', 'google.protobuf', 'pydantic', 'opentelemetry'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ── calls that cannot be told ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_first_call_outside_of_requests_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = ToolCallRecorder()
+    recorder.tool(name="look_up")(str.lower)("A")
+    recorder.record("pay", {})
+    with recorder.call("pay"):
+        recorder.started("pay")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "a call of tool 'look_up' was not recorded" in record.getMessage()
+
+
+def test_requests_that_do_not_ask_are_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+    recorder, silenced = ToolCallRecorder(), ToolCallRecorder(enabled=False)
+    with recorder.request(activated=False):
+        recorder.record("pay", {})
+    silenced.record("pay", {})
+    assert caplog.records == []
+
+
+def test_a_request_is_resumed_where_its_work_is_done() -> None:
+    recorder = ToolCallRecorder()
+    recording = recorder.new_recording()
+    assert recording is not None
+
+    def work() -> None:
+        recorder.resume(recording)
+        recorder.record("pay", {})
+        recorder.resume(None)
+        recorder.record("refund", {})
+
+    contextvars.Context().run(work)
+    assert [call.name for call in recording.tool_calls] == ["pay"]
+    assert ToolCallRecorder(enabled=False).new_recording() is None

@@ -97,7 +97,7 @@ class ToolAPI:
             streaming=streaming,
             timeout=timeout,
         )
-        recording = self._recorder.current if self._recorder is not None else None
+        recording = self._recorder.recording_of(tool_name) if self._recorder is not None else None
         if recording is None:
             return await self._called(request, on_event)
         recording.started(tool_name, request.arguments, id=request.id, source=ToolCallSource.A2E)

@@ -42,11 +42,12 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore] 
         tool_call_id: str | None = None,
         **_: Any,
     ) -> None:
-        recording = self._recorder.current
+        name = str((serialized or {}).get("name", ""))
+        recording = self._recorder.recording_of(name)
         if recording is None:
             return
         arguments = input_str if inputs is None else inputs
-        call_id = recording.started(str((serialized or {}).get("name", "")), arguments, id=tool_call_id or "")
+        call_id = recording.started(name, arguments, id=tool_call_id or "")
         with self._lock:
             self._ids.setdefault(recording, {})[run_id] = call_id
 

@@ -33,8 +33,10 @@ class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  
 
     def on_span_end(self, span: Span[Any]) -> None:
         data = span.span_data
-        recording = self._recorder.current
-        if recording is None or not isinstance(data, FunctionSpanData):
+        if not isinstance(data, FunctionSpanData):
+            return
+        recording = self._recorder.recording_of(data.name)
+        if recording is None:
             return
         error = _message(span.error) if span.error is not None else None
         recording.record(

@@ -32,7 +32,8 @@ class ToolSpanProcessor(SpanProcessor):
         """By span id, for as long as the request is being served: spans that never end cost nothing."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        recording = self._recorder.current
+        tool = _tool_name(span.name, span.attributes or {})
+        recording = self._recorder.recording_of(tool) if tool else self._recorder.current
         if recording is not None:
             self._recordings[span.get_span_context().span_id] = recording
 

@@ -1,4 +1,4 @@
-"""Tool calls of Pydantic AI, from a capability: `Agent(..., capabilities=[ToolCallCapability(recorder)])`."""
+"""Tool calls of Pydantic AI, `Agent(..., capabilities=[ToolCallCapability(recorder)])`, and its A2A server."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic_ai.capabilities import (
 )
 from pydantic_ai.exceptions import SkipToolExecution
 
+from ..middleware import CapturingMiddleware
 from ..recorder import ToolCallRecorder
 
 
@@ -30,13 +31,13 @@ class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-i
         return CapabilityOrdering(position="innermost")
 
     async def on_tool_validate_error(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, error: Any) -> Any:
-        recording = self.recorder.current
+        recording = self.recorder.recording_of(call.tool_name)
         if recording is not None:
             recording.record(call.tool_name, call.args or {}, error=_said(error), id=call.tool_call_id)
         raise error
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
-        recording = self.recorder.current
+        recording = self.recorder.recording_of(call.tool_name)
         if recording is None:
             return await handler(args)
         call_id = recording.started(call.tool_name, call.args or {}, id=call.tool_call_id)
@@ -56,6 +57,25 @@ class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-i
     @classmethod
     def get_serialization_name(cls) -> None:
         """Holds a recorder, which no agent specification can name."""
+
+
+def agent_to_a2a(agent: Any, *, recorder: ToolCallRecorder, **options: Any) -> Any:
+    """`fasta2a.pydantic_ai.agent_to_a2a` for an agent whose tool calls `recorder` records; the same options.
+
+    Returns the `FastA2A` application, which declares the extension and tells calls to requests that ask. Raises
+    ImportError where fasta2a is not installed.
+    """
+    from fasta2a.broker import InMemoryBroker
+    from fasta2a.pydantic_ai import agent_to_a2a as plain_agent_to_a2a
+    from fasta2a.storage import InMemoryStorage
+
+    from .fasta2a import CapturingStorage
+
+    broker = options.pop("broker", None) or InMemoryBroker()
+    storage = CapturingStorage(options.pop("storage", None) or InMemoryStorage(), recorder, broker)
+    app = plain_agent_to_a2a(agent, broker=broker, storage=storage, **options)
+    app.add_middleware(CapturingMiddleware, recorder=recorder)
+    return app
 
 
 def _said(error: BaseException) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from a2a_tool_capture.dialects import function_outcome
+
 from .literals import as_text, is_placeholder, parse, parse_object, repr_fields
 from .model import CutText
 
@@ -131,7 +133,7 @@ def tool_message(value: Any) -> Outcome:
 
 
 def adk_response(value: Any) -> Outcome:
-    """google-adk's function response: `{"result": x}`, `{"error": text}`, or the tool's own object.
+    """google-adk's function response, as its data parts are read (`function_outcome`), or the tool's own object.
 
     OpenInference puts `{"id", "name", "response"}` around it.
     """
@@ -143,9 +145,11 @@ def adk_response(value: Any) -> Outcome:
         return Outcome(inner.text, _id_in(response, "id"), inner.failed)
     if not response:
         return NOTHING  # what is written when content is off
-    if response.keys() == {"error"} and isinstance(response["error"], str):
-        return Outcome(response["error"], failed=True)
-    return plain_outcome(response["result"] if response.keys() == {"result"} else value)
+    outcome = function_outcome(response)
+    if outcome.error is not None:
+        return Outcome(outcome.error, failed=True)
+    wrapped = "result" in response and response.keys() <= {"result", "isError"}
+    return plain_outcome(response["result"] if wrapped else value)
 
 
 def llama_index_output(value: Any) -> Outcome:

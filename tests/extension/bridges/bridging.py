@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging.handlers
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -80,5 +81,9 @@ async def common(recorder: ToolCallRecorder, run: Run) -> dict[str, Any]:
         )
     )
     failing = await request(recorder, run, ("refund", {"order_id": "ORD-3"}))
-    await run(text(("look_up", {"order_id": "ORD-4"})))
-    return {"first": first, "second": second, "failing": failing, "outside": recorder.metadata()}
+    warnings = logging.handlers.BufferingHandler(capacity=100)
+    logging.getLogger("a2a_tool_capture").addHandler(warnings)
+    for order in ("ORD-4", "ORD-5"):
+        await run(text(("look_up", {"order_id": order})))
+    warned = [record.getMessage() for record in warnings.buffer]
+    return {"first": first, "second": second, "failing": failing, "outside": recorder.metadata(), "warned": warned}

@@ -40,13 +40,19 @@ def excused() -> str:
     raise PermissionError("not today")
 
 
+def give_back(value: str) -> dict[str, Any]:
+    """Returns the JSON object in its argument."""
+    given: dict[str, Any] = json.loads(value)
+    return given
+
+
 def ask_a_human() -> None:
     """Answers some other day."""
 
 
 async def main() -> None:
     recorder = ToolCallRecorder()
-    tools = [look_up, ship, refund, forget, excused, LongRunningFunctionTool(ask_a_human)]
+    tools = [look_up, ship, refund, forget, excused, give_back, LongRunningFunctionTool(ask_a_human)]
     agent = LlmAgent(
         name="orders", model=ScriptedModel(model="scripted"), tools=tools, on_tool_error_callback=apologise
     )
@@ -69,6 +75,8 @@ async def main() -> None:
     report = await common(recorder, run)
     report["example"] = await request(shown["recorder"], run_example, ("look_up", {"order_id": "ORD-1"}))
     report["handled"] = await request(recorder, run, ("excused", {}))
+    for returned in ('{"error": "fully booked"}', '{"result": "room 7"}', '{"rooms": 7}'):
+        report[f"returned {returned}"] = await request(recorder, run, ("give_back", {"value": returned}))
     report["pending"] = await request(recorder, run, ("ask_a_human", {}))
     print(json.dumps(report))
 

@@ -111,6 +111,8 @@ SUNNY = Outcome("Sunny", "call_1")
         (unwrap.adk_response, {"result": {"degrees": 21}}, Outcome('{"degrees":21}')),
         (unwrap.adk_response, {"degrees": 21}, Outcome('{"degrees":21}')),
         (unwrap.adk_response, {"error": "no such city"}, Outcome("no such city", failed=True)),
+        (unwrap.adk_response, {"result": "late", "isError": True}, Outcome("late", failed=True)),
+        (unwrap.adk_response, {"result": "Sunny", "isError": False}, Outcome("Sunny")),
         (unwrap.adk_response, {"error": "late", "result": "Sunny"}, Outcome('{"error":"late","result":"Sunny"}')),
         (unwrap.adk_response, {"result": "<not specified>"}, Outcome(None)),
         (unwrap.adk_response, {"id": "call_1", "name": "w", "response": {"result": "Sunny"}}, SUNNY),
