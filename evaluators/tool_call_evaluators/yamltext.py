@@ -15,9 +15,12 @@ WIDTH = 110
 
 # no indicator at the front, none that ends a word in flow style, nothing that begins a comment or a key
 _PLAIN = re.compile(
-    r"[\w/+$€£(][^\x00-\x1f\x7f-\x9f\[\]{},#:&*!|>'\"%`\\\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]*(?<!\s)"
+    r"[\w/+$€£(][^\x00-\x1f\x7f-\x9f\[\]{},#:&*!|>'\"%`\\\ufeff\ufffe\uffff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]*(?<!\s)"
 )
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
+)
+"""Control characters, also those that change the order in which others are shown."""
 
 
 def block(value: Any, indent: int = 0) -> list[str]:

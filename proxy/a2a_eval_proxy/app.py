@@ -18,12 +18,13 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 
 from .admin.api import admin_app
+from .browser_guard import BrowserGuard, HostNames
 from .capture.turn import Turn
 from .capture.turnbook import TurnBook
 from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .client_limits import ClientLimits, connections_possible
-from .config import Settings
+from .config import Settings, is_loopback
 from .events import EventBus
 from .filewatch import FileWatch
 from .forward import Forwarder
@@ -157,11 +158,12 @@ class RunningProxy:
             dialects=bool(settings.dialects),
             traces=lambda: tracing is not None and tracing.heard,
         )
+        names = HostNames(settings.host_names)
         registry = CollectorRegistry(auto_describe=False)
         gauges = (lambda: self.pipeline.depth, lambda: len(self.book.open_turns))
         registry.register(MetricsCollector(metrics, *gauges))
         registry.register(StoreCollector(self.store.health))
-        admin = admin_app(self, registry, settings.admin_token)
+        admin = admin_app(self, registry, settings.admin_token, names)
         self._admin = await _listening(stack, admin, settings.admin, "--admin", 1.0)
         self._otlp = await self._receive_traces(stack)
         telemetry = start_telemetry(metrics, settings.upstream, *gauges, self.privacy.text if self.privacy else None)
@@ -186,9 +188,10 @@ class RunningProxy:
             max_connections=connections_possible(settings.max_client_connections),
             broken_limits=metrics.client_errors,
         )
-        self._data = await _listening(
-            stack, forwarder, settings.listen, "--listen", settings.shutdown_timeout, limits, tls
-        )
+        data: Any = forwarder
+        if settings.adds_credentials:
+            data = BrowserGuard(forwarder, names, check_host=is_loopback(settings.listen))
+        self._data = await _listening(stack, data, settings.listen, "--listen", settings.shutdown_timeout, limits, tls)
         stack.callback(self._not_ready_any_more)
         self._problems = []
 

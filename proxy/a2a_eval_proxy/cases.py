@@ -12,16 +12,25 @@ from tool_call_evaluators.suite import Case, Suite
 from .expectations import redacted_case
 from .redaction import Redactor
 
+MAX_REGISTERED, MAX_REGISTERED_BYTES = 10_000, 16 * 1024 * 1024
+"""Cases registered while the proxy runs, and their JSON: in memory they take several times that."""
+
 _CONTEXT_KEYS = ("context_id", "contextId", "conversation_id")
 """What a registration may call the conversation it is for; the second as in A2A, the third as in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCase:
-    """A case put in over the admin API. `context_id` ties it to one conversation, whatever is said there."""
+    """A case put in over the admin API. `context_id` ties it to one conversation, whatever is said there; `size` is
+    that of its JSON in bytes."""
 
     case: Case
     context_id: str | None = None
+    size: int = 0
+
+
+class TooManyCasesError(Exception):
+    """No further case can be registered; the message says how many there are."""
 
 
 class CaseBook:
@@ -41,6 +50,7 @@ class CaseBook:
         for case in suite.cases if suite else ():
             self._suite_texts.add(case.id, self._texts(case))
         self._registered: dict[str, RegisteredCase] = {}
+        self._registered_bytes = 0
         self._registered_seen: dict[str, Case] = {}
         self._registered_texts = _Index()
         self._contexts = _Index()
@@ -50,11 +60,19 @@ class CaseBook:
     def put(self, registered: RegisteredCase) -> None:
         """Add a case, or replace the one of that id. It goes before one of the suite with the same id.
 
-        A case that names no tools has the suite's, as in the suite file."""
+        A case that names no tools has the suite's, as in the suite file. Raises TooManyCasesError."""
         case = registered.case
+        before = self._registered.get(case.id)
+        size = self._registered_bytes - (before.size if before else 0) + registered.size
+        if size > MAX_REGISTERED_BYTES or (before is None and len(self._registered) >= MAX_REGISTERED):
+            raise TooManyCasesError(
+                f"{len(self._registered)} cases with {self._registered_bytes} bytes are registered, of at most "
+                f"{MAX_REGISTERED} with {MAX_REGISTERED_BYTES}"
+            )
         if case.tools is None and self.suite is not None and self.suite.tools is not None:
             registered = replace(registered, case=replace(case, tools=self.suite.tools))
         self.remove(case.id)
+        self._registered_bytes += registered.size
         self._registered[case.id] = registered
         self._registered_seen[case.id] = self._seen(registered.case)
         self._registered_texts.add(case.id, self._texts(case))
@@ -65,6 +83,7 @@ class CaseBook:
         registered = self._registered.pop(case_id, None)
         if registered is None:
             return False
+        self._registered_bytes -= registered.size
         del self._registered_seen[case_id]
         self._registered_texts.remove(case_id, self._texts(registered.case))
         self._contexts.remove(case_id, self._context(registered))

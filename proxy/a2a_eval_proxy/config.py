@@ -280,6 +280,12 @@ class Settings:
     public_url: str | None = _setting(
         parse_url, "URL under which clients reach the proxy; default: as their request says.", None, metavar="URL"
     )
+    allow_hosts: tuple[str, ...] = _setting(
+        _names,
+        "Host names under which clients reach the proxy, and of pages that may use it, where it looks at these.",
+        (),
+        metavar="NAME,...",
+    )
     card_path: str | None = _setting(
         _path, "Path of the agent card, where the agent has it elsewhere than at /.well-known/.", None, metavar="PATH"
     )
@@ -408,6 +414,18 @@ class Settings:
         for name in ("upstream_ca", "upstream_cert"):
             if getattr(self, name) and not self.upstream.startswith("https:"):
                 raise ConfigError(f"{name}: is for an agent that speaks HTTPS, but upstream is {self.upstream}")
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Names of ours that are configured."""
+        listening = (split_address(address)[0] for address in (self.listen, self.admin))
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return (*self.allow_hosts, *listening, *([public] if public else []))
+
+    @property
+    def adds_credentials(self) -> bool:
+        """Whether who reaches the data port reaches the agent with more rights than of their own."""
+        return bool(self.upstream_header or self.upstream_cert)
 
     @property
     def card_paths(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "otlp", "no_otlp", "otlp_grpc", "otlp_forward", "otlp_forward_headers", "expect_traces", "trace_wait",
         "conversation_attributes",
     ),
-    "Admin": ("admin", "admin_token", "log_level"),
+    "Admin": ("admin", "admin_token", "allow_hosts", "log_level"),
     "TLS and identity": (
         "tls_cert", "tls_key", "tls_key_password", "tls_client_ca",
         "upstream_ca", "upstream_cert", "upstream_key", "upstream_key_password", "upstream_header",

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import secrets
 from pathlib import Path
 
 
 def write_own(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) to a file with mode 0600, also where it was there with another. Raises OSError."""
-    path.touch(0o600)
-    path.chmod(0o600)
-    path.write_text(text, "utf-8")
+    """Write `text` (UTF-8) to a file with mode 0600, whole or not at all, also where it was there with another mode.
+
+    A symbolic link is not followed: whoever may write to a folder must not choose which file of ours is overwritten.
+    What is no file, such as /dev/stdout, is written to. Raises OSError.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_text(text, "utf-8")
+        return
+    refuse_link(path)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def refuse_link(path: Path) -> None:
+    """Raise OSError for a symbolic link."""
+    if path.is_symlink():
+        raise OSError(
+            errno.ELOOP, "it is a symbolic link, which is not followed; delete it, or give another place", str(path)
+        )

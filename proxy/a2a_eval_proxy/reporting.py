@@ -10,7 +10,7 @@ from pathlib import Path
 from tool_call_evaluators.focus import focus_suites
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 
-from .ownfiles import write_own
+from .ownfiles import refuse_link, write_own
 
 PAGE = "report.html"
 _FORMS = {PAGE: html_report, "report.json": json_report, "junit.xml": junit_xml, "summary.md": markdown_summary}
@@ -28,7 +28,8 @@ def publish_report(report: Report, folder: Path | None, environ: Mapping[str, st
     `folder` gets report.html, report.json, junit.xml, summary.md and, in focus/, a suite of everything that failed
     and one for each distinct error; those of an earlier report go. The Markdown summary is also appended to the
     file that GITHUB_STEP_SUMMARY names, with or without a folder; where that cannot be written, a warning is logged:
-    the CI has set it, and the run is no worse for it. Raises OSError where a file of `folder` cannot be written.
+    the CI has set it, and the run is no worse for it. Raises OSError where a file of `folder` cannot be written, or is
+    a symbolic link.
     """
     if summary := environ.get(STEP_SUMMARY):
         try:
@@ -46,6 +47,7 @@ def publish_report(report: Report, folder: Path | None, environ: Mapping[str, st
 
 
 def _write_focus(report: Report, folder: Path) -> None:
+    refuse_link(folder)
     for pattern in _FOCUS_FILES:
         for old in folder.glob(pattern):
             old.unlink()

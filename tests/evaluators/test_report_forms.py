@@ -143,6 +143,31 @@ def test_nothing_breaks_the_forms():
         text.encode("utf-8")
 
 
+DIRECTIONS = "\u202e\u202a\u202d\u2066\u2069\u200e\u200f\u061c"
+
+
+@pytest.mark.parametrize("form", [junit_xml, markdown_summary, json_report, html_report])
+def test_what_would_turn_the_text_around_is_escaped(form):
+    """A name that reads `refund(gpj.exe)` may be another one (Unicode Technical Report 36, section 2.7)."""
+    text = f"refund{DIRECTIONS}end"
+    hostile = turn(
+        "a",
+        text,
+        [call(text, x=text, y={text: 1}, error=text, result=text)],
+        [result("tool_error", 0.0, reason=text)],
+        case=text,
+        response_text=text,
+        findings=[finding("odd", message=text)],
+    )
+    made = form(report([hostile]))
+    assert not set(made) & set(DIRECTIONS)
+    assert "u202e" in made
+    if form is html_report:  # a script reads these: JSON's escapes would be undone
+        assert "\\\\u202e" in made
+    if form is json_report:
+        assert DIRECTIONS in json.dumps(json.loads(made), ensure_ascii=False)
+
+
 @pytest.mark.parametrize("form", [junit_xml, markdown_summary, json_report])
 def test_a_run_with_nothing_in_it(form):
     empty = parse_suite("suite: none")

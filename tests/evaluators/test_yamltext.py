@@ -74,3 +74,12 @@ def test_what_yaml_does_not_have(value):
 
 def test_half_a_surrogate_pair_is_replaced():
     assert read_document(scalar("a\ud800")).value == "a\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("character", "\u202a\u202e\u2066\u2069\u200e\u200f\u061c")
+@pytest.mark.parametrize("text", ["a{}b", "{}", "line\na{}b\n"])
+def test_what_would_turn_the_text_around_is_escaped(character, text):
+    value = text.format(character)
+    written = "\n".join(block({"text": value}))
+    assert character not in written
+    assert read_document(written).value == {"text": value}

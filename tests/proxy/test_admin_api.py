@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy import rundetails
+from a2a_eval_proxy import cases, rundetails
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.pipeline import Pipeline
@@ -414,6 +414,16 @@ async def test_a_body_that_is_no_case(it: Proxied, body: bytes, complaint: str) 
 async def test_a_case_that_is_too_large(it: Proxied) -> None:
     response = await it.admin.put("/api/cases/status", content=b'{"turns": "' + b"x" * 1024 * 1024)
     assert response.status_code == 413
+
+
+async def test_cases_beyond_the_limit(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "MAX_REGISTERED_BYTES", len(json.dumps(CASE)) + 10)
+    assert (await it.admin.put("/api/cases/one", json=CASE)).status_code == 200
+    refused = await it.admin.put("/api/cases/two", json=CASE)
+    assert refused.status_code == 409
+    assert "delete some: DELETE /api/cases/ID" in refused.json()["error"]
+    assert (await it.admin.delete("/api/cases/one")).status_code == 204
+    assert (await it.admin.put("/api/cases/two", json=CASE)).status_code == 200
 
 
 # ── flush ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.cases import CaseBook, RegisteredCase, registered_case
+from a2a_eval_proxy import cases
+from a2a_eval_proxy.cases import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators.suite import Case, Suite, parse_case, parse_suite
@@ -219,3 +220,22 @@ def test_cases_are_found_however_they_came_and_went(
         assert found in by_context
     else:
         assert found == (by_text.pop() if len(by_text) == 1 else None)
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_REGISTERED", 3), ("MAX_REGISTERED_BYTES", 300)])
+def test_registered_cases_have_a_limit(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, limit, most)
+    book = CaseBook(None)
+
+    def put(case_id: str) -> None:
+        book.put(RegisteredCase(parse_case({"id": case_id, "turns": [{"user": "Hello"}]}), size=100))
+
+    for number in range(3):
+        put(str(number))
+    with pytest.raises(TooManyCasesError, match="3 cases with 300 bytes are registered"):
+        put("another")
+    assert book.case("another") is None
+    put("2")  # in place of itself
+    book.remove("0")
+    put("another")
+    assert book.case("another") is not None

@@ -74,3 +74,20 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     taken.touch()
     with pytest.raises(OSError, match="file"):
         publish_report(report(1.0), taken / "report", {})
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.json", "junit.xml", "summary.md", "focus"])
+def test_links_in_the_folder_are_not_followed(tmp_path: Path, name: str) -> None:
+    """Somebody else may write to the folder, of a CI job for example."""
+    victim, folder = tmp_path / "victim", tmp_path / "report"
+    folder.mkdir()
+    if name == "focus":
+        victim.mkdir()
+        (victim / "all-failures.yaml").write_text("precious")
+    else:
+        victim.write_text("precious")
+    (folder / name).symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic link"):
+        publish_report(report(0.0), folder, {})
+    kept = victim / "all-failures.yaml" if name == "focus" else victim
+    assert kept.read_text() == "precious"

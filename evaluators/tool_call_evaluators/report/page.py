@@ -17,7 +17,7 @@ from ..outcomes import Conversation, ConversationTurn
 from ..suite import Expectation
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
-from .wording import printable
+from .wording import printable, without_directions
 
 MAX_BYTES = 24_000_000
 """So much the data may be altogether."""
@@ -67,7 +67,9 @@ def _failed(report: Report, index: int) -> bool:
 
 
 def _encoded(value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    text = json.dumps(
+        without_directions(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str
+    )
     return printable(text).replace("<", "\\u003c").encode()
 
 

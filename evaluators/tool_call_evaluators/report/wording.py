@@ -15,9 +15,29 @@ MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
+_DIRECTING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Bidirectional controls (Unicode Annex 9): what follows them is shown in another order than it was said in."""
+
+
 def printable(text: str) -> str:
-    """`text` without what no XML or UTF-8 file can hold: control characters, halves of surrogate pairs."""
-    return _UNWRITABLE.sub(MISSING_CHARACTER, text)
+    """`text` without what no XML or UTF-8 file can hold: control characters, halves of surrogate pairs.
+
+    Characters that change the order in which others are shown are escaped: `\\u202e`, which is right in JSON, too.
+    """
+    return _DIRECTING.sub(_escaped, _UNWRITABLE.sub(MISSING_CHARACTER, text))
+
+
+def without_directions(value: Any) -> Any:
+    """JSON data whose texts, keys included, have bidirectional controls escaped, for a reader that undoes JSON's."""
+    if isinstance(value, str):
+        return _DIRECTING.sub(_escaped, value)
+    if isinstance(value, Mapping):
+        return {without_directions(key): without_directions(item) for key, item in value.items()}
+    return [without_directions(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\u{ord(character.group()):04x}"
 
 
 def cut(text: str, limit: int) -> str:

@@ -18,7 +18,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tool_call_evaluators.suite import Suite, SuiteError, parse_case
 
-from ..cases import CaseBook, RegisteredCase, registered_case
+from ..browser_guard import BrowserGuard, HostNames
+from ..cases import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..events import EventBus
 from ..rundetails import run_details
 from ..store import Store, StoreError, TurnQuery, every_turn
@@ -59,8 +60,9 @@ class Control(Protocol):
         """What does not work, though the proxy is ready."""
 
 
-def admin_app(control: Control, registry: CollectorRegistry, token: str | None) -> ASGIApp:
-    """The ASGI application of the admin port."""
+def admin_app(control: Control, registry: CollectorRegistry, token: str | None, names: HostNames) -> ASGIApp:
+    """The ASGI application of the admin port. With a `token` that decides; without one, nobody gets in by the name of
+    another host, or from a page of another site: a browser may be on this machine, too."""
     api = _Api(control, registry)
     app: ASGIApp = Starlette(
         routes=[
@@ -79,7 +81,7 @@ def admin_app(control: Control, registry: CollectorRegistry, token: str | None) 
         ],
         exception_handlers={HTTPException: _error, StoreError: _store_error},
     )
-    return _RequireToken(app, token) if token else app
+    return _RequireToken(app, token) if token else BrowserGuard(app, names, open_paths=_HEALTH_PATHS)
 
 
 class _Api:
@@ -155,7 +157,7 @@ class _Api:
 
     async def put_case(self, request: Request) -> Response:
         case_id = request.path_params["case_id"]
-        data = await _json_object(request)
+        data, size = await _json_object(request)
         try:
             body, context_id = registered_case(data, case_id)
         except ValueError as error:
@@ -166,7 +168,10 @@ class _Api:
             case = parse_case(body, "case")
         except SuiteError as error:
             raise HTTPException(400, str(error)) from None
-        self._control.cases.put(RegisteredCase(case, context_id))
+        try:
+            self._control.cases.put(RegisteredCase(case, context_id, size))
+        except TooManyCasesError as error:
+            raise HTTPException(409, f"{error}; delete some: DELETE /api/cases/ID") from None
         return JSONResponse({"case_id": case_id, "context_id": context_id})
 
     async def delete_case(self, request: Request) -> Response:
@@ -203,7 +208,8 @@ class _Api:
         return StreamingResponse(stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
-async def _json_object(request: Request) -> dict[str, Any]:
+async def _json_object(request: Request) -> tuple[dict[str, Any], int]:
+    """The body, and how many bytes it has."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -215,7 +221,7 @@ async def _json_object(request: Request) -> dict[str, Any]:
         raise HTTPException(400, f"the body is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise HTTPException(400, "the body must be a JSON object, as a case in a suite file")
-    return data
+    return data, len(body)
 
 
 async def _error(_: Request, error: Exception) -> Response:

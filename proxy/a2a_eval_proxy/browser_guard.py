@@ -1,0 +1,102 @@
+"""Keeps web pages out: any page may have its reader's browser send requests to this machine.
+
+A page can point a name of its own at our address (DNS rebinding): then `Host` is that name. Or it can send a simple
+request to our address (CSRF): then the browser says in `Origin`, or in `Sec-Fetch-Site`, where that comes from
+(https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/). Clients that are no browsers
+send neither, and know us by an address or by a name that we have.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.responses import JSONResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+_OURS = ("localhost", ".localhost", ".svc", ".svc.cluster.local")
+"""Names, and ends of names, that nobody else can point anywhere: RFC 6761, section 6.3, and Kubernetes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    status: int
+    message: str
+
+
+class HostNames:
+    """The names under which clients may know us, besides addresses: the machine's own, and those configured."""
+
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self._names = {name.lower().rstrip(".") for name in (*names, socket.gethostname())}
+
+    def __contains__(self, host: object) -> bool:
+        if not isinstance(host, str):
+            return False
+        name = host.lower().rstrip(".")
+        if name in self._names or any(name == end or (end[0] == "." and name.endswith(end)) for end in _OURS):
+            return True
+        try:
+            ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def refusal(headers: Headers, names: HostNames, *, check_host: bool = True) -> Refusal | None:
+    """Why a request is refused; None where it is let in."""
+    given: dict[bytes, list[str]] = {}
+    for name, value in headers:
+        given.setdefault(name.lower(), []).append(value.decode("latin-1").strip())
+    hosts = given.get(b"host", [])
+    if len(hosts) > 1:
+        return Refusal(400, "the request has more than one Host header")
+    if check_host and hosts and hosts[0] and (_host(f"//{hosts[0]}") not in names):
+        return Refusal(
+            421,
+            f"Host {hosts[0][:100]!r} is no name of this proxy; use its address, or allow the name with --allow-hosts",
+        )
+    origins = given.get(b"origin", [])
+    for origin in origins:
+        if _host(origin) not in names:
+            return Refusal(
+                403, f"pages of {origin[:100]!r} may not use this proxy; allow their host with --allow-hosts"
+            )
+    if not origins and "cross-site" in given.get(b"sec-fetch-site", []):
+        return Refusal(403, "pages of other sites may not use this proxy; allow their host with --allow-hosts")
+    return None
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+class BrowserGuard:
+    """An ASGI application behind which requests of other sites' pages do not get; `open_paths` are for everybody."""
+
+    def __init__(
+        self, app: ASGIApp, names: HostNames, *, check_host: bool = True, open_paths: Collection[str] = ()
+    ) -> None:
+        self._app = app
+        self._names = names
+        self._check_host = check_host
+        self._open_paths = open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in self._open_paths:
+            refused = refusal(scope["headers"], self._names, check_host=self._check_host)
+            if refused is not None:
+                await JSONResponse({"error": refused.message}, refused.status)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
