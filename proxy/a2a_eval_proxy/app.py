@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture.headervalues import filled_header
-from prometheus_client import CollectorRegistry
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 
 from .admin.api import admin_app
+from .backlog_metrics import BacklogCollector
 from .browser_guard import BrowserGuard, HostNames
 from .capture.turn import Turn
 from .capture.turnbook import TurnBook
@@ -28,7 +28,7 @@ from .config import Settings, is_loopback
 from .events import EventBus
 from .filewatch import FileWatch
 from .forward import Forwarder
-from .metrics import Metrics, MetricsCollector
+from .metrics import Metrics, MetricsCollector, process_registry
 from .negotiation import Negotiation
 from .pipeline import Pipeline
 from .privacy import judge_cache_of, privacy_of, redactor_of
@@ -159,10 +159,15 @@ class RunningProxy:
             traces=lambda: tracing is not None and tracing.heard,
         )
         names = HostNames(settings.host_names)
-        registry = CollectorRegistry(auto_describe=False)
+        registry = process_registry()
         gauges = (lambda: self.pipeline.depth, lambda: len(self.book.open_turns))
         registry.register(MetricsCollector(metrics, *gauges))
         registry.register(StoreCollector(self.store.health))
+        work = getattr(self.store, "work", None)  # of a store that workers share
+        if work is not None:
+            backlog = BacklogCollector(work.backlog)
+            registry.register(backlog)
+            stack.callback(loop.create_task(backlog.watch()).cancel)
         admin = admin_app(self, registry, settings.admin_token, names)
         self._admin = await _listening(stack, admin, settings.admin, "--admin", 1.0)
         self._otlp = await self._receive_traces(stack)

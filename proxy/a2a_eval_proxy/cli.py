@@ -341,6 +341,10 @@ def evaluate(
     metavar="SECONDS",
     help="Time for jobs that are under way to end after SIGTERM.",
 )
+@click.option(
+    "--admin", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics there; default: a worker has no port."
+)
+@click.option("--admin-token", metavar="TEXT", help="Bearer token of /metrics; required when it is not on loopback.")
 @redact_options
 def worker(
     store: str,
@@ -348,6 +352,8 @@ def worker(
     concurrency: int,
     stalled_after: float,
     shutdown_timeout: float,
+    admin: str | None,
+    admin_token: str | None,
     redact: tuple[Rule, ...],
     redact_key: str | None,
 ) -> None:
@@ -366,11 +372,13 @@ def worker(
 
     require_extra()
     from .privacy import privacy_of
+    from .worker.admin import AdminOptions
     from .worker.command import work_until_stopped
     from .worker.engine import EngineOptions
 
     options = EngineOptions(concurrency, stalled_after, shutdown_timeout)
-    run_async(work_until_stopped(store, suite, options, privacy_of(redact, redact_key)))
+    port = None if admin is None else AdminOptions(admin, admin_token)
+    run_async(work_until_stopped(store, suite, options, privacy_of(redact, redact_key), port))
 
 
 def _agent_url(text: str, option: str = "--agent") -> str:

@@ -63,7 +63,8 @@ def parse_url(value: Any) -> str:
     return text.rstrip("/")
 
 
-def _address(value: Any) -> str:
+def parse_address(value: Any) -> str:
+    """HOST:PORT as it was given. Raises ValueError."""
     host, _, port = _text(value).rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError("expected HOST:PORT such as 127.0.0.1:8080 (port 0: any free one)")
@@ -216,18 +217,21 @@ class Settings:
     """Everything `serve` can be told. Field names are the YAML keys; flags and variables are made from them."""
 
     upstream: str = _setting(parse_url, "URL of the agent.", metavar="URL")
-    listen: str = _setting(_address, "Where clients connect.", "127.0.0.1:8080", metavar="HOST:PORT")
+    listen: str = _setting(parse_address, "Where clients connect.", "127.0.0.1:8080", metavar="HOST:PORT")
     admin: str = _setting(
-        _address, "Where the admin API and metrics are served.", "127.0.0.1:8081", metavar="HOST:PORT"
+        parse_address, "Where the admin API and metrics are served.", "127.0.0.1:8081", metavar="HOST:PORT"
     )
     admin_token: str | None = _setting(
         _text, "Bearer token of the admin API; required when it is not on loopback.", None, secret=True
     )
     otlp: str | None = _setting(
-        _address, "Where OpenTelemetry traces are received (OTLP/HTTP).", "127.0.0.1:4318", metavar="HOST:PORT"
+        parse_address, "Where OpenTelemetry traces are received (OTLP/HTTP).", "127.0.0.1:4318", metavar="HOST:PORT"
     )
     otlp_grpc: str | None = _setting(
-        _address, "Where traces are received over OTLP/gRPC too (needs the extra [grpc]).", None, metavar="HOST:PORT"
+        parse_address,
+        "Where traces are received over OTLP/gRPC too (needs the extra [grpc]).",
+        None,
+        metavar="HOST:PORT",
     )
     otlp_forward: str | None = _setting(
         parse_url, "Collector to which everything received over OTLP is sent on.", None, metavar="URL"

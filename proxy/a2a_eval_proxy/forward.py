@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_tool_capture import Finding, Severity
 
 from . import answers, leakguard
+from .answer_watch import AnswerWatch
 from .asked import AskedTasks, Callers, Request
 from .capture.bindings import CARRIES_TASKS, A2ARequest, Binding, Operation, rest_request
 from .capture.exchange import RequestFacts
@@ -76,6 +77,13 @@ class Forwarder:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
+        watched = AnswerWatch(send, self._metrics)
+        try:
+            await self._handle(scope, receive, watched.send)
+        finally:
+            watched.ended()
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
         if spans is None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import platform
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from . import __version__
+
+_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
 @dataclass(slots=True)
@@ -22,12 +30,40 @@ class ForwardCounts:
     """Of the bodies not sent yet."""
 
 
+class Durations:
+    """Counts durations by size. `add` is on the path of every request: a search in 17 numbers and two additions."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(_BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
+
+    def family(self, name: str, text: str) -> HistogramMetricFamily:
+        """In Prometheus form: cumulative, by upper bound."""
+        buckets, so_far = [], 0
+        for bound, count in zip((*map(str, _BOUNDS_S), "+Inf"), self.counts, strict=True):
+            so_far += count
+            buckets.append((bound, so_far))
+        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self.total_s)
+
+
 @dataclass(slots=True)
 class Metrics:
     """What happened since the start. Incremented where it happens; nothing here locks or waits."""
 
     requests: int = 0
     upstream_errors: int = 0
+    responses: Counter[int | str] = field(default_factory=Counter)
+    """Answers that clients were given, by HTTP status; `none` where the client left before."""
+    request_s: Durations = field(default_factory=Durations)
+    """From a request's headers to the end of its answer, or until the client left."""
+    first_byte_s: Durations = field(default_factory=Durations)
+    """From a request's headers to the headers of its answer."""
     client_errors: Counter[str] = field(default_factory=Counter)
     """Limits of time, size and number, and rules of HTTP, that clients broke, by reason."""
     turns_closed: int = 0
@@ -46,6 +82,11 @@ class Metrics:
     """Findings by code."""
     evaluations: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Results by evaluator and status."""
+
+    def count_results(self, results: Iterable[Mapping[str, Any]]) -> None:
+        """Count evaluation results in their JSON form."""
+        for result in results:
+            self.evaluations[result["evaluator"], result["status"]] += 1
 
 
 class MetricsCollector(Collector):
@@ -68,47 +109,63 @@ class MetricsCollector(Collector):
             ("spans_dropped", "Spans that belonged to no turn, or had to make room", metrics.spans_dropped),
         ):
             yield CounterMetricFamily(f"a2a_eval_proxy_{name}", help_text, value=value)
-        broken = CounterMetricFamily(
-            "a2a_eval_proxy_client_errors", "Requests and connections of clients refused or cut off", labels=["reason"]
+        yield _labelled("responses", "Answers to clients, by HTTP status", ("code",), metrics.responses)
+        yield metrics.request_s.family(
+            "a2a_eval_proxy_request_duration_seconds", "From a request's headers to the end of its answer"
         )
-        for reason, count in metrics.client_errors.items():
-            broken.add_metric([reason], count)
-        yield broken
-        failed = CounterMetricFamily(
-            "a2a_eval_proxy_turns_failed", "Turns that the agent failed, by what went wrong", labels=["code"]
+        yield metrics.first_byte_s.family(
+            "a2a_eval_proxy_time_to_first_byte_seconds", "From a request's headers to the headers of its answer"
         )
-        for code, count in metrics.turns_failed.items():
-            failed.add_metric([code], count)
-        yield failed
-        received = CounterMetricFamily(
-            "a2a_eval_proxy_otlp_requests", "Requests with telemetry", labels=["protocol", "outcome"]
+        text = "Requests and connections of clients refused or cut off"
+        yield _labelled("client_errors", text, ("reason",), metrics.client_errors)
+        yield _labelled(
+            "turns_failed", "Turns that the agent failed, by what went wrong", ("code",), metrics.turns_failed
         )
-        for (protocol, outcome), count in metrics.otlp_requests.items():
-            received.add_metric([protocol, outcome], count)
-        yield received
+        yield _labelled("otlp_requests", "Requests with telemetry", ("protocol", "outcome"), metrics.otlp_requests)
         forward = metrics.forward
-        forwarded = CounterMetricFamily(
-            "a2a_eval_proxy_otlp_forward_requests", "Requests with telemetry sent on to a collector", labels=["outcome"]
-        )
-        for outcome, count in (("sent", forward.sent), ("retried", forward.retried), ("dropped", forward.dropped)):
-            forwarded.add_metric([outcome], count)
-        yield forwarded
+        outcomes = {"sent": forward.sent, "retried": forward.retried, "dropped": forward.dropped}
+        text = "Requests with telemetry sent on to a collector"
+        yield _labelled("otlp_forward_requests", text, ("outcome",), outcomes)
         yield GaugeMetricFamily(
             "a2a_eval_proxy_otlp_forward_held_bytes", "Bytes of telemetry waiting for the collector", forward.held_bytes
         )
-        calls = CounterMetricFamily("a2a_eval_proxy_tool_calls", "Tool calls captured, by source", labels=["source"])
-        for source, count in metrics.calls.items():
-            calls.add_metric([source], count)
-        yield calls
-        findings = CounterMetricFamily("a2a_eval_proxy_findings", "Findings, by code", labels=["code"])
-        for code, count in metrics.findings.items():
-            findings.add_metric([code], count)
-        yield findings
-        evaluations = CounterMetricFamily(
-            "a2a_eval_proxy_evaluations", "Evaluation results", labels=["evaluator", "status"]
-        )
-        for (evaluator, status), count in metrics.evaluations.items():
-            evaluations.add_metric([evaluator, status], count)
-        yield evaluations
+        yield _labelled("tool_calls", "Tool calls captured, by source", ("source",), metrics.calls)
+        yield _labelled("findings", "Findings, by code", ("code",), metrics.findings)
+        yield evaluations(metrics)
         yield GaugeMetricFamily("a2a_eval_proxy_queue_depth", "Turns waiting to be scored", value=self._queue_depth())
         yield GaugeMetricFamily("a2a_eval_proxy_open_turns", "Turns not yet closed", value=self._open_turns())
+
+
+def evaluations(metrics: Metrics) -> CounterMetricFamily:
+    """Results by evaluator and status."""
+    return _labelled("evaluations", "Evaluation results", ("evaluator", "status"), metrics.evaluations)
+
+
+def _labelled(
+    name: str,
+    text: str,
+    labels: tuple[str, ...],
+    counts: Mapping[str, int] | Mapping[int | str, int] | Mapping[tuple[str, str], int],
+) -> CounterMetricFamily:
+    """A counter with a series for each key: the value of the label, or a tuple of them."""
+    family = CounterMetricFamily(f"a2a_eval_proxy_{name}", text, labels=labels)
+    for key, count in counts.items():
+        family.add_metric([str(value) for value in (key if isinstance(key, tuple) else (key,))], count)
+    return family
+
+
+class BuildInfo(Collector):
+    """Which version runs, on which Python."""
+
+    def collect(self) -> Iterator[Metric]:
+        info = GaugeMetricFamily("a2a_eval_proxy_build_info", "The version that runs", labels=["version", "python"])
+        info.add_metric([__version__, platform.python_version()], 1)
+        yield info
+
+
+def process_registry() -> CollectorRegistry:
+    """A registry with what every process of ours tells: its version, memory, descriptors, CPU time and start."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(BuildInfo())
+    ProcessCollector(registry=registry)
+    return registry

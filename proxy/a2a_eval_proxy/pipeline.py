@@ -417,8 +417,7 @@ class Pipeline:
                 metrics.calls[call.source.value] += 1
         if turn is not job.stored:  # traces were merged into it
             metrics.findings += _codes(turn.findings) - _codes(job.turn.findings)
-        for result in results:
-            metrics.evaluations[result["evaluator"], result["status"]] += 1
+        metrics.count_results(results)
 
     def _remember(self, job: Job) -> None:
         """Late spans may make it necessary to score this turn again."""
@@ -452,8 +451,7 @@ class Pipeline:
 
     def _conversations_done(self, scored: Sequence[ScoredConversation], taken: int) -> None:
         for conversation in scored:
-            for result in conversation.evaluations:
-                self._metrics.evaluations[result["evaluator"], result["status"]] += 1
+            self._metrics.count_results(conversation.evaluations)
             if self.on_conversation_scored is not None:
                 self.on_conversation_scored(conversation)
             if self._bus.listened:

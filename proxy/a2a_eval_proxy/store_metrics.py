@@ -24,7 +24,12 @@ class StoreCollector(Collector):
             ("waiting_bytes", "Memory of all that waits to be written", health.waiting_bytes),
         ):
             yield GaugeMetricFamily(f"a2a_eval_proxy_store_{name}", text, value=value)
+        if health.last_write_at is not None:
+            yield GaugeMetricFamily(
+                "a2a_eval_proxy_store_last_write_timestamp_seconds", "When it last took a write", health.last_write_at
+            )
         for name, text, value in (
+            ("writes", "Groups of turns and results that the store took", health.writes),
             ("failures", "Attempts to open or write the store that failed", health.failed_writes),
             ("replaced", "Times that the store's file was damaged or gone and was made anew", health.replaced),
         ):

@@ -17,6 +17,7 @@ def observe(meter: Meter, metrics: Metrics, queue_depth: Callable[[], int], open
         ("requests", "{request}", "Requests received on the data port", _total(lambda: metrics.requests)),
         ("upstream_errors", "{request}", "Requests the agent did not answer", _total(lambda: metrics.upstream_errors)),
         ("turns.closed", "{turn}", "Turns captured to their end", _total(lambda: metrics.turns_closed)),
+        ("turns.failed", "{turn}", "Turns that the agent failed", lambda _: _labelled("code", metrics.turns_failed)),
         ("turns.scored", "{turn}", "Turns scored", _total(lambda: metrics.turns_scored)),
         ("turns.dropped", "{turn}", "Turns the store was too slow for", _total(lambda: metrics.turns_dropped)),
         ("spans", "{span}", "Spans received", _total(lambda: metrics.spans)),

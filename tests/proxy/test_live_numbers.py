@@ -215,3 +215,47 @@ async def test_an_agent_that_showed_one_call_shows_all(tmp_path: Path) -> None:
         agent.answer = SAID
         await say(proxy, 1)
         assert [result["status"] for turn in await proxy.turns() for result in turn["evaluations"]] == ["passed"] * 2
+
+
+# ── answers, and the process ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_answers_are_counted_by_status_and_timed(tmp_path: Path) -> None:
+    agent = Agent(WHOLE)
+    async with before(agent, tmp_path / "turns.db") as proxy:
+        await say(proxy, 3)
+        agent.answer = http(b"{}", "503 Service Unavailable")
+        await say(proxy, 2)
+        assert await metric(proxy, "a2a_eval_proxy_responses_total") == {'{code="200"}': 3, '{code="503"}': 2}
+        for name in ("request_duration_seconds", "time_to_first_byte_seconds"):
+            assert await metric(proxy, f"a2a_eval_proxy_{name}_count") == {"": 5}
+            buckets = await metric(proxy, f"a2a_eval_proxy_{name}_bucket")
+            assert list(buckets.values()) == sorted(buckets.values())
+            assert buckets['{le="+Inf"}'] == 5
+            assert (await metric(proxy, f"a2a_eval_proxy_{name}_sum"))[""] > 0
+        assert (await metric(proxy, "a2a_eval_proxy_store_writes_total"))[""] > 0
+        assert (await metric(proxy, "a2a_eval_proxy_store_last_write_timestamp_seconds"))[""] > 1e9
+        for name in ("process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"):
+            assert (await metric(proxy, name))[""] > 0
+
+
+async def test_a_client_that_leaves_before_the_answer_is_counted_as_none(tmp_path: Path) -> None:
+    hears, leaves = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not (await reader.readuntil(b"\r\n\r\n")).startswith(b"GET"):
+            hears.set()
+            await leaves.wait()
+        writer.close()
+
+    async with before(silent, tmp_path / "turns.db") as proxy:  # type: ignore[arg-type]  # what it needs of an agent
+        address = proxy.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(address[0], int(address[1]))
+        writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
+        await hears.wait()
+        writer.close()
+        async with asyncio.timeout(30):
+            while not (counted := await metric(proxy, "a2a_eval_proxy_responses_total")):
+                await asyncio.sleep(0.01)
+        leaves.set()
+        assert counted == {'{code="none"}': 1}

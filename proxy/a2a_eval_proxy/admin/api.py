@@ -29,7 +29,7 @@ _PATHS = (
     "/api/turns", "/api/conversations/ID", "/api/runs", "/api/cases/ID", "/api/flush", "/api/events",
     "/metrics", "/healthz", "/readyz",
 )  # fmt: skip
-_HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
+HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 _MAX_CASE_BYTES = 1024 * 1024
 _MAX_FLUSH_S = 600.0
 _MAX_CONVERSATION = 10_000
@@ -81,7 +81,7 @@ def admin_app(control: Control, registry: CollectorRegistry, token: str | None, 
         ],
         exception_handlers={HTTPException: _error, StoreError: _store_error},
     )
-    return _RequireToken(app, token) if token else BrowserGuard(app, names, open_paths=_HEALTH_PATHS)
+    return RequireToken(app, token) if token else BrowserGuard(app, names, open_paths=HEALTH_PATHS)
 
 
 class _Api:
@@ -235,7 +235,7 @@ async def _store_error(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 503)
 
 
-class _RequireToken:
+class RequireToken:
     """Lets in who has the bearer token, and anybody to the two health paths."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -243,7 +243,7 @@ class _RequireToken:
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in _HEALTH_PATHS:
+        if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS:
             given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
             scheme, _, token = given.partition(b" ")  # the scheme in any case: RFC 9110, section 11.1
             if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):

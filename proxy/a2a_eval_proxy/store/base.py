@@ -48,6 +48,10 @@ class StoreHealth:
     """Why it cannot be written now; None where the last write worked."""
     failed_writes: int = 0
     """Attempts to open or write it that failed."""
+    writes: int = 0
+    """Groups of turns and results that it took."""
+    last_write_at: float | None = None
+    """When it took the last of them, in seconds since the epoch."""
     replaced: int = 0
     """How often it was found damaged or gone while in use, and opened anew."""
     waiting_turns: int = 0

@@ -290,6 +290,9 @@ class QueuedWrites(ABC):
         something = any(not isinstance(item, Mark) for item in group)
         if not self._try_until_written(self._writing(group) if something else _nothing):
             return False
+        if something:
+            self.health.writes += 1
+            self.health.last_write_at = time.time()
         for item in queued:
             self._count(item, -1)
             if isinstance(item, Prune):

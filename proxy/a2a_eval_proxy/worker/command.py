@@ -5,45 +5,90 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import click
 from tool_call_evaluators.importers import import_suite
 
+from ..backlog_metrics import BacklogCollector
 from ..location import shown
 from ..logs import LOG_LINE, start_logging
+from ..metrics import Metrics, process_registry
 from ..privacy import Privacy
 from ..store.postgres.store import PostgresStore
-from .engine import Engine, EngineOptions
+from .admin import AdminOptions, WorkerCollector, listening, worker_app
+from .engine import AWAY, Engine, EngineOptions, one_line
 from .scoring import JobScorer
+
+logger = logging.getLogger(__name__)
 
 
 async def work_until_stopped(
-    location: str, suite_file: str | None, options: EngineOptions, privacy: Privacy | None = None
+    location: str,
+    suite_file: str | None,
+    options: EngineOptions,
+    privacy: Privacy | None = None,
+    admin: AdminOptions | None = None,
 ) -> None:
     """Score what is pending, and what comes, until the first signal; then end what is under way.
 
-    `location` is one of PostgreSQL. Raises SuiteError or StoreError.
+    `location` is one of PostgreSQL; None as `admin`: without a port. Raises SuiteError, StoreError or ListenError.
     """
     start_logging("info", LOG_LINE, privacy)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
     for name in ("procrastinate.utils", "psycopg.pool"):  # of a database that is away, Engine tells, and once
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    asyncio.get_running_loop().set_exception_handler(_log_lost_task)
     imported = import_suite(suite_file) if suite_file else None
     store = PostgresStore(location)
     try:
-        scorer = JobScorer(store, imported.suite if imported else None, privacy)
+        metrics = Metrics()
+        scorer = JobScorer(store, imported.suite if imported else None, privacy, metrics)
         engine = Engine(location, store.work, scorer.score, options)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        working = asyncio.create_task(engine.run())
-        stopping = asyncio.create_task(stop.wait())
         suite = f"suite {suite_file}" if suite_file else "no suite"
-        click.echo(f"a2a-eval-proxy worker ready: store {shown(location)}, {suite}, {options.concurrency} jobs at once")
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        ready = f"a2a-eval-proxy worker ready: store {shown(location)}, {suite}, {options.concurrency} jobs at once"
+        async with AsyncExitStack() as stack:
+            if admin is not None:
+                ready += f", admin {await stack.enter_async_context(_admin(admin, engine, store, metrics))}"
+            working = asyncio.create_task(engine.run())
+            stopping = asyncio.create_task(stop.wait())
+            click.echo(ready)
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
         click.echo(f"a2a-eval-proxy worker stopped: {engine.scored} turns scored", err=True)
     finally:
         await asyncio.to_thread(store.close)
+
+
+@asynccontextmanager
+async def _admin(options: AdminOptions, engine: Engine, store: PostgresStore, metrics: Metrics) -> AsyncIterator[str]:
+    """The worker's port for the time of the block; its URL."""
+    registry = process_registry()
+    backlog = BacklogCollector(store.work.backlog)
+    for collector in (WorkerCollector(metrics), backlog):
+        registry.register(collector)
+    watching = asyncio.create_task(backlog.watch())
+    try:
+        async with listening(options, worker_app(registry, engine.problems, options.token)) as url:
+            yield url
+    finally:
+        watching.cancel()
+
+
+def _log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """One line for what the job engine leaves behind in its own tasks, as for a job that another worker took over.
+
+    The engine awaits some of its tasks only where the worker ends in order; `Engine` recovers what they were to do.
+    """
+    error = context.get("exception")
+    if "never retrieved" in context["message"] and isinstance(error, AWAY):
+        logger.warning("a job was left to other workers: %s", one_line(error))
+    else:
+        loop.default_exception_handler(context)

@@ -21,8 +21,11 @@ logger = logging.getLogger(__name__)
 MAX_ATTEMPTS = 10
 _LONGEST_WAIT_S = 300
 _RECONNECT_S = 2.0
+_SIGN_OF_LIFE_S = 20.0
+"""Longest time between two: `WORKER_ALIVE_S` counts on it."""
 
-_AWAY = (ProcrastinateException, psycopg.Error, StoreError, OSError)
+AWAY = (ProcrastinateException, psycopg.Error, StoreError, OSError)
+"""What a database that is away, or a job that is gone, raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Engine:
         """Turns so far."""
         self._away = False
         """Whether it was told that the database cannot be reached, so that it is told once."""
+        self._connected = False
 
         @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())
         async def score_turns(turn_ids: list[str]) -> None:
@@ -69,7 +73,7 @@ class Engine:
         while True:
             try:
                 await self._run_while_connected()
-            except _AWAY as error:
+            except AWAY as error:
                 # On its way out the engine says goodbye to the database; if that fails, the error is in place of the
                 # cancellation.
                 task = asyncio.current_task()
@@ -89,7 +93,7 @@ class Engine:
                     delete_jobs="successful",
                     install_signal_handlers=False,
                     shutdown_graceful_timeout=options.grace_s,
-                    update_heartbeat_interval=options.stalled_after_s / 3,
+                    update_heartbeat_interval=min(options.stalled_after_s / 3, _SIGN_OF_LIFE_S),
                     stalled_worker_timeout=options.stalled_after_s,
                 )
             finally:
@@ -100,7 +104,7 @@ class Engine:
         while True:
             try:
                 await self._recover()
-            except _AWAY as error:
+            except AWAY as error:
                 self._lost(error)
             else:
                 self._found()
@@ -124,18 +128,26 @@ class Engine:
         if queued:
             logger.warning("%d pending turn(s) that nobody was going to score were queued", queued)
 
+    def problems(self) -> list[str]:
+        """Why it takes no jobs; [] while it does."""
+        if self._connected:
+            return []
+        return ["the database cannot be reached" if self._away else "the worker is connecting"]
+
     def _lost(self, error: BaseException) -> None:
         if not self._away:
-            logger.error("the database cannot be reached: %s; trying again", _one_line(error))
+            logger.error("the database cannot be reached: %s; trying again", one_line(error))
             self._away = True
+        self._connected = False
 
     def _found(self) -> None:
         if self._away:
             logger.info("the database can be reached again")
             self._away = False
+        self._connected = True
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """The engine wraps the errors of its driver and says nothing itself; ours say it all."""
     told = error if isinstance(error, StoreError) else error.__cause__ or error
     return " ".join(str(told).split())[:300]

@@ -12,6 +12,7 @@ from tool_call_evaluators.suite import Suite
 
 from ..capture.turn import Turn
 from ..cases import CaseBook
+from ..metrics import Metrics
 from ..pipeline import MAX_HISTORY
 from ..privacy import Privacy, redactor_of
 from ..scoring import Scorer, TurnJson
@@ -37,7 +38,15 @@ class JobScorer:
     Turns are stored redacted; with the rules of who stored them as `privacy`, the suite's expectations are, too.
     """
 
-    def __init__(self, store: PostgresStore, suite: Suite | None, privacy: Privacy | None = None) -> None:
+    def __init__(
+        self,
+        store: PostgresStore,
+        suite: Suite | None,
+        privacy: Privacy | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`metrics` counts the results that were stored."""
+        self._metrics = metrics or Metrics()
         self._store = store
         self._work = store.work
         self._privacy = privacy
@@ -63,6 +72,10 @@ class JobScorer:
             kept = result if self._privacy is None else self._privacy.stored_results(result)
             scored.append((Scored(one.turn.turn_id, kept, merged), claim))
         finished = await self._work.finish(scored) if scored else set()
+        self._metrics.turns_scored += len(finished)
+        for done, _ in scored:
+            if done.turn_id in finished:
+                self._metrics.count_results(done.evaluations)
         cases = {one.turn.turn_id: one.place.case_id for one in to_score}
         await self._score_conversations(
             [
@@ -117,6 +130,8 @@ class JobScorer:
         ]
         if scored:
             await self._work.finish_conversations(scored)
+            for conversation in scored:
+                self._metrics.count_results(conversation.evaluations)
 
     def _is_looked_at(self, key: ConversationKey) -> bool:
         """Whether anything is said of it as a whole: there is an evaluator for that, and its case tells its end."""

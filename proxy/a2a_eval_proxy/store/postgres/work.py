@@ -32,6 +32,27 @@ _SAID = text("SELECT key, turns FROM conversations WHERE key = ANY(:keys)").bind
 
 _ALL = 2**31 - 1
 
+MAX_COUNTED = 100_000
+"""Pending turns that are counted; of more it is only known that there are so many."""
+
+_BACKLOG = text(
+    "SELECT count(*), coalesce(extract(epoch FROM now() - min(stored_at)), 0),"
+    " (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - make_interval(secs => :alive))"
+    " FROM (SELECT stored_at FROM turns WHERE status = 'pending' ORDER BY seq LIMIT :most) AS waiting"
+)
+
+WORKER_ALIVE_S = 60.0
+"""A worker whose last sign of life is older does not count; each gives one every 20 s at least."""
+
+
+class Backlog(NamedTuple):
+    """What waits for workers: pending turns (at most `MAX_COUNTED`), the age of the oldest in seconds, and how many
+    workers are alive."""
+
+    turns: int
+    oldest_s: float
+    workers: int
+
 
 class Claim(NamedTuple):
     """A turn as it was read, and the job it was in: it is in another when more has come to be known of it since."""
@@ -85,6 +106,17 @@ class WorkStore:
         """Replace their results, unless something was said of one when it had more turns."""
         rows = [conversation_columns(encoded_conversation(one)) for one in scored]
         await self._run(lambda connection: put_newer_conversations(connection, rows))
+
+    async def backlog(self) -> Backlog:
+        """What waits now. It costs an index scan of the pending turns."""
+
+        async def select(connection: AsyncConnection) -> Backlog:
+            turns, oldest_s, workers = (
+                await connection.execute(_BACKLOG, {"alive": WORKER_ALIVE_S, "most": MAX_COUNTED})
+            ).one()
+            return Backlog(turns, float(oldest_s), workers)
+
+        return await self._run(select)
 
     async def queue_abandoned(self) -> int:
         """See `jobs.queue_abandoned`."""
