@@ -36,10 +36,13 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback
 bench: $(STAMP) ## traffic against nginx, traces against their decoding, evaluators against others, workers
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
+fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 3 minutes, ARGS="--minutes 30"
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m fuzz $(ARGS)
+
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test bench demo clean
+.PHONY: help install lint format types test bench fuzz demo clean

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,14 +25,21 @@ Turn = dict[str, Any]
 class Proxy:
     """`a2a-eval-proxy serve` in front of `upstream`, on free ports.
 
-    `url` is where clients go; `otlp_url` where exporters go, None without `telemetry`.
+    `url` is where clients go; `otlp_url` where exporters go, None without `telemetry`. `command` starts the program.
     """
 
-    def __init__(self, upstream: str, store: Path, *arguments: str, telemetry: bool = False) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        store: Path,
+        *arguments: str,
+        telemetry: bool = False,
+        command: Sequence[str | Path] = (COMMAND,),
+    ) -> None:
         self.store = store
         self._child = ChildProcess(
             [
-                COMMAND,
+                *command,
                 "serve",
                 *("--upstream", upstream),
                 *("--listen", "127.0.0.1:0"),

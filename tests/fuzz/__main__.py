@@ -1,0 +1,84 @@
+"""The fuzzer of the byte path: `make fuzz`, or `make fuzz ARGS="--minutes 30 --seed 7"`.
+
+Rounds of many clients against a hostile agent, with the proxy as a process between them. Prints the seed, a line for
+each round, and for a finding what both sides did. Exit code 0 without a finding, 1 with one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from e2e.proxy import COMMAND
+
+from .plan import BEHAVIOURS, Round, round_of
+from .rounds import PATIENCE_S, Result, run_round
+
+_SEEDS = 1_000_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 without a finding, 1 with one."""
+    options = _parse(arguments)
+    seed = options.seed if options.seed is not None else secrets.randbelow(_SEEDS)
+    return asyncio.run(_fuzz(options, seed))
+
+
+async def _fuzz(options: argparse.Namespace, seed: int) -> int:
+    print(f"seed {seed}, {options.minutes:g} minutes, {options.proxy}", flush=True)
+    started = time.monotonic()
+    exchanges = found = 0
+    index = options.round or 0
+    while True:
+        plan = round_of(seed, index, connections=options.connections, only=frozenset(options.only))
+        result = await run_round(plan, [options.proxy], patience_s=options.patience)
+        exchanges += result.exchanges
+        found += bool(result.findings)
+        print(_line(plan, result), flush=True)
+        if result.findings:
+            print(told(plan, result, time.monotonic() - started), flush=True)
+        index += 1
+        over = time.monotonic() - started > options.minutes * 60 or options.round is not None
+        if over or (result.findings and not options.keep_going):
+            break
+    print(f"{exchanges} exchanges in {time.monotonic() - started:.0f} s, rounds with findings: {found}")
+    return 1 if found else 0
+
+
+def _line(plan: Round, result: Result) -> str:
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(result.ends.items()))
+    timed = ", timed" if plan.timed else ""
+    peak = result.peak_rss >> 20
+    return f"round {plan.index}: {plan.clients} clients{timed}, {result.seconds:.1f} s, peak {peak} MB: {ends}"
+
+
+def told(plan: Round, result: Result, seconds: float) -> str:
+    """The findings of a round, how to play it again, and what both sides of the exchanges did."""
+    lines = [f"FOUND after {seconds:.0f} s: to play the round again, --seed {plan.seed} --round {plan.index}"]
+    for finding in result.findings[:5]:
+        lines.append(f"{finding.fault}: {finding.message}")
+        lines += [result.scripts[token] for token in finding.tokens[:4] if token in result.scripts]
+    if len(result.findings) > 5:
+        lines.append(f"... and {len(result.findings) - 5} findings more")
+    return "\n".join(lines)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--minutes", type=float, default=3.0, help="how long; default 3")
+    parser.add_argument("--seed", type=int, help="to repeat a run; default: another each time")
+    parser.add_argument("--round", type=int, help="only this round of the seed")
+    parser.add_argument("--connections", type=int, default=120, help="client connections in a round")
+    parser.add_argument("--only", nargs="*", default=[], choices=BEHAVIOURS, metavar="BEHAVIOUR", help="only these")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
+    parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds without a byte that are a hang")
+    parser.add_argument("--proxy", type=Path, default=COMMAND, help="the a2a-eval-proxy to test")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

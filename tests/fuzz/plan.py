@@ -1,0 +1,89 @@
+"""A round, planned: which connections there are, what is said on them and how the agent answers. Pure.
+
+A round is a function of its seed. Not everything is in every round: each leaves out about half of the behaviours, so
+that some meet often which would be rare in a mixture of all ("swarm testing").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from . import agent_behaviours, client_behaviours
+from .values import ConnectionPlan, Exchange, Reading, token_of
+
+BEHAVIOURS = (*client_behaviours.SHAPES, *client_behaviours.MANNERS, *agent_behaviours.BEHAVIOURS)
+"""The names of all that is unusual, on either side."""
+
+_ODD_REQUESTS = 0.55
+_ODD_ANSWERS = 0.6
+_TIMED_ROUNDS = 4
+"""One round in so many gives the proxy a response timeout, so that the agent may be silent for good."""
+
+
+@dataclass(frozen=True)
+class Round:
+    seed: int
+    index: int
+    clients: int
+    """How many connections at once."""
+    timed: bool
+    behaviours: frozenset[str]
+    connections: tuple[ConnectionPlan, ...]
+
+    @property
+    def exchanges(self) -> int:
+        return sum(len(connection.exchanges) for connection in self.connections)
+
+
+def round_of(
+    seed: int, index: int, *, connections: int = 120, only: frozenset[str] = frozenset(), timed: bool | None = None
+) -> Round:
+    """The round of that number; `only` these behaviours, all of them, where some are named."""
+    dice = Random(f"{seed}/{index}")
+    chosen = only or frozenset(name for name in BEHAVIOURS if dice.random() < 0.5)
+    clients = dice.choice((8, 16, 32))
+    timed = (index % _TIMED_ROUNDS == _TIMED_ROUNDS - 1) if timed is None else timed
+    first = 0
+    plans = []
+    for number in range(connections):
+        plan = _connection(Random(f"{seed}/{index}/{number}"), index, first, chosen, timed=timed)
+        first += len(plan.exchanges)
+        plans.append(plan)
+    return Round(seed, index, clients, timed, chosen, tuple(plans))
+
+
+def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[str], *, timed: bool) -> ConnectionPlan:
+    count = dice.choice((1, 1, 2, 4, 6))
+    exchanges = [exchange(dice, token_of(round_index, first + offset), chosen, timed=timed) for offset in range(count)]
+    reading = Reading()
+    if "slow-reader" in chosen and dice.random() < 0.2:
+        reading = client_behaviours.slow_reading(dice)
+    if "pipeline" in chosen and dice.random() < 0.4:
+        return ConnectionPlan((tuple(exchanges),), reading)
+    return ConnectionPlan(tuple((exchange,) for exchange in exchanges), reading)
+
+
+def exchange(dice: Random, token: bytes, chosen: frozenset[str], *, timed: bool) -> Exchange:
+    """One exchange with some of the chosen behaviours."""
+    shapes = sorted(chosen & client_behaviours.SHAPES.keys())
+    shape = dice.choice(shapes) if shapes and dice.random() < _ODD_REQUESTS else "plain"
+    manners = [
+        name for name in ("pieces", "slow-head", "leaves", "half-closes") if name in chosen and dice.random() < 0.15
+    ]
+    request = client_behaviours.sent(dice, client_behaviours.said(dice, token, shape), manners)
+    behaviours = _answering(dice, chosen) if dice.random() < _ODD_ANSWERS else []
+    answer = agent_behaviours.answered(dice, token, request, behaviours, timed=timed)
+    return Exchange(token, request, answer, (shape, *manners, *behaviours))
+
+
+def _answering(dice: Random, chosen: frozenset[str]) -> list[str]:
+    """At most one behaviour of each group: when the agent answers, in which form, how it ends."""
+    found = []
+    for group in (agent_behaviours.TIMING, agent_behaviours.FORMS, agent_behaviours.ENDINGS, ("pieces",)):
+        names = [name for name in group if name in chosen]
+        if names and dice.random() < 0.5:
+            found.append(dice.choice(names))
+    if "trailers" in found:
+        found.append("chunked")
+    return found

@@ -1,0 +1,238 @@
+"""What a fuzzed exchange is: its token, what is said on either side, and the steps that say it. Pure.
+
+A token names one exchange. It stands in the target, in a header and in every 64 bytes of both bodies, so that any piece
+that turns up in the wrong place tells whose it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+
+TOKEN = re.compile(rb"~[0-9a-f]{12}~")
+TOKEN_HEADER = b"x-fuzz-token"
+ANSWER_HEADER = b"x-fuzz-answer"
+_BLOCK = 64
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+def token_of(round_index: int, index: int) -> bytes:
+    """The token of an exchange: `~`, 6 digits for the round, 6 for the exchange, `~`; all characters suit a URL."""
+    return b"~%06x%06x~" % (round_index & 0xFFFFFF, index)
+
+
+def hidden_in(token: bytes) -> bytes:
+    """The token of a request that hides in the body of another: nothing must ever come of it."""
+    return token[:7] + b"ff" + token[9:]
+
+
+def stray_of(token: bytes) -> bytes:
+    """The token of what an agent sends behind its answer: no client may see it."""
+    return token[:7] + b"fe" + token[9:]
+
+
+def tokens_in(data: bytes) -> set[bytes]:
+    return set(TOKEN.findall(data))
+
+
+@lru_cache(maxsize=64)
+def filler(token: bytes, role: bytes, size: int) -> bytes:
+    """`size` bytes that name their exchange, role (b"q" request, b"a" answer) and offset; no two places are alike."""
+    blocks = (b"%b%b%08x" % (token, role, offset) for offset in range(0, size, _BLOCK))
+    return b"".join([block.ljust(_BLOCK, b".") for block in blocks])[:size]
+
+
+# ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Send:
+    data: bytes
+
+    def __repr__(self) -> str:
+        shown = self.data[:160]
+        more = f" + {len(self.data) - len(shown)} bytes" if len(self.data) > len(shown) else ""
+        return f"Send({shown!r}{more})"
+
+
+@dataclass(frozen=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True)
+class AwaitContinue:
+    """A client waits for `100 Continue` or an answer, a second at most."""
+
+
+@dataclass(frozen=True)
+class ReadBody:
+    """An agent reads the request's body up to this size; None: to its end."""
+
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An agent has sent the last byte of its answer."""
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """What the agent did last was not asked for: no later request may use the connection.
+
+    Where `at_once` is false the proxy may have sent a request before it could know; the agent watches for that.
+    """
+
+    at_once: bool
+
+
+@dataclass(frozen=True)
+class HalfClose:
+    """Nothing more is sent; reading goes on."""
+
+
+@dataclass(frozen=True)
+class Close:
+    pass
+
+
+@dataclass(frozen=True)
+class Reset:
+    pass
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Nothing is done until the other side closes."""
+
+
+Step = Send | Pause | AwaitContinue | ReadBody | Answered | Unasked | HalfClose | Close | Reset | Stall
+
+
+# ── exchanges ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Fate(StrEnum):
+    """What the proxy may do with a request."""
+
+    FORWARDED = "forwarded"
+    """It is good: it reaches the agent, or the client is told why not."""
+    EITHER = "either"
+    """It is odd: forwarded as it is, or refused."""
+    REFUSED = "refused"
+    """It is broken: the agent never gets it whole."""
+
+
+@dataclass(frozen=True)
+class Request:
+    method: bytes
+    target: bytes
+    headers: Headers
+    """End-to-end fields that the agent must find, lower-case."""
+    body: bytes
+    steps: tuple[Step, ...]
+    """How it is sent. A Close or Reset among them is a client that leaves."""
+    fate: Fate = Fate.FORWARDED
+    hops: frozenset[bytes] = frozenset()
+    """Fields the agent must not find."""
+    smuggled: frozenset[bytes] = frozenset()
+    """Tokens of requests hidden in the body: they must never be requests of their own."""
+    body_may_be_dropped: bool = False
+    legacy: bool = False
+    """HTTP/1.0: the end of the connection may be the end of the answer."""
+    closes: bool = False
+    """It is the last on its connection, by its own word or by what may become of it."""
+
+    @property
+    def leaves(self) -> bool:
+        return any(isinstance(step, Close | Reset | HalfClose) for step in self.steps)
+
+
+class Kind(StrEnum):
+    """How an answer is compared with what the agent sent."""
+
+    RAW = "raw"
+    """Byte for byte."""
+    CARD = "card"
+    """As JSON whose name is the token: the proxy puts its own URLs in."""
+    EVENTS = "events"
+    """As JSON events without the extension, which the proxy takes out."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+    """What the client may see, after framing; a client that sees less sees a cut."""
+    steps: tuple[Step, ...]
+    delivers: bool = True
+    """Whether a client that stays gets all of it, the request having been read."""
+    kind: Kind = Kind.RAW
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a client reads its answer."""
+
+    buffer: int | None = None
+    """Size of the socket's receive buffer; None: the system's."""
+    wait_s: float = 0.0
+    piece: int = 65_536
+    pause_s: float = 0.0
+    slow_pieces: int = 0
+    """So many pieces are read with a pause; then as fast as they come."""
+    leave_after: int | None = None
+    """The client leaves after so many bytes of its answers."""
+    reset: bool = False
+
+
+@dataclass(frozen=True)
+class Exchange:
+    token: bytes
+    request: Request
+    answer: Answer
+    features: tuple[str, ...] = ()
+    """Names of what is unusual about it."""
+
+    @property
+    def name(self) -> str:
+        return self.token.decode()
+
+    def script(self) -> str:
+        """What both sides do, for a reader."""
+        lines = [
+            f"{self.name} {self.request.method.decode()} {self.request.target.decode()}: {', '.join(self.features)}"
+        ]
+        lines += [f"  client: {step}" for step in _shortened(self.request.steps)]
+        lines += [f"  agent:  {step}" for step in _shortened(self.answer.steps)]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class ConnectionPlan:
+    """One connection of a client: batches of exchanges, each sent without waiting for an answer."""
+
+    batches: tuple[tuple[Exchange, ...], ...]
+    reading: Reading = field(default_factory=Reading)
+
+    def stays(self, batch: tuple[Exchange, ...]) -> bool:
+        """Whether the client waits for all answers of that batch."""
+        return self.reading.leave_after is None and not any(exchange.request.leaves for exchange in batch)
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        return [exchange for batch in self.batches for exchange in batch]
+
+
+_SHOWN_STEPS = 12
+
+
+def _shortened(steps: tuple[Step, ...]) -> list[object]:
+    if len(steps) <= _SHOWN_STEPS:
+        return list(steps)
+    half = _SHOWN_STEPS // 2
+    return [*steps[:half], f"... {len(steps) - 2 * half} more steps ...", *steps[-half:]]
