@@ -1,6 +1,7 @@
 """A real a2a-sdk 1.x agent that reports its tool calls by hand, rightly, over all interfaces of A2A 1.0 and 0.3.
 
-The first word of the message says how it answers: `ask` ends with a question, `reply` with a Message alone, `idle`
+The first word of the message says how it answers: `ask` ends with a question, `resume` too, with an artifact and calls
+of its own for each message to the task, `reply` with a Message alone, `idle`
 calls no tool, `slow` waits until it has two subscribers, anything else is answered in two chunks.
 """
 
@@ -55,6 +56,8 @@ class Emission:
 
     calls: list[Call]
     lists_uri: bool = True
+    numbers_anew: bool = False
+    """Whether the ids begin again with each message."""
 
 
 def cumulative(number: int) -> Emission:
@@ -93,15 +96,19 @@ class CaptureExecutor(AgentExecutor):
             return
         asked = URI in context.requested_extensions
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
-        await event_queue.enqueue_event(new_task_from_user_message(context.message))
+        if context.current_task is None:
+            await event_queue.enqueue_event(new_task_from_user_message(context.message))
         await updater.start_work()
         if word == "slow" and asked and OPERATION.get() == "stream":
             await self._subscribers.two(context.task_id)
+        suffix = f"-{context.message.message_id}" if word == "resume" else ""
         for number, text in enumerate(("one ", "two")):
-            artifact = Artifact(artifact_id="answer", parts=[new_text_part(text)])
+            artifact = Artifact(artifact_id=f"answer{suffix}", parts=[new_text_part(text)])
             emission = self._emission(number)
             if asked and word != "idle":
-                artifact.metadata.update({METADATA_KEY: emission.calls})
+                ids_end_in = "" if emission.numbers_anew else suffix
+                calls = [{**call, "id": f"{call['id']}{ids_end_in}"} for call in emission.calls]
+                artifact.metadata.update({METADATA_KEY: calls})
             if asked and emission.lists_uri:
                 artifact.extensions.append(URI)
             await event_queue.enqueue_event(
@@ -109,7 +116,7 @@ class CaptureExecutor(AgentExecutor):
                     task_id=context.task_id, context_id=context.context_id, artifact=artifact, append=number > 0
                 )
             )
-        if word == "ask":
+        if word in ("ask", "resume"):
             await updater.requires_input(new_text_message("which?", context_id=context.context_id))
         else:
             await updater.complete()

@@ -284,6 +284,10 @@ def _late(number: int) -> Emission:
     return Emission([FIRST, SECOND], lists_uri=number > 0)
 
 
+def _anew(number: int) -> Emission:
+    return Emission([FIRST, SECOND][: number + 1], numbers_anew=True)
+
+
 def _calls(change: Callable[[Json], Any], *breaks: str, warns: tuple[str, ...] = ()) -> Fault:
     return Fault(set(breaks), set(warns), artifact=_every_entry(change))
 
@@ -372,6 +376,7 @@ FAULTS: dict[str, Fault] = {
     "structured results": _calls(lambda entry: entry.update(result={"sku": "KET-01"}), warns=("entry-texts",)),
     "errors that are true": _calls(lambda entry: entry.update(error=True), warns=("entry-texts",)),
     "the same id": _calls(lambda entry: entry.update(id="call"), "ids-unique"),
+    "ids that begin again with each message": Fault({"ids-unique"}, emission=_anew, message="resume me"),
     "lists split over chunks": Fault({"snapshot-complete"}, emission=_split),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -115,6 +116,18 @@ def test_a_fault_with_its_evidence_and_its_fix(wrong: str) -> None:
     assert '"name": "search"' in told
     assert "fix  Activation holds for one request" in told
     assert told.endswith("\nnot conforming (1 rule broken)\n")
+
+
+def test_an_agent_without_the_extension_is_told_first_what_to_do() -> None:
+    with ServerThread(faulty("not declared")) as agent:
+        done = run(agent.url, "--message", "idle talk", COLUMNS="200")
+    assert done.returncode == 1
+    head, *lines = done.stdout.partition("FAILED card-declares")[2].splitlines()
+    assert "agent card" in head
+    assert len(done.stdout.partition("FAILED card-declares")[0].splitlines()) <= 4
+    assert any(line.strip().startswith("fix") for line in lines)
+    assert done.stdout.count("not seen") == 1
+    assert re.search(r"not seen +\d+ rules had nothing to judge: no tool call was ever seen", done.stdout)
 
 
 def test_no_calls_are_no_pass(right: str) -> None:

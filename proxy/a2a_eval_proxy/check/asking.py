@@ -25,9 +25,9 @@ LISTED_TASKS = 50
 """Tasks a ListTasks request asks for."""
 
 
-def send(interface: Interface, text: str, message_id: str, asked: Asked, *, stream: bool) -> Request:
-    """The user's message, to be answered when the agent is done, or as a stream."""
-    message: dict[str, Any] = {"messageId": message_id}
+def send(interface: Interface, text: str, message_id: str, asked: Asked, *, stream: bool, task_id: str = "") -> Request:
+    """The user's message, to be answered when the agent is done, or as a stream; with a `task_id`, to that task."""
+    message: dict[str, Any] = {"messageId": message_id, **({"taskId": task_id} if task_id else {})}
     if interface.binding is Binding.JSONRPC and interface.legacy:
         message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
     elif interface.legacy:  # 0.3's HTTP+JSON is ProtoJSON, whose parts are called `content`

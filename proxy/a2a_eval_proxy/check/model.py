@@ -111,11 +111,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One user message over one interface. `later` are the reads of its task that followed, or ran beside."""
+    """One user message over one interface. `later` are the reads of its task that followed, or ran beside.
+
+    `resumed` is what came of the same message again, to a task that waited for input: the answer, and the task then.
+    """
 
     message: str
     opening: Exchange
     later: tuple[Exchange, ...] = ()
+    resumed: tuple[Exchange, ...] = ()
 
     @property
     def asked(self) -> Asked:

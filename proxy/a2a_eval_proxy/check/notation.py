@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from a2a_tool_capture import METADATA_KEY, URI
 from a2a_tool_capture.canonical import canonical
@@ -11,8 +12,8 @@ from a2a_tool_capture.payload import listed_uris
 from ..capture.bindings import Operation
 from .entries import breaches, is_text_breach
 from .looking import ASKING, artifacts_in, asking_sightings, exchanges_asking, task_artifacts, turns_by, whole_task
-from .model import Asked
-from .reading import Kind, calls_lost, calls_of, first_task_id, sightings
+from .model import Asked, Exchange
+from .reading import Kind, calls_lost, calls_of, first_task_id, sightings, tasks_after_calls
 from .verdict import Outcome, Problem, Subject, found, problem
 
 
@@ -92,10 +93,11 @@ def entries_follow(*, texts: bool) -> Callable[[Subject], Iterator[Problem]]:
 
 
 def ids_unique(subject: Subject) -> Iterator[Problem]:
-    """Ids that stand for two calls.
+    """Ids that stand for two calls, of one message or of two to the same task.
 
     The same call may be told again: on later chunks of its artifact, perhaps with more in it, and on another artifact.
     """
+    yield from _ids_used_again(subject)
     for exchange in exchanges_asking(subject, *ASKING):
         known: dict[tuple[str, str], tuple[str, str, str]] = {}
         task = ""
@@ -122,13 +124,59 @@ def ids_unique(subject: Subject) -> Iterator[Problem]:
                 in_list.add(call_id)
 
 
+def _ids_used_again(subject: Subject) -> Iterator[Problem]:
+    """Ids of the first message's calls that the second message's have, too.
+
+    Nobody can tell a call that is told again from one that is made again and gives the same, but where an artifact is
+    new and has no other calls.
+    """
+    for turn in turns_by(subject, Operation.SEND, Asked.V1):
+        before = [item for exchange in turn.exchanges for item in _told_on(exchange) if exchange.asked in ASKING]
+        known = {str(entry["id"]): entry for _, _, entries in before for entry in entries}
+        artifacts = {artifact_id for artifact_id, _, _ in before}
+        for exchange in turn.resumed:
+            for artifact_id, where, entries in _told_on(exchange):
+                again = [entry for entry in entries if entry["id"] in known]
+                nothing_new = artifact_id not in artifacts and len(again) == len(entries)
+                for entry in again:
+                    if nothing_new or _differ(known[entry["id"]], entry):
+                        message = f"the id {entry['id']!r} is used again for a call of a second message to the task"
+                        yield problem(exchange, message, where, entry)
+
+
+def _told_on(exchange: Exchange) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Artifact id, place and entries with ids, for each list of calls in the answer."""
+    for sighting in sightings(exchange):
+        if sighting.kind is Kind.CALLS and isinstance(sighting.value, list):
+            entries = [
+                entry
+                for entry in sighting.value
+                if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
+            ]
+            if entries:
+                yield str((sighting.artifact or {}).get("artifactId")), sighting.where, entries
+
+
+def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two entries contradict each other; what only one of them has may have come later."""
+    fields = ("name", "arguments", "result", "error")
+    both = [(one[name], other[name]) for name in fields if one.get(name) is not None and other.get(name) is not None]
+    ends = [{name for name in ("result", "error") if entry.get(name) is not None} for entry in (one, other)]
+    return any(canonical(a) != canonical(b) for a, b in both) or (all(ends) and ends[0] != ends[1])
+
+
 def snapshot_complete(subject: Subject) -> Outcome:
-    """Whether GetTask shows every call that the stream of the same task showed."""
+    """Whether a Task in the stream, and GetTask, show every call that the stream showed before."""
     if not subject.conversation.streams:
         return Outcome(skipped="the card says that the agent does not stream")
     judged = 0
     problems = []
     for turn in turns_by(subject, Operation.STREAM, Asked.V1):
+        for shown, calls, lost in tasks_after_calls(turn.opening):
+            judged += 1
+            if lost:
+                message = f"{lost} of {calls} streamed tool calls are not on the Task later in the stream"
+                problems.append(problem(turn.opening, message, shown.where, task_artifacts(shown)))
         streamed = calls_of(turn.opening)
         task_id = first_task_id(turn.opening)
         for exchange in turn.later:

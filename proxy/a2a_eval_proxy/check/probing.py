@@ -24,6 +24,7 @@ MAX_EXAMPLES = 3
 EXTRA_ATTEMPTS = 2
 """How often a message that once made the agent call tools is repeated where it did not: models vary."""
 POLL_S = 0.25
+INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 
 Progress = Callable[[str], None]
 
@@ -151,18 +152,24 @@ class _Probe:
         else:
             opening = await self._line.exchange(self._interface, Operation.SEND, manner.asked, request)
             later = []
+        resumed: list[Exchange] = []
         if task_id := first_task_id(opening):
             later += await self._read(opening, task_id, manner.asked)
-        return Turn(message, opening, tuple(later))
+            if manner.asked is Asked.V1 and not manner.stream and _waits([opening, *later]):
+                resumed = await self._resume(message, task_id)
+        return Turn(message, opening, tuple(later), tuple(resumed))
+
+    async def _resume(self, message: str, task_id: str) -> list[Exchange]:
+        """The same message again, to the task, and the task once the agent is done with it."""
+        text = (self._interface, message, uuid.uuid4().hex, Asked.V1)
+        request = asking.send(*text, stream=False, task_id=task_id)
+        answer = await self._ask(Operation.SEND, request, Asked.V1)
+        done = await self._done(answer, task_id, Asked.V1)
+        return [answer] if done is answer else [answer, done]
 
     async def _read(self, opening: Exchange, task_id: str, asked: Asked) -> list[Exchange]:
         """The task once it is done, by every operation that shows it; with those for version 1 go some for nothing."""
-        done = opening
-        for _ in range(ceil(self._line.timeout_s / POLL_S)):
-            if done.problem or settled(done):
-                break
-            await asyncio.sleep(POLL_S)
-            done = await self._ask(Operation.GET, asking.get(self._interface, task_id, asked), asked)
+        done = await self._done(opening, task_id, asked)
         if asked in (Asked.UNKNOWN, Asked.BESIDE, Asked.ASIDE):
             return [await self._ask(Operation.GET, asking.get(self._interface, task_id, asked), asked)]
         ways = (asked, Asked.NOTHING) if asked is Asked.V1 else (asked,)
@@ -178,6 +185,16 @@ class _Probe:
                 request = asking.subscribe(self._interface, task_id, way)
                 read.append(await self._ask(Operation.SUBSCRIBE, request, way))
         return read
+
+    async def _done(self, opening: Exchange, task_id: str, asked: Asked) -> Exchange:
+        """`opening`, or the first read of the task after it that shows the agent done with the message."""
+        done = opening
+        for _ in range(ceil(self._line.timeout_s / POLL_S)):
+            if done.problem or settled(done):
+                break
+            await asyncio.sleep(POLL_S)
+            done = await self._ask(Operation.GET, asking.get(self._interface, task_id, asked), asked)
+        return done
 
     async def _ask(self, operation: Operation, request: Any, asked: Asked) -> Exchange:
         return await self._line.exchange(self._interface, operation, asked, request)
@@ -200,6 +217,12 @@ class _Probe:
         finally:
             for subscription in beside:
                 subscription.cancel()
+
+
+def _waits(exchanges: Sequence[Exchange]) -> bool:
+    """Whether the task was last seen waiting for the user's input."""
+    states = [state_of(event) for exchange in exchanges for event in exchange.normal_events]
+    return [state for state in states if state][-1:] == [INPUT_REQUIRED]
 
 
 def _shows_calls(turn: Turn) -> bool:

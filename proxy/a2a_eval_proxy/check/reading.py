@@ -225,3 +225,18 @@ def calls_of(exchange: Exchange) -> list[ToolCall]:
     for event in exchange.normal_events:
         merger.feed(event)
     return merger.tool_calls
+
+
+def tasks_after_calls(exchange: Exchange) -> Iterator[tuple[Event, int, int]]:
+    """Each Task in a stream that comes after calls: how many calls there were before it, and how many it lacks."""
+    merger = TaskMerger(require_artifact_uri=False)
+    lost_before = 0
+    for event in exchange.events:
+        if event.normal is None:
+            continue
+        calls = len(merger.tool_calls)
+        merger.feed(event.normal)
+        if "task" in event.normal and calls:
+            lost = sum(finding.code == "dropped_by_snapshot" for finding in merger.findings)
+            yield event, calls, lost - lost_before
+            lost_before = lost

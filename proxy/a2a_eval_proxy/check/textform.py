@@ -38,22 +38,22 @@ _COLOURS = {Verdict.CONFORMING: "green", Verdict.NOT_CONFORMING: "red", Verdict.
 
 
 def show(report: Report, url: str, console: Console) -> None:
-    """Print the report."""
+    """Print the report: what is wrong and how to mend it, then what was looked at."""
     console.print(f"agent    {escape(card_name(report) or 'unnamed')}, {escape(url)}", soft_wrap=True)
     for message in messages(report):
         console.print(f"message  {escape(message)}", soft_wrap=True)
+    for breach in breaches(report):
+        _show_breach(breach, console)
     console.print()
     console.print(_card_table(report))
     if report.record.conversations:
         console.print()
         console.print(_traffic_table(report, console.width))
     console.print()
-    for reason, rules in unseen(report).items():
-        console.print(_labelled("not seen", f"{', '.join(rules)}: {reason}"))
+    for text in unseen(report):
+        console.print(_labelled("not seen", text))
     for left in report.record.not_checked:
         console.print(_labelled("not checked", f"{left.interface}: {left.reason}"))
-    for breach in breaches(report):
-        _show_breach(breach, console)
     colour = _COLOURS[report.verdict]
     console.print(f"\n[{colour}]{escape(verdict_sentence(report))}[/{colour}]", soft_wrap=True)
 
@@ -62,7 +62,7 @@ def _card_table(report: Report) -> Table:
     table = _table("agent card")
     table.add_column("")
     for result in report.results:
-        if result.interface is None:
+        if result.interface is None and result.status is not Status.UNSEEN:
             table.add_row(result.rule.title, _MARKS[result.status])
     return table
 
@@ -77,6 +77,9 @@ def _traffic_table(report: Report, width: int) -> Table:
         if result.interface is not None:
             rows.setdefault(result.rule.id, []).append(result)
     for results in rows.values():
+        statuses = {result.status for result in results}
+        if statuses <= {Status.UNSEEN, Status.SKIPPED} and Status.UNSEEN in statuses:
+            continue  # told once, below the table
         table.add_row(results[0].rule.title, *(_MARKS[result.status] for result in results))
     return table
 

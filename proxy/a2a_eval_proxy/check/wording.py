@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tool_call_evaluators.report.wording import counted, cut, one_line, printable
 
 from .judging import Report
+from .looking import NO_CALLS
 from .model import Record, Request
 from .verdict import Problem, Result, Rule, Status, Subject, Verdict
 
@@ -94,8 +95,20 @@ def breaches(report: Report) -> Iterator[Breach]:
         yield from (Breach(results[0].rule, tuple(results)) for results in by_rule.values())
 
 
-def unseen(report: Report) -> dict[str, list[str]]:
-    """Why rules could not be judged: for each reason the rules, with the interfaces where it is not all of them."""
+def unseen(report: Report) -> list[str]:
+    """Which rules could not be judged, and why: a line for each reason.
+
+    One line is all where no tool call was ever seen, which leaves most rules without anything to judge.
+    """
+    if not report.calls_seen:
+        rules = {result.rule.id for result in report.results if result.status is Status.UNSEEN}
+        return [f"{counted(len(rules), 'rule')} had nothing to judge: {NO_CALLS}"] if rules else []
+    reasons = _unseen_by_reason(report)
+    return [f"{', '.join(rules)}: {reason}" for reason, rules in reasons.items()]
+
+
+def _unseen_by_reason(report: Report) -> dict[str, list[str]]:
+    """For each reason the rules, with the interfaces where it is not all of them."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for result in report.results:
         if result.status is Status.UNSEEN:

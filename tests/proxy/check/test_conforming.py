@@ -13,7 +13,7 @@ UNSEEN_WHEN_QUICK = {"subscribe-asked", "subscribe-silent"}
 """The task may be over before a subscription begins."""
 
 
-@pytest.mark.parametrize("message", ["Got a kettle?", "ask me"])
+@pytest.mark.parametrize("message", ["Got a kettle?", "ask me", "resume me"])
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_a_right_agent_passes(streaming: bool, message: str) -> None:
     with ServerThread(lambda url: build_app(url, streaming=streaming)) as agent:

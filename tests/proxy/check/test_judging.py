@@ -103,9 +103,8 @@ def test_no_outcome_is_cut_where_there_is_little_room(width: int) -> None:
     text = io.StringIO()
     show(report, "http://agent", Console(file=text, width=width))
     table = text.getvalue().partition("\ntraffic ")[2].partition("\n\n")[0]
-    assert table.count("not seen") == sum(
-        result.interface is not None and result.status is Status.UNSEEN for result in report.results
-    )
+    passed = [result for result in report.results if result.interface is not None and result.status is Status.PASSED]
+    assert table.count("passed") == len(passed) > 0
 
 
 @given(cards)
@@ -319,3 +318,43 @@ def test_which_breaches_readers_mend() -> None:
     assert is_text_breach(breach)
     (breach,) = breaches({"name": "f", "id": 7})
     assert not is_text_breach(breach)
+
+
+# ── a Task in a stream ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def streamed(*events: dict[str, Any]) -> Status:
+    """What `snapshot-complete` says of a stream, with no other answer to compare it with."""
+    opening = read(RPC, Operation.STREAM, Asked.V1, *({"result": event} for event in events))
+    record = Record(CardSeen(CARD_REQUEST, {}), (Conversation(RPC, (Turn("hello", opening),), streams=True),), ())
+    (result,) = [result for result in judge(record).results if result.rule.id == "snapshot-complete"]
+    return result.status
+
+
+def chunk(*ids: str, append: bool = False) -> dict[str, Any]:
+    return {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": told(*ids), "append": append}}
+
+
+def told(*ids: str) -> dict[str, Any]:
+    calls = [{"id": call_id, "name": "pay", "arguments": {"to": call_id}, "result": "paid"} for call_id in ids]
+    metadata = {METADATA_KEY: calls} if calls else {}
+    return {"artifactId": "a", "parts": [{"text": "x"}], "extensions": [URI], "metadata": metadata}
+
+
+def task(*artifacts: dict[str, Any]) -> dict[str, Any]:
+    status = {"state": "TASK_STATE_COMPLETED"}
+    return {"task": {"id": "t", "contextId": "c", "status": status, "artifacts": list(artifacts)}}
+
+
+@pytest.mark.parametrize(
+    ("events", "status"),
+    [
+        pytest.param([chunk("1", "2"), task(told("1", "2"))], Status.PASSED, id="whole"),
+        pytest.param([chunk("1", "2"), task(told())], Status.FAILED, id="without its calls"),
+        pytest.param([chunk("1", "2"), task()], Status.FAILED, id="empty"),
+        pytest.param([chunk("1"), chunk("2", append=True), task(told("2"))], Status.FAILED, id="the last chunk's only"),
+        pytest.param([task(), chunk("1")], Status.UNSEEN, id="before the calls"),
+    ],
+)
+def test_a_task_in_a_stream_has_the_calls_that_were_streamed(events: list[dict[str, Any]], status: Status) -> None:
+    assert streamed(*events) is status
