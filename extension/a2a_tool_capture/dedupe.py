@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from .canonical import canonical
+from .canonical import ByValue, by_value, signature
 from .models import Finding, Severity, ToolCall
 
 
@@ -97,13 +98,13 @@ class _Reconciler:
 
     def _match_same_id(self, protocols: list[int], traces: list[int]) -> set[int]:
         """Match the calls that share an id and a name; returns the positions of the protocol's that were matched."""
-        by_arguments: dict[str, deque[int]] = defaultdict(deque)
+        by_arguments: dict[ByValue, deque[int]] = defaultdict(deque)
         for protocol in protocols:
-            by_arguments[canonical(self.protocol[protocol].arguments)].append(protocol)
+            by_arguments[by_value(self.protocol[protocol].arguments)].append(protocol)
         matched: dict[int, None] = {}
         others = []
         for trace in traces:
-            same = by_arguments.get(canonical(self.trace[trace].arguments))
+            same = by_arguments.get(by_value(self.trace[trace].arguments))
             if same is None:
                 others.append(trace)
             else:
@@ -124,16 +125,17 @@ class _Reconciler:
         return set(matched)
 
     def _match_signatures(self, ids_meet: bool) -> int:
-        waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
+        waiting: dict[_Signature, list[int]] = defaultdict(list)
         for protocol in self.free_protocol:
             key = _signature(self.protocol[protocol])
             if key is not None:
                 waiting[key].append(protocol)
-        wanting: dict[tuple[str, str], list[int]] = defaultdict(list)
+        ours = {key: key for key in waiting}
+        wanting: dict[_Signature, list[int]] = defaultdict(list)
         for trace in self.free_trace:
             key = _signature(self.trace[trace])
-            if key is not None and key in waiting:
-                wanting[key].append(trace)
+            if key is not None and key in ours:
+                wanting[ours[key]].append(trace)
         return sum(self._pair_off(waiting[key], traces, ids_meet) for key, traces in wanting.items())
 
     def _match_unknown_arguments(self, ids_meet: bool) -> int:
@@ -191,7 +193,8 @@ class _Reconciler:
 
     def _count_mismatches(self) -> list[Finding]:
         protocol = Counter(key for call in self.protocol if (key := _signature(call)) is not None)
-        trace = Counter(key for call in self.trace if (key := _signature(call)) is not None)
+        ours = {key: key for key in protocol}
+        trace = Counter(ours.get(key, key) for call in self.trace if (key := _signature(call)) is not None)
         return [
             Finding(
                 "count_mismatch",
@@ -220,8 +223,11 @@ def _start_or_last(call: ToolCall) -> tuple[bool, float]:
     return (call.started_at is None, call.started_at.timestamp() if call.started_at else 0.0)
 
 
-def _signature(call: ToolCall) -> tuple[str, str] | None:
-    return None if call.arguments is None else (call.name, canonical(call.arguments))
+_Signature: TypeAlias = tuple[str, ByValue]
+
+
+def _signature(call: ToolCall) -> _Signature | None:
+    return None if call.arguments is None else signature(call.name, call.arguments)
 
 
 def _fill(winner: ToolCall, loser: ToolCall) -> ToolCall:

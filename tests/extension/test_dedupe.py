@@ -333,3 +333,26 @@ def test_order(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
     rest = [call.started_at for call in calls[len(ours) :]]
     known = [moment for moment in rest if moment is not None]
     assert rest == [*sorted(known), *[None] * (len(rest) - len(known))]
+
+
+LARGE = 1234567890123456789
+
+
+@pytest.mark.parametrize("call_id", ["", "call_0"])
+def test_a_number_that_protobuf_rounded_is_the_number_of_the_trace(call_id: str) -> None:
+    rounded, exact = protocol("get", {"id": float(LARGE)}, call_id), trace("get", {"id": LARGE}, call_id)
+    found = reconcile([rounded], [exact])
+    assert len(found.tool_calls) == 1
+    assert codes(found) == []
+
+
+def test_numbers_that_round_to_the_same_one_are_paired_off() -> None:
+    rounded = [protocol("get", {"id": float(LARGE)}), protocol("get", {"id": float(LARGE)})]
+    found = reconcile(rounded, [trace("get", {"id": LARGE}), trace("get", {"id": LARGE + 1})])
+    assert counts(found) == (0, 2, 0, 0)
+    assert codes(found) == []
+
+
+def test_whole_numbers_that_nobody_rounded_are_exact() -> None:
+    found = reconcile([protocol("get", {"id": LARGE})], [trace("get", {"id": LARGE + 1})])
+    assert counts(found) == (0, 0, 1, 1)
