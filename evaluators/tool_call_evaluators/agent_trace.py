@@ -73,9 +73,10 @@ class AgentTrace:
     ) -> AgentTrace:
         """One turn from tool spans: dicts or objects with `name`, `attributes`, `start_time`, `end_time`, `status`.
 
-        Understands the GenAI semantic conventions of OpenTelemetry and OpenInference, and plain `{name, arguments,
-        result, error}`; other spans are passed over. Calls are ordered by start time where every one has it. Raises
-        ValueError for what is no list of spans; OTLP itself is read by the proxy's receiver.
+        Understands the GenAI semantic conventions of OpenTelemetry and OpenInference, spans with `tool.name` and
+        `input.value` as UiPath's evaluators read them, and plain `{name, arguments, result, error}`; other spans are
+        passed over. Warns where none of the spans is a tool call. Calls are ordered by start time where every one has
+        it. Raises ValueError for what is no list of spans; OTLP itself is read by the proxy's receiver.
         """
         return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans)), response_text),))
 

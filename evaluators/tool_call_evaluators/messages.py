@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from a2a_tool_capture.models import ToolCall
 
+from .literals import python_literal
 from .model import json_text
 
 
@@ -112,12 +113,13 @@ def plain(value: Any) -> Mapping[str, Any]:
 
 
 def arguments_of(value: Any) -> Mapping[str, Any] | None:
-    """Arguments as models hand them out, an object or its JSON text; None for anything else: they are unknown."""
+    """Arguments as models hand them out: an object, its JSON text or its Python repr; None for anything else: they are
+    unknown."""
     if isinstance(value, str):
         try:
             value = json.loads(value or "{}")
         except (ValueError, RecursionError):
-            return None
+            value = python_literal(value)
     return value if isinstance(value, Mapping) else None
 
 

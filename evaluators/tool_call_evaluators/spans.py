@@ -5,6 +5,7 @@ For spans as they come over the wire, of all the instrumentations there are, use
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -23,12 +24,17 @@ _RESULTS = ("gen_ai.tool.call.result", "output.value")
 def tool_calls_of_spans(spans: Iterable[Any]) -> Iterator[ToolCall]:
     """The calls of those spans that are tool calls, by start time where every call has one, else as they come.
 
-    Raises ValueError for what is no list, and for a span in OTLP's form: it would look like one of no tool call."""
+    Warns where there are spans and none of them is a tool call: the agent may have called no tool, or its spans are
+    written in a way that is not understood. Raises ValueError for what is no list, and for a span in OTLP's form: it
+    would look like one of no tool call.
+    """
     found = required_list(spans, "spans")
     for index, span in enumerate(found):
         if isinstance(_get(span, "attributes"), list):
             raise ValueError(f"spans[{index}].attributes: expected an object, got a list, as OTLP has them")
     calls = [call for call in map(_tool_call, found) if call is not None]
+    if found and not calls:
+        warnings.warn(_NO_CALL.format(count=len(found), keys=_keys(found)), UserWarning, stacklevel=4)
     if all(call.started_at for call in calls):
         calls.sort(key=lambda call: call.started_at or datetime.min.replace(tzinfo=UTC))
     yield from calls
@@ -50,10 +56,7 @@ def _tool_call(span: Any) -> ToolCall | None:
             ToolCallSource.OTEL_TRACE,
             *times,
         )
-    is_tool = (
-        attributes.get("gen_ai.operation.name") == "execute_tool" or attributes.get("openinference.span.kind") == "TOOL"
-    )
-    if not is_tool:
+    if not _is_tool(attributes):
         return None
     given = _first(attributes, _ARGUMENTS)
     return ToolCall(
@@ -65,6 +68,32 @@ def _tool_call(span: Any) -> ToolCall | None:
         ToolCallSource.OTEL_TRACE,
         *times,
     )
+
+
+def _is_tool(attributes: Mapping[str, Any]) -> bool:
+    kind = attributes.get("openinference.span.kind")
+    if kind is not None:
+        return bool(kind == "TOOL")
+    if attributes.get("gen_ai.operation.name") is not None:
+        return bool(attributes["gen_ai.operation.name"] == "execute_tool")
+    return isinstance(attributes.get("tool.name"), str)  # as UiPath's evaluators read them
+
+
+_NO_CALL = (
+    "none of {count} span(s) is a tool call, so no tool counts as called; a tool call has the attribute "
+    "gen_ai.operation.name = execute_tool, openinference.span.kind = TOOL, or tool.name; these have {keys}"
+)
+_TOLD_KEYS = 10
+
+
+def _keys(spans: Iterable[Any]) -> str:
+    """The attributes that there are, a few of them."""
+    keys: dict[str, None] = {}
+    for span in spans:
+        attributes = _get(span, "attributes")
+        keys |= dict.fromkeys(map(str, attributes if isinstance(attributes, Mapping) else ()))
+    more = f" and {len(keys) - _TOLD_KEYS} more" if len(keys) > _TOLD_KEYS else ""
+    return ", ".join(list(keys)[:_TOLD_KEYS]) + more if keys else "no attributes"
 
 
 def _error(span: Any, attributes: Mapping[str, Any]) -> str | None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
+from tool_call_evaluators.literals import MAX_REPR, python_literal
 
 from .model import CutText
-
-MAX_REPR = 1 << 16
-"""Longest Python repr that is parsed: `ast` needs some hundred times its length."""
 
 REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "REDACTED"})
 """What OpenInference and redacting exporters put in place of content."""
@@ -44,7 +39,7 @@ def parse(value: Any) -> Any:
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError:
-        return _python_literal(value)
+        return python_literal(value)
     return None if too_deep(parsed, MAX_DEPTH) else parsed
 
 
@@ -78,47 +73,7 @@ def repr_fields(text: str) -> dict[str, str]:
     """The quoted fields of an object's repr, `content='...' name='...'`; {} where there are none."""
     fields: dict[str, str] = {}
     for name, quoted in _FIELD.findall(text[:MAX_REPR]):
-        content = _python_literal(quoted)
+        content = python_literal(quoted)
         if isinstance(content, str):
             fields.setdefault(name, content)
     return fields
-
-
-def _python_literal(text: str) -> Any:
-    text = text.strip()
-    if len(text) > MAX_REPR or not text.startswith(("{", "[", "(", "'", '"')):
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a lone backslash in the text
-            value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None  # not a literal, or nested beyond what the parser takes
-    try:
-        return _json_kinds(value, MAX_DEPTH)
-    except (ValueError, OverflowError):  # UnicodeEncodeError is a ValueError
-        return None
-
-
-def _json_kinds(value: Any, depth: int) -> Any:
-    """`value` with tuples as lists. Raises ValueError or OverflowError for what is no JSON, or beyond `depth`."""
-    match value:
-        case str():
-            value.encode()  # refuses lone surrogates
-            return value
-        case None | bool() | float():
-            return value
-        case int():
-            return value if -(1 << 63) <= value < 1 << 64 else float(value)  # as the JSON reader has it
-        case list() | tuple() if depth:
-            return [_json_kinds(item, depth - 1) for item in value]
-        case Mapping() if depth:
-            return {_key(key): _json_kinds(item, depth - 1) for key, item in value.items()}
-    raise ValueError(f"not a JSON value: {type(value).__name__}")
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        key.encode()
-        return key
-    raise ValueError(f"not a JSON key: {key!r}")
