@@ -113,7 +113,9 @@ class EvaluatorBase(ABC):
         return EvalResult.skipped(self.metric, reason, version=self.version)
 
     def _errored(self, error: BaseException) -> EvalResult:
-        return EvalResult.errored(self.metric, error_reason(error), version=self.version)
+        details = getattr(error, "details", None)
+        details = details if isinstance(details, Mapping) else {}
+        return EvalResult.errored(self.metric, error_reason(error), version=self.version, details=details)
 
     def _scored(self, found: Measurement) -> EvalResult:
         low, high = self.scale

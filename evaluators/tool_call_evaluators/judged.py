@@ -12,8 +12,9 @@ from .base import AwaitedEvaluator, EvaluatorBase, Measurement
 from .judge.cache import CachingJudge, JudgeCache
 from .judge.panel import JudgeOption, Poll, connect, judge_of, poll, votes_of
 from .judge.prompt import Prompt, load_prompt
-from .judge.question import Judge, Question, Usage, total
+from .judge.question import Judge, Question
 from .judge.settings import JudgeSettings
+from .judge.usage import Usage, total
 from .judge.votes import dissent, majority, middle, most_given, spread
 from .model import EvalCase, EvalResult
 from .options import OptionError
@@ -206,7 +207,7 @@ def _given_judge(
     if settings.model is None:
         return evaluator
     connected: Judge = connect(settings, settings.api_key(environ))
-    if cache is not None:
+    if cache is not None and settings.cache:
         connected = CachingJudge(connected, cache, settings.identity)
     return _replaced(evaluator, connected, settings.votes)
 

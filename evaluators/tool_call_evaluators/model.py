@@ -83,9 +83,11 @@ class EvalResult:
         return cls(evaluator, reason=reason, status=Status.SKIPPED, label=CALLS_UNSEEN, version=version)
 
     @classmethod
-    def errored(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
+    def errored(
+        cls, evaluator: str, reason: str, *, version: str = "1", details: Mapping[str, Any] | None = None
+    ) -> EvalResult:
         """A result that says how the evaluator failed."""
-        return cls(evaluator, reason=reason, status=Status.ERRORED, version=version)
+        return cls(evaluator, reason=reason, status=Status.ERRORED, version=version, details=details or {})
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form with every field; `EvalResult.from_dict` is its inverse."""
@@ -250,7 +252,7 @@ class EvalCase:
         user_goal: str | None = None,
         knowledge: str | Iterable[str] | None = None,
         tasks: Iterable[str] | None = None,
-        constraints: Iterable[str] | None = None,
+        constraints: str | Iterable[str] | None = None,
         tool_calls_order: Iterable[str] | None = None,
         tool_calls_count: Mapping[str, Sequence[Any]] | None = None,
         tool_outputs: Iterable[ExpectedOutput | Mapping[str, Any]] | None = None,
@@ -275,6 +277,7 @@ class EvalCase:
         put(self, "user_goal", user_goal)
         put(self, "knowledge", _text(knowledge))
         put(self, "tasks", _given(tasks, _texts, "tasks"))
+        constraints = (constraints,) if isinstance(constraints, str) else constraints
         put(self, "constraints", _given(constraints, _texts, "constraints"))
         put(self, "tool_calls_order", _given(tool_calls_order, _texts, "tool_calls_order"))
         put(self, "tool_calls_count", _given(tool_calls_count, _counts, "tool_calls_count"))

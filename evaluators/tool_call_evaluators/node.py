@@ -68,6 +68,10 @@ class Node:
         """A list of texts."""
         return tuple(item.text() for item in self.items())
 
+    def text_or_texts(self) -> tuple[str, ...]:
+        """One text, or a list of them."""
+        return (self.text(),) if isinstance(self.value, str) else self.texts()
+
     def number(self) -> float:
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
             self.fail(f"expected a number, got {self.kind}")

@@ -14,7 +14,7 @@ The smallest form, as YAML or JSON:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -240,6 +240,10 @@ class Suite:
         chosen = [evaluator for spec, evaluator in built if scope in (None, spec.scope or evaluator.scope)]
         return with_judge(chosen, self.judge, cache=judge_cache)
 
+    def with_fresh_judge(self) -> Suite:
+        """This suite, whose judge is asked anew each time."""
+        return replace(self, judge=replace(self.judge, cache=False))
+
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of all results the suite asks for, those of its cases' own evaluators included."""
@@ -451,7 +455,7 @@ def _case(node: Node, tools: tuple[ToolDefinition, ...] | None, folder: Path | N
         user_goal=_optional(entries, "user_goal", Node.text),
         knowledge=_optional(entries, "knowledge", Node.text),
         tasks=_optional(entries, "tasks", Node.texts),
-        constraints=_optional(entries, "constraints", Node.texts),
+        constraints=_optional(entries, "constraints", Node.text_or_texts),
         tools=_tools(entries, folder) if "tools" in entries else tools,
         tags=_optional(entries, "tags", Node.texts) or (),
         repetitions=_optional(entries, "repetitions", _repetitions) or 1,

@@ -128,6 +128,13 @@ def redact_options(function: F) -> F:
     )(function)
 
 
+judge_cache_option = click.option(
+    "--no-judge-cache",
+    is_flag=True,
+    help="Ask the judge anew, also what it was asked before; keep none of its answers.",
+)
+
+
 @cli.command(cls=HelpfulCommand)  # its settings say more of what was wrong, and where
 @settings_options
 @click.option("--config", "config_file", metavar="FILE", help="YAML file with settings.")
@@ -219,6 +226,7 @@ def _client_tls(ca: str | None, cert: str | None, key: str | None, password: str
 @click.option("--concurrency", type=click.IntRange(1, 1000), metavar="N", help="Conversations at once; default: 4.")
 @redact_options
 @click.option("--no-content", is_flag=True, help=SETTINGS["no_content"].metadata["help"])
+@judge_cache_option
 def run(
     suite: str,
     agent: str | None,
@@ -237,6 +245,7 @@ def run(
     redact: tuple[Rule, ...],
     redact_key: str | None,
     no_content: bool,
+    no_judge_cache: bool,
 ) -> None:
     """Drive an agent with the cases of SUITE and score every turn.
 
@@ -266,7 +275,18 @@ def run(
     console = Console(highlight=False)
     privacy = privacy_of(redact, redact_key, no_content=no_content)
     driving = run_and_show(
-        suite, form, options, dialects, tls, store, run_name, report, console, resume=resume, privacy=privacy
+        suite,
+        form,
+        options,
+        dialects,
+        tls,
+        store,
+        run_name,
+        report,
+        console,
+        resume=resume,
+        privacy=privacy,
+        judge_cache=not no_judge_cache,
     )
     passed = run_async(driving)
     sys.exit(PASSED if passed else GATE_FAILED)
@@ -286,6 +306,7 @@ def run(
     help="Where evaluators run; Ray, on a cluster or on all cores of this machine, pays for slow ones.",
 )
 @redact_options
+@judge_cache_option
 def evaluate(
     store: str,
     run_name: str | None,
@@ -295,6 +316,7 @@ def evaluate(
     engine: Engine,
     redact: tuple[Rule, ...],
     redact_key: str | None,
+    no_judge_cache: bool,
 ) -> None:
     """Score stored turns again with a suite, without an agent.
 
@@ -310,7 +332,18 @@ def evaluate(
 
     privacy = privacy_of(redact, redact_key)
     console = Console(highlight=False)
-    passed = run_async(evaluate_and_show(suite, form, store, run_name, report, console, privacy=privacy, engine=engine))
+    scoring = evaluate_and_show(
+        suite,
+        form,
+        store,
+        run_name,
+        report,
+        console,
+        privacy=privacy,
+        engine=engine,
+        judge_cache=not no_judge_cache,
+    )
+    passed = run_async(scoring)
     sys.exit(PASSED if passed else GATE_FAILED)
 
 

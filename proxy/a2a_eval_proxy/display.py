@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
-from tool_call_evaluators.judge.question import Usage
+from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.outcomes import Conversation, turn_failure
 from tool_call_evaluators.report import Report

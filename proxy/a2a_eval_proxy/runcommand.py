@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,12 +44,13 @@ async def run_and_show(
     *,
     resume: bool = False,
     privacy: Privacy | None = None,
+    judge_cache: bool = True,
 ) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
     from .runner import AgentOptions, run_suite  # slow to import, and `evaluate` does without
 
     _start_logging(privacy)
-    suite, in_vain = _suite(suite_file, form)
+    suite, in_vain = _suite(suite_file, form, judge_cache)
     if not suite.cases:
         raise ConfigError(f"{suite_file}: has no cases, and so nothing to say to the agent")
     options = AgentOptions.merged(suite.agent, agent, dialects, tls)
@@ -82,10 +84,11 @@ async def evaluate_and_show(
     *,
     privacy: Privacy | None = None,
     engine: Engine = "in-process",
+    judge_cache: bool = True,
 ) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
     _start_logging(privacy)
-    suite, in_vain = _suite(suite_file, form)
+    suite, in_vain = _suite(suite_file, form, judge_cache)
     with _progress() as bar:
         conclusion = await evaluate_store(
             suite,
@@ -104,9 +107,11 @@ def _start_logging(privacy: Privacy | None) -> None:
     start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy)
 
 
-def _suite(path: str, form: str | None) -> tuple[Suite, list[str]]:
+def _suite(path: str, form: str | None, judge_cache: bool) -> tuple[Suite, list[str]]:
     """The suite, and what it expects in vain; of others' files, the notes of the importer tell that."""
     imported = import_suite(path, form)
+    if not judge_cache:
+        imported = replace(imported, suite=imported.suite.with_fresh_judge())
     if imported.notes:
         notes = Console(stderr=True, highlight=False)
         notes.print(f"{escape(path)} is a file of {imported.format}; of it, this was not taken over:", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 from a2a_tool_capture import Finding
 from tool_call_evaluators.base import EvaluatorBase
 from tool_call_evaluators.converse import evaluate_conversation
-from tool_call_evaluators.judge.cache import JudgeCache
+from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.model import EvalCase, EvalResult
 from tool_call_evaluators.outcomes import ConversationTurn, follow
 from tool_call_evaluators.run import evaluate, evaluate_sync
@@ -85,7 +85,9 @@ class Scorer:
         """
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, history)
-        return _results(turn, case if isinstance(case, list) else await evaluate(case, evaluators), evaluators)
+        with judged_apart(self._sample(turn.case_id, turn.conversation_id)):
+            results = case if isinstance(case, list) else await evaluate(case, evaluators)
+        return _results(turn, results, evaluators)
 
     def score_now(self, turn: Turn, earlier: int) -> Results:
         """As `score`, where nothing `waits`."""
@@ -115,7 +117,14 @@ class Scorer:
             whole = case.conversation_case(seen)
         except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
-        return _json((await evaluate_conversation(whole, evaluators.conversation, name=conversation.label)).results)
+        with judged_apart(self._sample(case_id, turns[0]["conversation_id"])):
+            found = await evaluate_conversation(whole, evaluators.conversation, name=conversation.label)
+        return _json(found.results)
+
+    def _sample(self, case_id: str | None, conversation_id: str) -> str:
+        """The conversation, where it is one of several repetitions: the judge is asked for each."""
+        case = self._cases.case(case_id) if case_id else None
+        return conversation_id if case is not None and case.repetitions > 1 else ""
 
     def conversation_errors(self, case_id: str | None, reason: str) -> Results:
         """What is said of a conversation that could not be looked at."""

@@ -86,7 +86,7 @@ def test_every_setting_of_the_judge_is_told():
     for setting in fields(JudgeSettings):
         assert setting.name in told, f"{setting.name} is not on judge.md"
         if isinstance(setting.default, str | int | float):
-            assert told[setting.name].strip("` ") == str(setting.default)
+            assert told[setting.name].strip("` ") == str(setting.default).lower()
     assert told["base_url"].strip("` ") == JudgeSettings().url
 
 

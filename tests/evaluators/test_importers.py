@@ -19,11 +19,13 @@ from tool_call_evaluators import (
     Status,
     Suite,
     SuiteError,
+    TaskCompletion,
     ToolDefinition,
     evaluate_sync,
     parse_suite,
 )
 from tool_call_evaluators.importers import FORMATS, import_suite, import_text
+from tool_call_evaluators.judge import PreparedJudge
 from tool_call_evaluators.suitetext import suite_text
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -343,6 +345,27 @@ def test_dokimos_datasets():
     assert (golden.user_goal, golden.tasks) == ("A cracked jug", ("The jug is replaced.",))
     assert inputs.turns[0].user == '{"city": "Paris", "days": 2}'
     assert len(imported.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("Budget under $500", ("Budget under $500",)),
+        (["Budget under $500", "Only this week"], ("Budget under $500", "Only this week")),
+        ("", None),
+        ([], None),
+        (None, None),
+    ],
+)
+async def test_constraints_of_dokimos_reach_the_judge(given, read):
+    example = {"input": "Book a trip", "metadata": {"tasks": "book a flight", "constraints": given}}
+    (case,) = import_text(json.dumps({"examples": [example]})).suite.cases
+    assert (case.tasks, case.constraints) == (("book a flight",), read)
+    judge = PreparedJudge([{"task_1": {"reason": "Done.", "verdict": True}}])
+    result = await TaskCompletion(judge=judge).evaluate(case.eval_case(0, response_text="Booked."))
+    assert result.score == 1
+    assert "\n".join(read or ()).split("\n")[0] in judge.questions[0].data.get("constraints", "")
+    assert ("constraints" in judge.questions[0].data) == (read is not None)
 
 
 def test_a_text_that_only_looks_like_a_transcript_is_said_as_it_is():

@@ -7,16 +7,20 @@ from dataclasses import replace
 
 import pytest
 from judges.fake_api import KEY, says, served
+from tool_call_evaluators import Helpfulness, parse_suite, with_judge
 from tool_call_evaluators.judge import (
     CachingJudge,
+    ChatJudge,
     JudgeAnswerError,
     JudgeCacheError,
+    JudgeSettings,
     MemoryJudgeCache,
     PreparedJudge,
     Question,
     SqliteJudgeCache,
     load_prompt,
 )
+from tool_call_evaluators.judge.cache import judged_apart
 from tool_call_evaluators.judged import grade_schema
 
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
@@ -90,3 +94,26 @@ async def test_a_cache_that_fails_is_done_without(tmp_path, caplog):
     assert "unable to open database file" in caplog.text
     with pytest.raises(JudgeCacheError, match=r"such\.db"):
         await SqliteJudgeCache(tmp_path / "no" / "such.db").get("k")
+
+
+async def test_samples_are_judged_apart_and_each_of_them_once():
+    judge = PreparedJudge([{"reason": str(score), "score": score} for score in (1, 3, 5)])
+    cached = CachingJudge(judge, MemoryJudgeCache(), "judge")
+    for _ in range(2):
+        scores = []
+        for sample in ("conversation-1", "conversation-2", ""):
+            with judged_apart(sample):
+                scores.append((await cached.ask(QUESTION)).value["score"])
+        assert scores == [1, 3, 5]
+    assert len(judge.questions) == 3
+
+
+def test_a_judge_may_do_without_a_cache():
+    settings = JudgeSettings(model="m", cache=False)
+    (evaluator,) = with_judge([Helpfulness()], settings, cache=MemoryJudgeCache(), environ={})
+    assert isinstance(evaluator.judge, ChatJudge)
+    suite = parse_suite("{suite: s, evaluators: [helpfulness], judge: {model: m}}")
+    (evaluator,) = suite.build_evaluators(judge_cache=MemoryJudgeCache())
+    assert isinstance(evaluator.judge, CachingJudge)
+    (evaluator,) = suite.with_fresh_judge().build_evaluators(judge_cache=MemoryJudgeCache())
+    assert isinstance(evaluator.judge, ChatJudge)

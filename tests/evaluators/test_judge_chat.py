@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import httpx
 import pytest
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, fit, refuses, says, served
+from tool_call_evaluators import EvalCase, EvalResult, Helpfulness, Status, judge_usage
 from tool_call_evaluators.judge import (
     ChatJudge,
     JudgeAnswerError,
+    JudgeError,
     JudgeNotConfiguredError,
     JudgeSettings,
     JudgeUnreachableError,
     Question,
     load_prompt,
 )
-from tool_call_evaluators.judged import grade_schema
+from tool_call_evaluators.judge.settings import VOTE_TEMPERATURE
+from tool_call_evaluators.judged import grade_schema, rulings_schema
 
 QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
 GOOD = {"reason": "It greets.", "score": 4}
@@ -78,7 +82,13 @@ async def test_an_unfit_answer_is_sent_back_once():
         (says([GOOD]), "it is not a JSON object"),
         (says({"reason": "It is good."}), "'score' is a required property"),
         (says({**GOOD, "score": True}), "True is not"),
-        (says({**GOOD, "verdict": 5}), "Additional properties are not allowed"),
+        (says('{"reason": "a", "score": 1, "score": 5}'), "a key is there twice"),
+        (says({**GOOD, "score": "4.5"}), "4.5 is not"),
+        (says({**GOOD, "score": "four"}), "'four' is not"),
+        (says('{"reason": "a", "score": 1} or perhaps {"reason": "b", "score": 5}'), "it is not JSON"),
+        (says('It says {"reason": "a", "score": 5}, which I do not follow.'), "it is not JSON"),
+        (says('<think>{"reason": "a", "score": 5}</think> I cannot say.'), "it is not JSON"),
+        (says("{" * 5_000), "it is not JSON"),
         (says('{"reason": "It gr', finish_reason="length"), "it was cut off before its end"),
     ],
 )
@@ -238,3 +248,91 @@ def test_a_judge_from_the_environment():
     assert repr(judge) == "ChatJudge('m' at http://localhost:1/v1)"
     with pytest.raises(JudgeNotConfiguredError):
         ChatJudge.from_environment({"OPENAI_API_KEY": "sk-4711"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<think>Is it a 5? No {"score": 5}.</think>\n\n{"reason": "It greets.", "score": 4}',
+        'Thinking without a beginning</think>{"reason": "It greets.", "score": 4}',
+        '<think>Hm.</think>\n```json\n{"reason": "It greets.", "score": 4}\n```',
+        'Here is my verdict:\n\n```json\n{"reason": "It greets.", "score": 4}\n```\n',
+        'The answer {greets}. {"reason": "It greets.", "score": 4}',
+        '{"reason": "It greets.", "score": 4}\n\nI hope that this helps!',
+        '{"reason": "It greets.", "score": "4"}',
+        '{"reason": "It greets.", "score": 4, "confidence": 0.9}',
+        '{"reason": "It greets.", "score": 4.0}',
+    ],
+)
+async def test_an_answer_that_is_clear_is_understood(text):
+    with served(says(text)) as (judge, api):
+        answer = await judge.ask(QUESTION)
+    assert answer.value == GOOD
+    assert len(api.requests) == 1
+
+
+async def test_truth_values_and_inner_objects_are_understood_as_well():
+    question = replace(QUESTION, schema=rulings_schema(["task_1"]))
+    said = {"task_1": {"reason": "a", "verdict": "true", "sure": 1}, "note": ""}
+    with served(says(said)) as (judge, _):
+        assert (await judge.ask(question)).value == {"task_1": {"reason": "a", "verdict": True}}
+
+
+PRICES = {"input": 3.0, "output": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("replies", "requests"),
+    [
+        ([says("4")], 2),
+        ([says("4"), fails(401, "no")], 1),
+        ([refuses("no")], 1),
+        ([says("", finish_reason="content_filter")], 1),
+        ([fails(401, "no")], 0),
+    ],
+)
+async def test_answers_that_cannot_be_used_are_paid_for(replies, requests):
+    with served(*replies, prices=PRICES) as (judge, _), pytest.raises(JudgeError) as caught:
+        await judge.ask(QUESTION)
+    assert caught.value.usage.requests == requests
+    assert caught.value.usage.cost == pytest.approx(requests * (100 * 3e-6 + 20 * 10e-6))
+
+
+async def test_votes_that_came_are_paid_for_though_one_failed():
+    with served(says(GOOD), fails(401, "no"), says(GOOD), prices=PRICES, concurrency=1) as (judge, _):
+        result = await Helpfulness(judge=judge, votes=3).evaluate(EvalCase(user_text="hi", response_text="hello"))
+    assert result.status is Status.ERRORED
+    assert judge_usage([result]).requests == 2
+    assert judge_usage([EvalResult.from_dict(result.to_dict())]).cost == pytest.approx(2 * (100 * 3e-6 + 20 * 10e-6))
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("Unsupported value: 'temperature' does not support 0.0 with this model.", "set `temperature: null`"),
+        ("This response_format type is unavailable", "set `response_format: json_object` or `response_format: text`"),
+        ("'json_schema' not supported", "set `response_format: json_object` or `response_format: text`"),
+    ],
+)
+async def test_a_refused_setting_is_named(message, advice):
+    with served(fails(400, message)) as (judge, _), pytest.raises(JudgeUnreachableError) as caught:
+        await judge.ask(QUESTION)
+    assert message in str(caught.value)
+    assert f"; {advice} in the judge's settings" in str(caught.value)
+
+
+async def test_a_setting_that_is_not_sent_is_not_to_blame():
+    refusal, settings = fails(400, "temperature, response_format"), {"temperature": None, "response_format": "text"}
+    with served(refusal, **settings) as (judge, _), pytest.raises(JudgeUnreachableError) as caught:
+        await judge.ask(QUESTION)
+    assert "settings" not in str(caught.value)
+
+
+async def test_votes_at_temperature_0_are_not_the_same_request():
+    with served(says(GOOD)) as (judge, api):
+        for vote in range(3):
+            await judge.ask(replace(QUESTION, vote=vote))
+    assert [request["temperature"] for request in api.requests] == [0, VOTE_TEMPERATURE, VOTE_TEMPERATURE]
+    with served(says(GOOD), temperature=0.3) as (judge, api):
+        await judge.ask(replace(QUESTION, vote=1))
+    assert api.requests[0]["temperature"] == 0.3

@@ -555,3 +555,9 @@ def test_which_turn_of_a_case_it_is():
 def test_the_plugins_that_were_run_are_remembered(tmp_path):
     (tmp_path / "mine.py").write_text("")
     assert parse_suite("suite: x\nplugins: [mine.py]", str(tmp_path / "s.yaml")).plugins == (tmp_path / "mine.py",)
+
+
+def test_a_constraint_may_be_one_text():
+    case = "{id: a, constraints: Budget under $500, turns: [{user: hi}]}"
+    assert parse_suite(f"{{suite: s, cases: [{case}]}}").cases[0].constraints == ("Budget under $500",)
+    assert EvalCase(constraints="Budget under $500").constraints == ("Budget under $500",)

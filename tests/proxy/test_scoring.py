@@ -11,10 +11,13 @@ from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.cases import CaseBook
 from a2a_eval_proxy.scoring import Scorer
 from a2a_tool_capture import ToolCall
+from agents.serving import ServerThread
 from hypothesis import given
 from hypothesis import strategies as st
+from judges.fake_api import KEY, MODEL, FakeApi, says
 from junk import json_objects
 from tool_call_evaluators import registry
+from tool_call_evaluators.judge import MemoryJudgeCache
 from tool_call_evaluators.suite import parse_suite
 
 SUITE = """
@@ -175,3 +178,29 @@ def test_whatever_an_agent_did_can_be_scored(made: list[Any], case_id: str | Non
     results = scorer_of(ALL_SWIFT).score_now(scored, 0)
     assert len(results) == 4
     assert all(result["status"] != "errored" or result["reason"] for result in results)
+
+
+@pytest.mark.parametrize(("repetitions", "asked"), [(1, 1), (3, 3)])
+async def test_each_repetition_is_judged_by_itself_and_again_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, repetitions: int, asked: int
+) -> None:
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    api = FakeApi(
+        says({"reason": "a", "score": 1}), says({"reason": "b", "score": 3}), says({"reason": "c", "score": 5})
+    )
+    with ServerThread(api.app) as server:
+        suite = parse_suite(f"""
+suite: judged
+evaluators: [helpfulness]
+judge: {{model: {MODEL}, base_url: "{server.url}/v1"}}
+cases: [{{id: status, repetitions: {repetitions}, turns: [{{user: Where is it?}}]}}]
+""")
+        scorer = Scorer(CaseBook(suite), suite, MemoryJudgeCache())
+        for _ in range(2):
+            scores = []
+            for number in range(3):
+                said = turn(case_id="status")
+                said.conversation_id, said.response_text = f"conversation-{number}", "Here."
+                scores += [result["score"] for result in await scorer.score(said, 0)]
+            assert scores == ([1, 3, 5] if repetitions > 1 else [1, 1, 1])
+    assert len(api.requests) == asked

@@ -1,7 +1,8 @@
 """Dokimos datasets (`{name, examples: [...]}`, or JSON lines of examples), as of its core of 2026.
 
 `inputs.input` (or `input`) is said; `expectedOutputs.toolCalls` are expected, `expectedOutputs.output` (or
-`expectedOutput`) is the expected response; `metadata.tools`, `metadata.tasks` and `metadata.expectedOutcome` are kept.
+`expectedOutput`) is the expected response; `metadata.tools`, `metadata.tasks`, `metadata.constraints` and
+`metadata.expectedOutcome` are kept.
 A generated golden holds a whole transcript as its input: its user turns are said one after the other.
 """
 
@@ -55,14 +56,22 @@ def _case(node: Node, number: int, notes: Notes) -> Case:
         response=response.value if response is not None else None,
     )
     tools, tasks, outcome = (entry(metadata, name) for name in ("tools", "tasks", "expectedOutcome"))
-    wanted = [*(tasks.texts() if tasks is not None else ()), *([text] if (text := text_of(outcome)) else ())]
+    wanted = [*_given_texts(tasks), *([text] if (text := text_of(outcome)) else ())]
     return Case(
         id=printable_id(text_of(entry(entries, "id")) or text_of(entry(metadata, "id")) or f"example-{number}"),
         turns=(*(CaseTurn(user) for user in users[:-1]), CaseTurn(users[-1], expect)),
         tools=None if tools is None else tuple(item.convert(ToolDefinition.from_dict) for item in tools.items()),
         tasks=tuple(wanted) or None,
+        constraints=_given_texts(entry(metadata, "constraints")) or None,
         user_goal=text_of(entry(metadata, "scenario")),
     )
+
+
+def _given_texts(node: Node | None) -> tuple[str, ...]:
+    """One text, which may be blank, or a list of them."""
+    if node is None or (isinstance(node.value, str) and not node.value.strip()):
+        return ()
+    return node.text_or_texts()
 
 
 def _object(entries: dict[str, Node], name: str) -> dict[str, Node]:

@@ -7,9 +7,10 @@ from .cache import CachingJudge, JudgeCache, JudgeCacheError, MemoryJudgeCache, 
 from .chat import ChatJudge
 from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
 from .prompt import Prompt, load_prompt, prompt_names
-from .question import Answer, Judge, Question, Usage
+from .question import Answer, Judge, Question
 from .settings import JudgeSettings
 from .testing import PreparedJudge
+from .usage import Usage
 
 __all__ = [
     "Answer",

@@ -15,6 +15,8 @@ from .errors import JudgeAnswerError
 
 MAX_TOLD = 300
 """So many characters of what a server said are told in an error."""
+MAX_BRACES = 200
+"""In a text with more of them no object is looked for: that would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,84 @@ def read_completion(body: Any) -> Completion:
     )
 
 
+def unusable(body: Any) -> list[Completion]:
+    """What is to be paid of a response that is no usable completion: nothing where it counts no tokens."""
+    usage = body.get("usage") if isinstance(body, Mapping) else None
+    if not isinstance(usage, Mapping):
+        return []
+    return [Completion("", "", "", _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))]
+
+
 def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object in `completion`, held against `schema`. Raises UnfitAnswerError."""
-    text = _FENCED.sub(r"\1", completion.text.strip())
+    """The JSON object in `completion`, held against `schema`. Raises UnfitAnswerError.
+
+    What a model thinks aloud before it answers is passed over, and so are additional keys. The object may stand at the
+    beginning or the end of a text, as its only object that fits; a number or truth value may stand in quotes.
+    """
+    text = completion.text.rpartition("</think>")[2].strip()
+    text = _FENCED.sub(r"\1", text)
     try:
-        value = json.loads(text)
+        value = _loads(text)
     except (ValueError, RecursionError) as error:
         if completion.finish_reason == "length":
             raise UnfitAnswerError("it was cut off before its end; be brief") from None
-        problem = "it is empty" if not text else f"it is not JSON: {error}"
-        raise UnfitAnswerError(problem) from None
+        value = _in_prose(text, schema)
+        if value is None:
+            raise UnfitAnswerError("it is empty" if not text else f"it is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise UnfitAnswerError("it is not a JSON object")
+    value = _lenient(value, schema)
     if problem := misfit(value, schema):
         raise UnfitAnswerError(problem)
+    return value  # type: ignore[no-any-return]  # of a dict comes a dict
+
+
+def _loads(text: str) -> Any:
+    """As JSON. Raises ValueError also for an object that has a key twice: nobody knows which one is meant."""
+    return json.loads(text, object_pairs_hook=_without_repetition)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _in_prose(text: str, schema: Mapping[str, Any]) -> Any:
+    """The only object in a text that fits, at its beginning or end; None where there is no such, or several: one in the
+    middle may be quoted from what is judged."""
+    if text.count("{") > MAX_BRACES:
+        return None
+    decoder = json.JSONDecoder(object_pairs_hook=_without_repetition)
+    found: list[tuple[str, Any, str]] = []
+    end = 0
+    while (start := text.find("{", end)) >= 0:
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            if not misfit(_lenient(value, schema), schema):
+                found.append((text[:start], value, text[end:]))
+    if len(found) != 1:
+        return None
+    ((before, value, behind),) = found
+    at_an_end = not behind.strip("` \n") or not before.strip().removeprefix("```").removeprefix("json")
+    return value if at_an_end else None
+
+
+def _lenient(value: Any, schema: Mapping[str, Any]) -> Any:
+    """`value` without keys that `schema` does not know, and with numbers and truth values out of their quotes."""
+    properties = schema.get("properties")
+    if isinstance(value, dict) and isinstance(properties, Mapping):
+        return {key: _lenient(item, properties[key]) for key, item in value.items() if key in properties}
+    if isinstance(value, str) and schema.get("type") in ("integer", "number", "boolean"):
+        try:
+            unquoted = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        return unquoted if isinstance(unquoted, bool | int | float) else value
     return value
 
 

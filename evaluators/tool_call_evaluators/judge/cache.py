@@ -6,13 +6,15 @@ import asyncio
 import json
 import logging
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol
 
 from .answers import misfit
-from .question import Answer, Judge, Question, Usage
+from .question import Answer, Judge, Question
+from .usage import Usage
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,20 @@ class JudgeCache(Protocol):
         """Keep `entry`, in place of an earlier one. May raise JudgeCacheError."""
 
 
+_sample: ContextVar[str] = ContextVar("judge_sample", default="")
+
+
+@contextmanager
+def judged_apart(sample: str) -> Iterator[None]:
+    """Within, answers are kept for this sample alone: equal questions of other samples are put to the judge anew, so
+    that repetitions show how much it varies. An empty text: for everybody."""
+    token = _sample.set(sample and f"#{sample}")
+    try:
+        yield
+    finally:
+        _sample.reset(token)
+
+
 class CachingJudge:
     """A judge in front of which stands a cache. What was answered before costs nothing.
 
@@ -51,7 +67,7 @@ class CachingJudge:
 
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeError; a cache that fails is logged and done without."""
-        key = question.key(self._identity)
+        key = question.key(self._identity + _sample.get())
         try:
             kept = await self._cache.get(key)
         except JudgeCacheError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -13,12 +13,13 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from .answers import Completion, UnfitAnswerError, error_of, read_answer, read_completion, shortened
-from .errors import JudgeAnswerError, JudgeNotConfiguredError, JudgeUnreachableError
+from .answers import Completion, UnfitAnswerError, error_of, read_answer, read_completion, shortened, unusable
+from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
 from .prompt import Message
-from .question import Answer, Question, Usage, total
+from .question import Answer, Question
 from .retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
-from .settings import JudgeSettings
+from .settings import VOTE_TEMPERATURE, JudgeSettings
+from .usage import Usage, total
 
 _REPAIR = "Your answer cannot be used: {problem}. Answer again, with nothing but the JSON object that was asked for."
 
@@ -49,37 +50,49 @@ class ChatJudge:
 
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeUnreachableError or JudgeAnswerError, whose message names the judge."""
+        completions: list[Completion] = []
         async with self._slot(), httpx.AsyncClient(verify=_tls(), timeout=None) as client:  # noqa: S113  # own deadline
-            messages = question.messages()
-            completion = await self._complete(client, messages, question.schema)
-            completions = [completion]
             try:
-                value = read_answer(completion, question.schema)
-            except UnfitAnswerError as unfit:
-                messages += [
-                    {"role": "assistant", "content": completion.text},
-                    {"role": "user", "content": _REPAIR.format(problem=unfit)},
-                ]
-                completion = await self._complete(client, messages, question.schema)
-                completions.append(completion)
-                try:
-                    value = read_answer(completion, question.schema)
-                except UnfitAnswerError as still:
-                    raise JudgeAnswerError(
-                        self._told(f"the answer cannot be used, nor its repair: {still}; it was {_shown(completion)}")
-                    ) from None
-        return Answer(value, completion.model or str(self.settings.model), total(map(self._usage, completions)))
+                value = await self._answer(client, question, completions)
+            except JudgeError as error:
+                raise error.costing(self._spent(completions)) from None
+        return Answer(value, completions[-1].model or str(self.settings.model), self._spent(completions))
+
+    async def _answer(
+        self, client: httpx.AsyncClient, question: Question, completions: list[Completion]
+    ) -> dict[str, Any]:
+        """What the model answers, or else its repair; `completions` gets what is to be paid."""
+        messages = question.messages()
+        completion = await self._complete(client, messages, question, completions)
+        try:
+            return read_answer(completion, question.schema)
+        except UnfitAnswerError as unfit:
+            messages += [
+                {"role": "assistant", "content": completion.text},
+                {"role": "user", "content": _REPAIR.format(problem=unfit)},
+            ]
+        completion = await self._complete(client, messages, question, completions)
+        try:
+            return read_answer(completion, question.schema)
+        except UnfitAnswerError as still:
+            raise JudgeAnswerError(
+                self._told(f"the answer cannot be used, nor its repair: {still}; it was {_shown(completion)}")
+            ) from None
 
     async def _complete(
-        self, client: httpx.AsyncClient, messages: list[Message], schema: Mapping[str, Any]
+        self, client: httpx.AsyncClient, messages: list[Message], question: Question, completions: list[Completion]
     ) -> Completion:
-        response = await self._send(client, self._request(messages, schema))
+        response = await self._send(client, self._request(messages, question))
         try:
-            return read_completion(response.json())
-        except JudgeAnswerError as error:
-            raise JudgeAnswerError(self._told(str(error))) from None
+            body = response.json()
         except (ValueError, RecursionError):
             raise JudgeAnswerError(self._told(f"not JSON: {shortened(response.text)}")) from None
+        try:
+            completions.append(read_completion(body))
+        except JudgeAnswerError as error:
+            completions += unusable(body)
+            raise JudgeAnswerError(self._told(str(error))) from None
+        return completions[-1]
 
     async def _send(self, client: httpx.AsyncClient, request: Mapping[str, Any]) -> httpx.Response:
         """The first successful response to `request`, repeated where that may help."""
@@ -98,29 +111,31 @@ class ChatJudge:
                 if response.is_success:
                     return response
                 problem, wait = _refused(response, attempt)
+                problem += _hint(problem, request)
             if wait is None or attempt >= self.settings.retries:
                 attempts = "" if attempt == 0 else f" (after {attempt + 1} attempts)"
                 raise JudgeUnreachableError(self._told(f"{problem}{attempts}"))
             await asyncio.sleep(wait)
             attempt += 1
 
-    def _request(self, messages: list[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(self, messages: list[Message], question: Question) -> dict[str, Any]:
         request: dict[str, Any] = {**(self.settings.extra_body or {}), "model": self.settings.model}
         request["messages"] = messages
         if self.settings.temperature is not None:
-            request.setdefault("temperature", self.settings.temperature)
+            again = question.vote > 0 and self.settings.temperature == 0
+            request.setdefault("temperature", VOTE_TEMPERATURE if again else self.settings.temperature)
         if self.settings.response_format == "json_schema":
             request["response_format"] = {
                 "type": "json_schema",
-                "json_schema": {"name": "verdict", "strict": True, "schema": schema},
+                "json_schema": {"name": "verdict", "strict": True, "schema": question.schema},
             }
         elif self.settings.response_format == "json_object":
             request["response_format"] = {"type": "json_object"}
         return request
 
-    def _usage(self, completion: Completion) -> Usage:
-        tokens = completion.prompt_tokens, completion.completion_tokens
-        return Usage(1, *tokens, self.settings.cost(*tokens))
+    def _spent(self, completions: Iterable[Completion]) -> Usage:
+        tokens = ((completion.prompt_tokens, completion.completion_tokens) for completion in completions)
+        return total(Usage(1, *counts, self.settings.cost(*counts)) for counts in tokens)
 
     def _slot(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
@@ -147,6 +162,28 @@ def _refused(response: httpx.Response, attempt: int) -> tuple[str, float | None]
     if asked > LONGEST_WAIT_S:
         return f"{problem}; it asks to wait {asked:.0f} s", None
     return problem, asked
+
+
+def _hint(problem: str, request: Mapping[str, Any]) -> str:
+    """The setting to change, where a server refuses a member of the request."""
+    if not problem.startswith(("HTTP 400", "HTTP 422")):
+        return ""
+    for words, member, advice in _HINTS:
+        if member in request and any(word in problem.lower() for word in words):
+            return f"; {advice} in the judge's settings"
+    return ""
+
+
+_HINTS = (
+    (("temperature",), "temperature", "set `temperature: null`"),
+    (
+        ("response_format", "response format", "json_schema", "json schema", "json_object", "structured output"),
+        "response_format",
+        "set `response_format: json_object` or `response_format: text`",
+    ),
+    (("max_completion_tokens",), "max_tokens", "replace `max_tokens` by `max_completion_tokens` under `extra_body`"),
+)
+"""Words of a refusal, the member of the request that it is about, and what to do."""
 
 
 def _shown(completion: Completion) -> str:

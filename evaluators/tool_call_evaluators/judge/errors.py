@@ -10,9 +10,26 @@ The messages name the judge and never hold its key.
 
 from __future__ import annotations
 
+from typing import Any
+
+from .usage import Usage
+
 
 class JudgeError(Exception):
-    """There is no verdict; the message says why."""
+    """There is no verdict; the message says why, `usage` what it cost all the same: answers that cannot be used, and
+    votes that came while another failed, are paid for too."""
+
+    usage: Usage = Usage()
+
+    def costing(self, usage: Usage) -> JudgeError:
+        """This error, having cost that."""
+        self.usage = usage
+        return self
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """For the `details` of an errored result."""
+        return {"judge": self.usage.to_dict()} if self.usage.requests else {}
 
 
 class JudgeNotConfiguredError(JudgeError):

@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 from .chat import ChatJudge
-from .errors import JudgeNotConfiguredError
+from .errors import JudgeError, JudgeNotConfiguredError
 from .prompt import Prompt
-from .question import Answer, Judge, Question, total
+from .question import Answer, Judge, Question
 from .settings import ENVIRONMENT, JudgeSettings
+from .usage import Usage, total
 
 JudgeOption = Judge | Mapping[str, Any] | None
 """A judge; or settings laid over the suite's and the environment's; or nothing but those."""
@@ -52,14 +53,22 @@ def judge_details(polls: Sequence[Poll], spread: float) -> dict[str, Any]:
 async def poll(judge: Judge, questions: Sequence[Question], votes: int) -> list[Poll]:
     """Ask each question so many times, all side by side.
 
-    Raises JudgeError where one vote is missing, after the others have come: fewer would be another measurement.
+    Raises JudgeError where one vote is missing, after the others have come: fewer would be another measurement. Its
+    `usage` is that of all votes.
     """
     asked = (judge.ask(replace(question, vote=vote)) for question in questions for vote in range(votes))
     answers: list[Answer] = []
+    spent: list[Usage] = []
+    errors: list[BaseException] = []
     for answer in await asyncio.gather(*asked, return_exceptions=True):
         if isinstance(answer, BaseException):
-            raise answer
-        answers.append(answer)
+            errors.append(answer)
+            spent += [answer.usage] if isinstance(answer, JudgeError) else []
+        else:
+            answers.append(answer)
+            spent.append(answer.usage)
+    for error in sorted(errors, key=lambda error: isinstance(error, JudgeError)):  # a fault of ours comes first
+        raise error.costing(total(spent)) if isinstance(error, JudgeError) else error
     return [
         Poll(question.prompt, answers[index * votes : (index + 1) * votes]) for index, question in enumerate(questions)
     ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from a2a_tool_capture.canonical import canonical
 
 from .prompt import Message, Prompt, frame_version, render
+from .usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,40 +52,6 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """What answers cost. Tokens are None where the judge did not report them, `cost` also where it has no prices.
-
-    `cost` is in the currency of the prices. `requests` counts those that were answered, repairs included.
-    """
-
-    requests: int = 0
-    prompt_tokens: int | None = 0
-    completion_tokens: int | None = 0
-    cost: float | None = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.requests + other.requests,
-            _sum(self.prompt_tokens, other.prompt_tokens),
-            _sum(self.completion_tokens, other.completion_tokens),
-            _sum(self.cost, other.cost),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "requests": self.requests,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "cost": self.cost,
-        }
-
-
-def total(usages: Iterable[Usage]) -> Usage:
-    """All of them together; no usage at all is zero, not unknown."""
-    return sum(usages, start=Usage())
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """What a judge said: `value` fits the question's schema. `model` is what answered, as it calls itself."""
 
@@ -100,7 +67,3 @@ class Judge(Protocol):
 
     async def ask(self, question: Question) -> Answer:
         """Answer. Raises JudgeError where there is no answer that fits the question's schema."""
-
-
-def _sum(one: Any, other: Any) -> Any:
-    return None if one is None or other is None else one + other

@@ -11,6 +11,7 @@ from a2a_tool_capture.canonical import canonical
 
 from ..options import OptionError, check_options, or_known
 
+VOTE_TEMPERATURE = 0.7
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 ENVIRONMENT = "A2A_EVAL_PROXY_JUDGE_"
 _OWN_FIELDS = frozenset({"model", "messages", "response_format", "stream", "n"})
@@ -30,7 +31,8 @@ class JudgeSettings:
     api_key_env: str | None = None
     """Name of the environment variable with the key, in place of the usual ones."""
     temperature: float | None = 0.0
-    """None: not sent, which models without that parameter want."""
+    """None: not sent, which models without that parameter want. At 0 a question that is asked several times (`votes`)
+    is asked at `VOTE_TEMPERATURE` from the second time on: the same request would be answered the same."""
     response_format: Literal["json_schema", "json_object", "text"] = "json_schema"
     """How JSON is asked for. The schema stands in the prompt in any case."""
     timeout: float = 60.0
@@ -43,6 +45,8 @@ class JudgeSettings:
     """So often each question is asked; an evaluator's own option `votes` comes first."""
     prices: Mapping[str, float] | None = None
     """`{input, output}`: what a million tokens cost, in any currency."""
+    cache: bool = True
+    """Whether answers are kept and used again, where there is a place to keep them."""
     extra_body: Mapping[str, Any] | None = None
     """Further members of the request, such as `{seed: 7}` or `{max_tokens: 500}`."""
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from .answers import misfit
 from .errors import JudgeAnswerError, JudgeError
-from .question import Answer, Question, Usage
+from .question import Answer, Question
+from .usage import Usage
 
 
 class PreparedJudge:

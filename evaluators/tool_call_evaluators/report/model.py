@@ -12,7 +12,7 @@ from a2a_tool_capture.models import ToolCall
 
 from ..calldiff import CallChange, diff_calls
 from ..failures import unique_errors as grouped_errors
-from ..judge.question import Usage
+from ..judge.usage import Usage
 from ..judged import judge_usage
 from ..matching import ArgumentMatcher, Matcher
 from ..outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, failures, follow

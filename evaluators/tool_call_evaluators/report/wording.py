@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..judge.question import Usage
+from ..judge.usage import Usage
 
 MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 

@@ -147,7 +147,7 @@ def _case() -> Schema:
             "user_goal": _told(TEXT, "What the user wants to reach, for judged evaluators."),
             "knowledge": _told(TEXT, "What the agent's answers must be faithful to."),
             "tasks": _told(TEXTS, "What is to be completed."),
-            "constraints": TEXTS,
+            "constraints": _told({"anyOf": [TEXT, TEXTS]}, "What the tasks must be completed within."),
             "tools": _tools("In place of the suite's"),
             "tags": TEXTS,
             "repetitions": {"type": "integer", "minimum": 1, "maximum": MAX_REPETITIONS, "default": 1},
