@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import shutil
 import subprocess
@@ -10,9 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
-from a2a_eval_proxy.metrics import Metrics, MetricsCollector
+from a2a_eval_proxy.backlog_metrics import BacklogCollector
+from a2a_eval_proxy.metrics import Metrics, MetricsCollector, process_registry
+from a2a_eval_proxy.store import StoreHealth
+from a2a_eval_proxy.store.postgres.work import Backlog
+from a2a_eval_proxy.store_metrics import StoreCollector
 from deployment.rendering import DEPLOY
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 
 RULES = DEPLOY / "kustomize/components/alerts/prometheus-rule.yaml"
 SERIES = Path(__file__).with_name("alerts.yaml")
@@ -36,9 +42,20 @@ def exposed() -> str:
     metrics.calls["a2a_protocol"] = 1
     metrics.findings["capture_error"] = 1
     metrics.evaluations["tool_error", "errored"] = 1
-    registry = CollectorRegistry()
-    registry.register(MetricsCollector(metrics, lambda: 0, lambda: 0))
+    metrics.turns_failed["agent_error"] = 1
+    metrics.responses[200] = 1
+    metrics.client_errors["timeout"] = 1
+    backlog = BacklogCollector(waiting)
+    with contextlib.suppress(TimeoutError):
+        asyncio.run(asyncio.wait_for(backlog.watch(), 0.1))
+    registry = process_registry()
+    for collector in (MetricsCollector(metrics, lambda: 0, lambda: 0), StoreCollector(StoreHealth()), backlog):
+        registry.register(collector)
     return generate_latest(registry).decode()
+
+
+async def waiting() -> Backlog:
+    return Backlog(turns=1, oldest_s=1.0, workers=1)
 
 
 @pytest.mark.parametrize("text", [RULES, DEPLOY / "README.md"], ids=lambda file: file.name)
@@ -68,8 +85,11 @@ def test_each_fires_when_it_should(tmp_path: Path) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed: apt-get install prometheus")
-    tested = {case["alertname"] for case in yaml.safe_load(SERIES.read_text("utf-8"))["tests"][0]["alert_rule_test"]}
+    groups = yaml.safe_load(SERIES.read_text("utf-8"))["tests"]
+    tested = {case["alertname"] for group in groups for case in group["alert_rule_test"] if case["exp_alerts"]}
     assert tested == {alert["alert"] for alert in alerts()}
+    quiet = {case["alertname"] for case in groups[-1]["alert_rule_test"] if not case["exp_alerts"]}
+    assert quiet == tested, "the last group is a proxy that is well"
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec()), "utf-8")
     shutil.copy(SERIES, tmp_path)
     told = subprocess.run(
