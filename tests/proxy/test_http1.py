@@ -854,7 +854,7 @@ async def test_a_handle_kept_too_long_reaches_nobody_elses_exchange() -> None:
         await go_on.wait()
         writer.write(OK)
 
-    async with origin(behave) as it, client_of(it) as client:
+    async with asyncio.timeout(10), origin(behave) as it, client_of(it) as client:
         first = await client.request(b"GET", b"/first", HOST)
         assert [await first.read(), await first.read()] == [b"ok", b""]
         second = asyncio.create_task(client.request(b"POST", b"/second", HOST))
@@ -863,8 +863,7 @@ async def test_a_handle_kept_too_long_reaches_nobody_elses_exchange() -> None:
         first.close()
         assert await first.read() == b""
         go_on.set()
-        async with asyncio.timeout(10):
-            assert await body_of(await second) == b"ok"
+        assert await body_of(await second) == b"ok"
         assert it.connections == 1
 
 
