@@ -18,13 +18,17 @@ from .upstream import Upstream
 logger = logging.getLogger(__name__)
 
 _NOT_FORWARDED = frozenset({b"if-none-match", b"if-modified-since", b"accept-encoding"})
+_FOR_SHARED_CACHES = frozenset({b"public", b"private", b"s-maxage"})
+_DECIDE_THE_URL = b"forwarded, x-forwarded-host, x-forwarded-proto, x-forwarded-prefix"
 _RECOMPUTED = frozenset({b"content-length", b"etag", b"last-modified", b"content-encoding", *DIGESTS})
 
 
 class CardRelay:
     """Serves the agent's card with the proxy's URLs. Nothing is kept but what negotiation knows."""
 
-    def __init__(self, upstream: Upstream, negotiation: Negotiation) -> None:
+    def __init__(self, upstream: Upstream, negotiation: Negotiation, *, public_url_is_fixed: bool) -> None:
+        """`public_url_is_fixed`: the URLs in a card do not depend on what the request says."""
+        self._public_url_is_fixed = public_url_is_fixed
         self._upstream = upstream
         self._negotiation = negotiation
         self._warned: set[str] = set()
@@ -49,6 +53,8 @@ class CardRelay:
         kept = [item for item in raw if item[0].lower() not in _RECOMPUTED]
         etag = f'W/"{hashlib.sha256(content).hexdigest()}"'.encode()
         kept.append((b"etag", etag))
+        if not self._public_url_is_fixed:
+            kept = _for_one_client(kept)
         return _unless_known(Answer(200, kept, content), dict(head.forward))
 
     def rewrite_extended(self, body: bytes, public: str, *, in_envelope: bool) -> bytes:
@@ -97,6 +103,20 @@ class CardRelay:
             if finding.message not in self._warned and len(self._warned) < 100:
                 self._warned.add(finding.message)
                 logger.warning("%s", finding.message)
+
+
+def _for_one_client(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Caching headers of a card whose URLs are where this request came in: no shared cache gives it to others."""
+    kept = []
+    for name, value in headers:
+        if name.lower() == b"cache-control":
+            words = [word.strip() for word in value.split(b",")]
+            words = [
+                word for word in words if word.lower().partition(b"=")[0] not in (b"public", b"s-maxage", b"private")
+            ]
+            value = b", ".join([*words, b"private"])
+        kept.append((name, value))
+    return [*kept, (b"vary", _DECIDE_THE_URL)]
 
 
 def _decoded(body: bytes) -> Any:

@@ -71,7 +71,7 @@ class Forwarder:
         self._telemetry = telemetry
         self._asked = AskedTasks()
         self._callers = Callers()
-        self._cards = CardRelay(upstream, negotiation)
+        self._cards = CardRelay(upstream, negotiation, public_url_is_fixed=settings.public_url is not None)
         self._reachable = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -37,6 +37,15 @@ __all__ = [
 _KEEPALIVE_S = 4.0
 """Uvicorn and Node close idle connections after 5 s; a request sent on one that is just closing would be lost."""
 
+_SOON_S = 1.0
+"""An agent that closes an idle connection sooner, with no word in its answer, may close any."""
+
+_WARY_S = 60.0
+"""How long after that its youngest connections get no request that must not be sent twice."""
+
+_SETTLED_S = 0.1
+"""Which it would have closed by then."""
+
 _MAX_IDLE = 512
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
@@ -65,6 +74,7 @@ class HttpClient:
         self._free = max_connections
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: deque[Connection] = deque()
+        self._wary_until = 0.0
         self._closed = False
 
     async def request(
@@ -79,7 +89,7 @@ class HttpClient:
         """
         may_repeat = method in _SAFE and isinstance(body, bytes)
         while True:
-            connection = self._reusable() or await self._connect()
+            connection = self._reusable(may_repeat=may_repeat) or await self._connect()
             exchange = Exchange(connection, method, self._max_header_bytes, self._response_timeout_s, self._take_back)
             try:
                 return await exchange.send(target, headers, body, length)
@@ -95,14 +105,26 @@ class HttpClient:
 
     # ── the pool ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _reusable(self) -> Connection | None:
-        oldest = asyncio.get_running_loop().time() - _KEEPALIVE_S
+    def _reusable(self, *, may_repeat: bool) -> Connection | None:
+        now = asyncio.get_running_loop().time()
+        wary = now < self._wary_until and not may_repeat
         while self._idle:
-            connection = self._idle.pop()  # the one used last is the one least likely to be closing
-            if connection.idle_since > oldest and connection.is_quiet():
+            # The one used last is the one least likely to be closing, as a rule.
+            connection = self._idle.popleft() if wary else self._idle.pop()
+            if wary and now - connection.idle_since < _SETTLED_S and not connection.lost:
+                self._idle.appendleft(connection)
+                return None
+            if now - connection.idle_since < _KEEPALIVE_S and connection.is_quiet():
                 return connection
+            self._note_close(connection)
             connection.abort()
         return None
+
+    def _note_close(self, connection: Connection) -> None:
+        """An idle connection is of no use any more; where the agent closed it at once, be wary."""
+        now = asyncio.get_running_loop().time()
+        if connection.used and not connection.aborted and now - connection.idle_since < _SOON_S:
+            self._wary_until = now + _WARY_S
 
     def _take_back(self, connection: Connection) -> None:
         """A connection has done its work and can be used again."""
@@ -117,7 +139,7 @@ class HttpClient:
     async def _connect(self) -> Connection:
         await self._acquire()
         loop = asyncio.get_running_loop()
-        connection = Connection(self._release_place)
+        connection = Connection(self._lost)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await loop.create_connection(lambda: connection, self._host, self._port, ssl=self.tls)
@@ -143,6 +165,11 @@ class HttpClient:
             if place.done() and not place.cancelled():
                 self._release_place()  # it was given to us at the moment we left
             raise
+
+    def _lost(self, connection: Connection) -> None:
+        if connection.exchange is None:
+            self._note_close(connection)
+        self._release_place()
 
     def _release_place(self) -> None:
         """A connection is gone: somebody else may have its place."""

@@ -32,7 +32,7 @@ Body = bytes | AsyncIterator[bytes]
 class Connection(asyncio.Protocol):
     """A socket. What arrives goes to the exchange that owns it; with no owner, it ends the connection."""
 
-    def __init__(self, on_lost: Callable[[], None]) -> None:
+    def __init__(self, on_lost: Callable[[Connection], None]) -> None:
         """`on_lost` is called once, when the connection is gone, unless it was given up before."""
         self._on_lost = on_lost
         self._poll: select.poll | None = None
@@ -44,6 +44,8 @@ class Connection(asyncio.Protocol):
         self.used = False
         """Whether an exchange before this one went well."""
         self.lost = False
+        self.aborted = False
+        """Whether it was closed on this side."""
         self.idle_since = 0.0
 
     def is_quiet(self) -> bool:
@@ -79,6 +81,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close without a word."""
+        self.aborted = True
         if not self.lost and self.transport is not None:
             self.transport.abort()
 
@@ -103,7 +106,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         if not self._given_up:
-            self._on_lost()
+            self._on_lost(self)
         if self.exchange is not None:
             self.exchange.connection_lost(exc)
 

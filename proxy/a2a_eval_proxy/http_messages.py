@@ -105,6 +105,8 @@ class ResponseParser:
         self._body: list[bytes] = []
         self._until_close = False
         self._http = httptools.HttpResponseParser(self)
+        # A bare LF ends a line (RFC 9112, section 2.2). Nothing of it gets through: what goes on is written anew.
+        self._http.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
 
     def feed(self, data: bytes) -> None:
         """Take in what arrived. Raises UpstreamError where it is no HTTP/1.1 response or exceeds the limit.

@@ -236,7 +236,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if hosts > 1:  # RFC 9112, section 3.2
             raise _BadRequestError("The request has more than one Host.")
         self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]  # ours
+        if not self.url.startswith(b"/"):
+            self.url = _with_path(self.url)
         super().on_headers_complete()
+        if self.url.endswith(b"?"):  # ASGI has no word for a query that is there and empty
+            self.scope["raw_path"] += b"?"
         self._unread = 0
         self._head_since = None
         self._body_left = length
@@ -254,6 +258,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread = 0
         self._in_request = False
         super().on_message_complete()
+
+
+def _with_path(target: bytes) -> bytes:
+    """A target in absolute form, whose path may be empty (RFC 9112, section 3.2.2), with a path."""
+    parts = httptools.parse_url(target)
+    if parts.path is not None:
+        return target
+    return b"/?" + parts.query if parts.query is not None else b"/"
 
 
 class _BadRequestError(Exception):

@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 CARD_PATH = b"/.well-known/agent-card.json"
 CARD = (
-    b'{"name":"h11","version":"1","protocolVersion":"1.0","capabilities":{},"skills":[],"supportedInterfaces":'
-    b'[{"url":"http://agent.invalid/","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}'
+    '{"name":"h11","version":"1","protocolVersion":"1.0","capabilities":{},"skills":[],"supportedInterfaces":'
+    '[{"url":"%s","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}'
 )
 
 
@@ -150,7 +150,9 @@ class H11Agent:
         if request.target == CARD_PATH:
             self.card_requests.append(request)
             await wire.read_body(request)
-            wire.answer(CARD)
+            fields = [(b"cache-control", b"public, max-age=60"), (b"transfer-encoding", b"chunked")]
+            card = h11.Data(data=(CARD % self.url).encode())
+            wire.send(h11.Response(status_code=200, headers=fields), card, h11.EndOfMessage())
         else:
             self.requests.append(request)
             await self.behave(wire, request)
