@@ -98,6 +98,7 @@ class H11Agent:
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._server = self._call(asyncio.start_server(self._serve, "127.0.0.1", 0))
@@ -129,6 +130,10 @@ class H11Agent:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)  # with reading paused, nobody else holds it
+        task.add_done_callback(self._tasks.discard)
         wire = Wire(reader, writer, h11.Connection(h11.SERVER), self.connections)
         try:
             while True:
