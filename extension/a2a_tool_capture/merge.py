@@ -22,6 +22,9 @@ MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
 MAX_FINDINGS = 200
 
+_RESTORED = "\x00restored"
+"""Stands for the artifacts of a turn of which only the calls and the text are known."""
+
 
 @dataclass(slots=True)
 class _Artifact:
@@ -36,6 +39,10 @@ class _TurnStart:
 
     calls: Sequence[ToolCall] = ()
     texts: dict[str, str] = field(default_factory=dict)
+    elsewhere: Sequence[ToolCall] = ()
+    """Of `calls`, those of turns that this merger was not fed with."""
+    said: Sequence[str] = ()
+    """Response texts of such turns."""
 
 
 class TaskMerger:
@@ -96,16 +103,32 @@ class TaskMerger:
     def begin_turn(self) -> None:
         """The task goes on with a new user message: what is known now belongs to earlier turns."""
         calls = self.tool_calls
-        known_by_id = [
-            call for call in new_calls(self._turn.calls, calls) if call.id
-        ]  # gone from the task, maybe not for good
+        gone = new_calls(self._turn.calls, calls)  # from the task as it is now, and maybe not for good
+        elsewhere = new_calls(self._turn.elsewhere, calls)
+        kept = [*elsewhere, *new_calls([call for call in gone if call.id], elsewhere)]
         self._turn = _TurnStart(
-            calls=[*calls, *known_by_id][:MAX_CALLS],
+            calls=[*calls, *kept][:MAX_CALLS],
+            elsewhere=elsewhere,
+            said=self._turn.said,
             texts={artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()},
         )
         self._status_text = ""
         self._message_text = ""
         self._findings.clear()
+
+    def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
+        """Earlier turns of the task, which this merger was not fed with, had these calls and response texts.
+
+        Arguments that are None are unknown: such a call is known by its id, or by its name alone.
+        """
+        self._turn.calls = [*self._turn.calls, *calls][:MAX_CALLS]
+        self._turn.elsewhere = [*self._turn.elsewhere, *calls][:MAX_CALLS]
+        self._turn.said = [*self._turn.said, *(text for text in texts if text)]
+
+    def restore(self, calls: Sequence[ToolCall], text: str) -> None:
+        """The current turn has had these calls and this text so far. They stand until a Task object comes."""
+        if calls or text:
+            self._artifacts[_RESTORED] = _Artifact(list(calls), [text] if text else [])
 
     def continue_turn_of(self, other: TaskMerger) -> None:
         """This view of the task replaces `other` in mid-turn: what was earlier for that is earlier for this."""
@@ -136,7 +159,7 @@ class TaskMerger:
             for artifact_id, artifact in self._artifacts.items()
             if (text := "".join(artifact.text)) and text != self._turn.texts.get(artifact_id)
         ]
-        return "\n".join(texts) or self._status_text or self._message_text
+        return "\n".join(_unsaid(texts, self._turn.said)) or self._status_text or self._message_text
 
     @property
     def findings(self) -> list[Finding]:
@@ -317,3 +340,17 @@ class TaskMerger:
     def _keep(self, finding: Finding) -> None:
         if len(self._findings) < MAX_FINDINGS:
             self._findings[finding] = None
+
+
+def _unsaid(texts: list[str], said: Sequence[str]) -> list[str]:
+    """`texts` of artifacts without those of which earlier turns consist: artifacts joined by newlines."""
+    for whole in said:
+        for start in range(len(texts)):
+            end, length = start, -1
+            while end < len(texts) and length < len(whole):
+                length += len(texts[end]) + 1
+                end += 1
+            if length == len(whole) and "\n".join(texts[start:end]) == whole:
+                texts = texts[:start] + texts[end:]
+                break
+    return texts

@@ -105,7 +105,11 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
         if place is not None and place not in used and not contradicts(earlier[place], call):
             used.add(place)
             continue
-        keys = () if call.id else ((call.name, canonical(call.arguments)), (call.name, None))
+        keys: Iterable[tuple[str, str | None]] = ()
+        if not call.id and call.arguments is None:
+            keys = [key for key in nameless if key[0] == call.name]
+        elif not call.id:
+            keys = ((call.name, canonical(call.arguments)), (call.name, None))
         known = next((key for key in keys if nameless[key] > 0), None)
         if known is None:
             new.append(call)

@@ -25,6 +25,7 @@ from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .client_limits import ClientLimits, connections_possible
 from .config import Settings, is_loopback
+from .continuity import Continuity
 from .events import EventBus
 from .filewatch import FileWatch
 from .forward import Forwarder
@@ -47,6 +48,8 @@ _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
 _MAX_OTLP_BYTES = 32 * 1024 * 1024
 _FORWARD_CLOSE_S = 5.0
+_ANSWER_S = 3.0
+"""What the store has to answer questions about tasks when the proxy stops."""
 
 _STORE_WAIT_S = 2.0
 """How long the start waits for the store. One that is there opens in much less; one that is away is tried on."""
@@ -92,12 +95,14 @@ class RunningProxy:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
             async with asyncio.timeout(timeout_s):
-                while self.book.settling:  # noqa: ASYNC110  # a stream that lingers; `expire` ends it within seconds
+                # A stream lingers until `expire` ends it within seconds; a store is slow to answer.
+                while self.book.settling or self.continuity.busy:  # noqa: ASYNC110
                     await asyncio.sleep(_EXPIRE_EVERY_S / 5)
                 await self.pipeline.drained()
         except TimeoutError:
             pass  # the numbers tell
-        return {"pending": self.pipeline.depth + self.book.settling, "open": len(self.book.open_turns)}
+        waiting = self.book.settling + self.continuity.waiting
+        return {"pending": self.pipeline.depth + waiting, "open": len(self.book.open_turns)}
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
@@ -145,9 +150,19 @@ class RunningProxy:
                 conversation_attributes=settings.conversation_attributes,
             )
         self.pipeline = Pipeline(self.store, self.cases, scorer, self.bus, metrics, self._tracing, self.privacy)
-        self.book = TurnBook(
+        self.continuity = Continuity(
+            self.store,
+            self.pipeline,
+            agent=settings.upstream,
+            turn_timeout_s=settings.turn_timeout,
+            privacy=self.privacy,
+            adopted=self._adopted,
+        )
+        self.book = self.continuity.book = TurnBook(
             self._closed,
             on_opened=self._opened,
+            on_outliving=self.continuity.outlives,
+            look_up=self.continuity.look_up,
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,
             dialects=settings.dialects,
@@ -179,7 +194,7 @@ class RunningProxy:
         stack.push_async_callback(self._finish)
         await self._open_store(stack)
         self.negotiation.refresh(loop.time())
-        for work in (self._expire, self._prune):
+        for work in (self._expire, self._prune, self.continuity.watch_over):
             stack.callback(loop.create_task(work()).cancel)
         requests = telemetry.requests if telemetry is not None else None
         self.files.start()
@@ -253,10 +268,12 @@ class RunningProxy:
         self._problems = ["the proxy is shutting down"]
 
     async def _finish(self) -> None:
-        """Nothing comes any more: close what is open, score what is closed."""
+        """Nothing comes any more: close what is open and nobody else can go on with, score what is closed."""
         self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
+        await self.continuity.answered(min(_ANSWER_S, self.settings.shutdown_timeout))
         self.book.close_all(time.time())
         await self.flush(self.settings.shutdown_timeout)
+        await self.continuity.close()
         await self.pipeline.close()
         self.bus.close()
 
@@ -298,7 +315,12 @@ class RunningProxy:
         if self._tracing is not None:
             self._tracing.closed(turn)
         self._visibility.judge(turn)
-        self.pipeline.take(turn)
+        self.continuity.closed(turn)
+
+    def _adopted(self, turn: Turn) -> None:
+        """A turn that another process left open goes on here."""
+        if self._tracing is not None:
+            self._tracing.opened(turn)
 
     async def _prune(self) -> None:
         """Have the store delete what is older, or more, than is to be kept, now and again."""

@@ -147,6 +147,26 @@ class Pipeline:
         if len(self._closed) == 1:
             self._loop.call_at(self._next_batch_at, self._hand_over)
 
+    def keep_open(self, turn: Turn) -> bool:
+        """Keep a turn in the store that is open still; whether it is taken. Never waits."""
+        if self._privacy is None or self._redacting is None:
+            return self._store.add([turn], _nothing)
+        if self._unredacted >= _MOST_UNREDACTED:
+            return False
+        self._redacting.submit(self._keep_open_redacted, self._privacy, turn)
+        return True
+
+    def _keep_open_redacted(self, privacy: Privacy, turn: Turn) -> None:
+        self._store.add([privacy.stored(privacy.shown(turn))], _nothing)
+
+    async def written(self) -> None:
+        """Returns when every turn taken so far is in the store."""
+        if self._closed:
+            await asyncio.sleep(2 * _GATHER_S)
+        if self._redacting is not None:
+            await self._loop.run_in_executor(self._redacting, _nothing)
+        await self._store.drained()
+
     def evidence_changed(self, turn: Turn, tells: bool = True) -> None:
         """Spans came for a turn: settle it if they were the last to wait for, score it again if it is done.
 
@@ -479,6 +499,10 @@ class Pipeline:
         if len(self._positions) > _REMEMBERED:
             self._positions.popitem(last=False)
         return position
+
+
+def _nothing() -> None:
+    pass
 
 
 def _redacted(privacy: Privacy, turns: Iterable[Turn]) -> list[tuple[_Views, str | None]]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.capture import turnbook
+from a2a_eval_proxy.capture.lookups import TaskHistory
 from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.capture.turnbook import LINGER_S, Stream, TurnBook
 from a2a_tool_capture import METADATA_KEY, URI, Finding
@@ -53,6 +55,10 @@ class Wire:
     now: float = 1000.0
     options: dict[str, Any] = field(default_factory=dict)
     closed: list[Turn] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    """Tasks that the store is asked about."""
+    questions: int = 0
+    shared: Any = None
 
     def __post_init__(self) -> None:
         self.book = TurnBook(self.closed.append, **self.options)
@@ -77,6 +83,13 @@ class Wire:
 
     def ends(self, stream: Stream, problem: Finding | None = None, *, final: bool = False) -> None:
         self.book.end(stream, self.now, problem=problem, final=final)
+
+    def told(self) -> None:
+        """The shared store answers what it was asked."""
+        asked, self.asked[:] = list(self.asked), []
+        self.questions += len(asked)
+        for task_id in asked:
+            self.book.found(task_id, self.shared.history(task_id), self.now)
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
@@ -105,6 +118,155 @@ def wire() -> Wire:
 
 
 CUT = Finding("upstream_cut", "the agent broke off")
+
+# ── several processes ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Shared:
+    """What several books share as a store: turns by id, the first end of each counts."""
+
+    turns: dict[str, Turn] = field(default_factory=dict)
+
+    def keep(self, turn: Turn) -> bool:
+        kept = self.turns.get(turn.turn_id)
+        if kept is None or kept.status == "open":
+            self.turns[turn.turn_id] = Turn.from_dict(turn.to_dict())
+        return True
+
+    def history(self, task_id: str) -> TaskHistory:
+        found = [Turn.from_dict(turn.to_dict()) for turn in self.turns.values() if turn.task_id == task_id]
+        closed = [turn for turn in found if turn.status != "open"]
+        return TaskHistory(closed, next((turn for turn in found if turn.status == "open"), None), known=bool(found))
+
+    def process(self, number: int, **options: Any) -> Wire:
+        """Another process over the same store, which answers its questions when `Wire.told` is called."""
+        wire = Wire(options={"look_up": lambda task_id, again: wire.asked.append(task_id), **options})
+        wire.book = TurnBook(self.keep, on_outliving=self.keep, **wire.options)
+        wire._numbers = itertools.count(number * 100)
+        wire.shared = self
+        return wire
+
+    def in_order(self) -> list[list[str]]:
+        return [[call.name for call in turn.tool_calls] for turn in self.turns.values()]
+
+
+def test_what_an_exchange_reports_waits_for_the_store() -> None:
+    shared = Shared()
+    one, two = shared.process(1), shared.process(2)
+    one.answers(one.sends(), task("INPUT_REQUIRED", artifact("a", "first")))
+    sent = two.sends("t")
+    two.streams(sent, task("WORKING", artifact("a", "first")), gives(artifact("b", "second")), says("COMPLETED"))
+    two.ends(sent)
+    assert len(shared.turns) == 1
+    assert len(two.book.open_turns) == two.book.settling == 1
+    two.told()
+    assert shared.in_order() == [["first"], ["second"]]
+    assert two.book.open_turns == []
+
+
+def test_a_turn_that_outlives_its_exchange_is_kept_and_kept_up_to_date() -> None:
+    shared = Shared()
+    wire = shared.process(1)
+    wire.answers(wire.sends(), task("WORKING"))
+    (kept,) = shared.turns.values()
+    assert (kept.status, kept.ended_at, kept.task_id) == ("open", None, "t")
+    wire.passes(1)
+    wire.answers(wire.watches(), task("WORKING", artifact("a", "search")))
+    wire.passes(10)
+    assert shared.in_order() == [[]]
+    wire.passes(70)  # a quarter of the timeout, and something new
+    assert shared.in_order() == [["search"]]
+    wire.book.close_all(wire.now)
+    assert [turn.status for turn in shared.turns.values()] == ["open"]
+
+
+def test_an_open_turn_goes_on_where_its_task_is_asked_for() -> None:
+    shared = Shared()
+    one, two = shared.process(1), shared.process(2)
+    sent = one.sends()
+    one.streams(sent, task("WORKING"), gives(artifact("a", "search", text="4")))
+    one.ends(sent, CUT)
+    watching = two.watches()
+    two.streams(watching, task("WORKING", artifact("a", "search", text="4")))
+    two.told()
+    two.streams(watching, gives(artifact("a", text="2"), append=True), says("COMPLETED"))
+    two.ends(watching)
+    (turn,) = shared.turns.values()
+    assert (turn.status, turn.state, turn.response_text) == ("pending", "TASK_STATE_COMPLETED", "42")
+    assert [finding.code for finding in turn.findings] == ["upstream_cut"]
+    assert shared.in_order() == [["search"]]
+
+
+def test_what_was_known_of_an_open_turn_stands_where_nothing_more_comes() -> None:
+    shared = Shared()
+    one, two = shared.process(1), shared.process(2)
+    sent = one.sends()
+    one.streams(sent, task("WORKING"), gives(artifact("a", "search", text="42")))
+    one.ends(sent, CUT)
+    watching = two.watches()
+    two.streams(watching, says("WORKING"))
+    two.ends(watching)
+    two.told()
+    two.passes(301)
+    (turn,) = shared.turns.values()
+    assert (turn.response_text, [finding.code for finding in turn.findings]) == ("42", ["upstream_cut", "incomplete"])
+    assert shared.in_order() == [["search"]]
+
+
+def test_a_task_without_an_open_turn_is_not_asked_about_again_and_again() -> None:
+    wire = Shared().process(1)
+    for _ in range(5):
+        wire.answers(wire.watches(), task("COMPLETED"))
+        wire.told()
+    assert wire.questions == 1
+    wire.answers(wire.sends(), task("COMPLETED", task_id="mine"))
+    wire.answers(wire.watches(), task("COMPLETED", task_id="mine"))
+    assert wire.questions == 1
+
+
+def test_more_events_than_may_wait_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turnbook, "MAX_WAITING", 5)
+    wire = Shared().process(1)
+    sent = wire.sends("t")
+    wire.streams(sent, task("WORKING"), *[gives(artifact(f"a{n}", "search")) for n in range(9)], says("COMPLETED"))
+    wire.ends(sent)
+    (turn,) = wire.shared.turns.values()
+    assert len(turn.tool_calls) == 9
+    assert [finding.code for finding in turn.findings] == ["earlier_calls_unknown"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans(), st.booleans()), min_size=1, max_size=6),
+    st.sampled_from(["", "#own", "#0"]),
+)
+def test_turns_of_a_task_may_come_through_any_processes(turns: list[tuple[int, int, bool, bool]], ids: str) -> None:
+    """Each turn: its process, how many calls it makes, whether it is streamed, and whether a restart comes before it.
+
+    With ids that are numbered anew in each turn the calls differ by name.
+    """
+    shared = Shared()
+    processes = [shared.process(number) for number in range(3)]
+    artifacts: list[Event] = []
+    expected = []
+    for number, (which, count, streamed, restarted) in enumerate(turns):
+        if restarted:
+            processes[which] = shared.process(which + 10 * (number + 1))
+        wire = processes[which]
+        names = [f"call{number}.{position}" for position in range(count)]
+        suffix = {"": lambda n: "", "#own": lambda n: f"#{n}", "#0": lambda n: "#call_0"}[ids]
+        made = artifact(f"a{number}", *(name + suffix(name) for name in names), text=f"answer {number}")
+        expected.append((names, f"answer {number}"))
+        sent = wire.sends("t" if number else "")
+        if streamed:
+            wire.streams(sent, task("WORKING", *artifacts), gives(made), says("INPUT_REQUIRED"))
+            wire.ends(sent)
+        else:
+            wire.answers(sent, task("INPUT_REQUIRED", *artifacts, made))
+        wire.told()
+        artifacts.append(made)
+    assert [([call.name for call in turn.tool_calls], turn.response_text) for turn in shared.turns.values()] == expected
+
 
 # ── one exchange ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -577,14 +739,47 @@ def test_news_of_a_task_put_the_timeout_off(wire: Wire) -> None:
     assert wire.closed == []
 
 
-def test_a_quiet_stream_is_not_timed_out(wire: Wire) -> None:
+def test_a_silent_stream_is_timed_out(wire: Wire) -> None:
+    sent = wire.sends()
+    wire.streams(sent, task("WORKING", artifact("a", "search")))
+    wire.passes(299)
+    assert wire.closed == []
+    wire.passes(2)
+    assert wire.turns == [("WORKING", ["search"], "")]
+    assert wire.findings == [["incomplete"]]
+    wire.streams(sent, says("COMPLETED"))
+    wire.ends(sent)
+    assert len(wire.closed) == 1
+    assert wire.book.open_turns == []
+
+
+def test_a_stream_with_nothing_but_comments_is_alive(wire: Wire) -> None:
     sent = wire.sends()
     wire.streams(sent, task("WORKING"))
-    wire.passes(10_000)
+    for _ in range(5):
+        wire.passes(200)
+        wire.book.touch(sent, wire.now)
     assert wire.closed == []
-    assert wire.sends() is not sent
-    wire.passes(10_000)
-    assert wire.closed == []
+    wire.streams(sent, says("COMPLETED"))
+    wire.ends(sent)
+    assert wire.findings == [[]]
+
+
+def test_a_request_that_is_not_answered_is_timed_out(wire: Wire) -> None:
+    sent = wire.sends()
+    wire.passes(301)
+    assert wire.findings == [["incomplete"]]
+    assert wire.book.open_turns == []
+    wire.answers(sent, task("COMPLETED"))
+    assert len(wire.closed) == 1
+
+
+def test_a_clock_that_is_set_back_ends_no_turn_before_its_start(wire: Wire) -> None:
+    sent = wire.sends()
+    wire.now -= 86_400
+    wire.answers(sent, task("COMPLETED"))
+    (turn,) = wire.closed
+    assert turn.ended_at == turn.first_event_at == turn.started_at
 
 
 def test_the_timeout_can_be_set() -> None:

@@ -12,8 +12,9 @@ from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import normalize_event, parts_text
 
 from .bindings import A2ARequest, Binding, Operation, decode_json, rpc_method, rpc_request, sets_webhook, user_message
+from .records import Stream
 from .turn import Turn
-from .turnbook import Stream, TurnBook
+from .turnbook import TurnBook
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
 
@@ -143,8 +144,12 @@ class Exchange:
 
     def event(self, data: bytes, now: float) -> None:
         """One SSE event's data."""
-        if self._stream is not None and data:
+        if self._stream is None:
+            return
+        if data:
             self._take(data, now, live=True)
+        else:
+            self._book.touch(self._stream, now)
 
     def answer(self, status: int, body: bytes, now: float) -> None:
         """The whole body of a response that is no stream."""

@@ -40,6 +40,10 @@ class CaptureFacts:
         }
 
 
+_IN_MEMORY = ("parent_span_id", "in_store")
+"""Fields of a turn that are in no JSON."""
+
+
 @dataclass(slots=True)
 class Turn:
     """One turn while it is captured. Times are seconds since the epoch, on the clock of whoever feeds it.
@@ -69,6 +73,8 @@ class Turn:
     tool_calls: list[ToolCall] = field(default_factory=list)
     capture: CaptureFacts = field(default_factory=CaptureFacts)
     findings: list[Finding] = field(default_factory=list)
+    in_store: bool = False
+    """Whether the store may have it as open; while the turn is in memory only."""
 
     def to_dict(self) -> dict[str, Any]:
         """The turn as every JSON output shows it, without evaluations (these live beside the turn)."""
@@ -97,7 +103,7 @@ class Turn:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Turn:
         """Inverse of `to_dict`; other keys are ignored. Raises KeyError or ValueError for what is no turn."""
-        values = {spec.name: data[spec.name] for spec in fields(cls) if spec.name != "parent_span_id"}
+        values = {spec.name: data[spec.name] for spec in fields(cls) if spec.name not in _IN_MEMORY}
         values["capture"] = CaptureFacts.from_dict(data["capture"])
         values["tool_calls"] = [ToolCall.from_dict(call) for call in data["tool_calls"]]
         values["findings"] = [Finding.from_dict(finding) for finding in data["findings"]]

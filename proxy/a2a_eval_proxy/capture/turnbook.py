@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from a2a_tool_capture import Finding, Severity, TaskMerger
+from a2a_tool_capture import Finding, TaskMerger
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES
 
+from .lookups import MAX_WAITING, LookUp, Lookups, TaskHistory
+from .records import EARLIER_UNKNOWN, Stream, TaskRecord, incomplete_because, task_id_of
 from .turn import Turn
 
 LINGER_S = 2.0
@@ -24,44 +27,18 @@ WAITING_S = 3600.0
 """How long a task that waits for its user is remembered: his reply would else count its earlier calls as new."""
 
 
-@dataclass(slots=True, eq=False)
-class Stream:
-    """One exchange that tells about a task: its own view, since two streams of a task repeat each other."""
-
-    merger: TaskMerger
-    turn: Turn | None = None
-    """The turn this exchange opened; None where it only watches (get, list, subscribe, cancel)."""
-    record: TaskRecord | None = None
-    findings: list[Finding] = field(default_factory=list)
-    answered_at: float | None = None
-    """When a Message, which is a whole answer, came for a turn without a task."""
-
-
-@dataclass(slots=True, eq=False)
-class TaskRecord:
-    """What the book knows of one task: the merged view, the open turn, and the live streams that tell of it."""
-
-    task_id: str
-    merger: TaskMerger
-    touched_at: float
-    turn: Turn | None = None
-    streams: list[Stream] = field(default_factory=list)
-    settled_at: float | None = None
-    over: TaskMerger | None = None
-    """The whole task as a stream told it that joined later and came to the end first: the first may be dead already,
-    its client gone, without anybody having noticed."""
-    resuming: bool = False
-    """A message continued the task and nothing new came back yet."""
-
-
 class TurnBook:
     """Joins what exchanges report into turns. Sans-io: times are passed in, closed turns come out of `on_closed`.
 
     `on_opened` is told of every turn at its start; what it is given changes until `on_closed` is given the same.
+    `on_outliving` is given a copy of each turn that is still open when its exchange is over, and again when more came
+    to be known of it; it returns whether it took the copy, for another process to go on with. `look_up` asks a store
+    about a task, see `LookUp`: what earlier turns had, also with another process, is no call of a later turn. Without
+    these two, the book knows what it was told itself, and closes every turn at the end.
 
-    `turn_timeout_s` is how long a turn may stay open with nothing heard of its task; at most `max_open` tasks are
-    kept, the one not heard of for longest is closed as incomplete when there are more. `require_artifact_uri` and
-    `dialects` are TaskMerger's.
+    `turn_timeout_s` is how long a turn may stay open with nothing heard of it, be its request open or not; at most
+    `max_open` tasks are kept, the one not heard of for longest is closed as incomplete when there are more.
+    `require_artifact_uri` and `dialects` are TaskMerger's.
     """
 
     def __init__(
@@ -69,6 +46,8 @@ class TurnBook:
         on_closed: Callable[[Turn], None],
         *,
         on_opened: Callable[[Turn], None] = lambda turn: None,
+        on_outliving: Callable[[Turn], bool] = lambda turn: False,
+        look_up: LookUp | None = None,
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
         require_artifact_uri: bool = True,
@@ -76,6 +55,8 @@ class TurnBook:
     ) -> None:
         self._on_closed = on_closed
         self._on_opened = on_opened
+        self._on_outliving = on_outliving
+        self._lookups = Lookups(look_up)
         self._timeout_s = turn_timeout_s
         self._max_open = max_open
         self._require_artifact_uri = require_artifact_uri
@@ -87,15 +68,19 @@ class TurnBook:
     def open_turns(self) -> list[Turn]:
         """Turns not yet closed, those without a task first."""
         bound = [record.turn for record in self._tasks.values() if record.turn is not None]
-        return [turn for turn, _ in self._unbound.values()] + bound
+        return [turn for turn, _ in self._unbound.values()] + self._lookups.turns + bound
 
     @property
     def settling(self) -> int:
         """Open turns that have their answer: they close as soon as their stream ends or has lingered."""
         answered = sum(stream.answered_at is not None for _, stream in self._unbound.values())
-        return answered + sum(
-            record.turn is not None and (record.settled_at is not None or record.over is not None)
-            for record in self._tasks.values()
+        return (
+            answered
+            + self._lookups.ended
+            + sum(
+                record.turn is not None and (record.settled_at is not None or record.over is not None)
+                for record in self._tasks.values()
+            )
         )
 
     # ── exchanges ───────────────────────────────────────────────────────────────────────────────────────
@@ -103,12 +88,22 @@ class TurnBook:
     def open(self, turn: Turn, now: float) -> Stream:
         """A user message was sent. If it continues a task (`turn.task_id`), calls so far belong to earlier turns."""
         self._on_opened(turn)
+        stream = Stream(self._merger(), turn, touched_at=now)
+        stream.lookup = self._lookups.of_turn(turn)
+        if stream.lookup is not None:
+            stream.lookup.waiting.append(partial(self._open, stream, now))
+        else:
+            self._open(stream, now)
+        return stream
+
+    def _open(self, stream: Stream, now: float) -> None:
+        turn = stream.turn
+        assert turn is not None  # noqa: S101  # `open` makes it so
         record = self._resumed(turn.task_id, turn, now) if turn.task_id else None
         if record is not None:
-            return Stream(record.merger, turn, record)
-        stream = Stream(self._merger(), turn)
-        self._unbound[turn.turn_id] = (turn, stream)
-        return stream
+            stream.record, stream.merger = record, record.merger
+        else:
+            self._unbound[turn.turn_id] = (turn, stream)
 
     def watch(self) -> Stream:
         """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel."""
@@ -119,9 +114,22 @@ class TurnBook:
 
         `live` says that more may come (a stream), as opposed to a single answer.
         """
-        task_id = _task_id(event)
+        task_id = task_id_of(event)
+        if stream.lookup is None and stream.turn is None and task_id and not self._has_open(task_id):
+            stream.lookup = self._lookups.of_watcher(task_id, _is_over(event), now)
+        lookup = stream.lookup
+        if lookup is not None and not lookup.answered:
+            lookup.waiting.append(partial(self._feed, stream, event, now, live, task_id))
+            if len(lookup.waiting) > MAX_WAITING:
+                self.found(lookup.task_id, TaskHistory(known=False), now)
+        else:
+            self._feed(stream, event, now, live, task_id)
+        return task_id
+
+    def _feed(self, stream: Stream, event: Mapping[str, Any], now: float, live: bool, task_id: str) -> None:
+        stream.touched_at = now
         if stream.turn is not None and stream.turn.first_event_at is None:
-            stream.turn.first_event_at = now
+            stream.turn.first_event_at = max(now, stream.turn.started_at)
         record = stream.record
         if record is None and task_id:
             record = self._bind(stream, task_id, now)
@@ -130,7 +138,7 @@ class TurnBook:
                 stream.merger.feed(event)
                 if "message" in event:
                     stream.answered_at = now
-            return task_id
+            return
         record.touched_at = now
         if record.task_id in self._tasks:  # else its turn is closed already: an afterthought
             self._tasks.move_to_end(record.task_id)
@@ -145,10 +153,23 @@ class TurnBook:
             self._judge(record, event, now, conclusive=not live and stream.turn is record.turn)
         elif live and stream.merger.snapshot_seen and stream.merger.state in TERMINAL_STATES:
             record.over = stream.merger
-        return task_id
+
+    def touch(self, stream: Stream, now: float) -> None:
+        """The exchange shows that it is alive, and nothing else (a comment in a stream)."""
+        stream.touched_at = now
+        if stream.record is not None:
+            stream.record.touched_at = now
 
     def end(self, stream: Stream, now: float, *, problem: Finding | None = None, final: bool = False) -> None:
         """The exchange is over. `problem` says what went wrong; `final` that nothing can complete the turn later."""
+        lookup = stream.lookup
+        if lookup is not None and not lookup.answered:
+            lookup.waiting.append(partial(self._end, stream, now, problem, final))
+            lookup.ended += 1
+        else:
+            self._end(stream, now, problem, final)
+
+    def _end(self, stream: Stream, now: float, problem: Finding | None, final: bool) -> None:
         if problem is not None:
             stream.findings.append(problem)
         record, turn = stream.record, stream.turn
@@ -164,12 +185,67 @@ class TurnBook:
             settled = (record.settled_at is not None or waits_again) and not record.streams
             if settled or (final and ours):
                 self._close(record, now, None)
+            elif ours:
+                record.outlives = True
+                self._store(record, now)
+
+    def found(self, task_id: str, history: TaskHistory, now: float) -> None:
+        """The answer to `look_up`: what the store has of a task. What exchanges reported meanwhile is taken now."""
+        lookup = self._lookups.answered(task_id)
+        if lookup is None:
+            return
+        if history.open is None:
+            self._lookups.is_not_open(task_id, now, over=lookup.over)
+        if history.open is not None or lookup.turns:
+            self._learn(task_id, history, now)
+        if not history.known:
+            for turn in lookup.turns:
+                turn.findings.append(EARLIER_UNKNOWN)
+        for report in lookup.waiting:
+            report()
+
+    def _learn(self, task_id: str, history: TaskHistory, now: float) -> None:
+        """Take over what another process had of a task; what this one was told itself it knows better."""
+        record = self._tasks.get(task_id)
+        if record is None:
+            if not history.closed and history.open is None:
+                return
+            record = self._tasks[task_id] = TaskRecord(task_id, self._merger(), now)
+            if len(self._tasks) > self._max_open:
+                self._evict(now)
+        elsewhere = [turn for turn in history.closed if turn.turn_id not in record.captured]
+        calls = [call for turn in elsewhere for call in turn.tool_calls]
+        record.merger.know_earlier(calls, [turn.response_text for turn in elsewhere])
+        record.captured += [turn.turn_id for turn in elsewhere]
+        if history.open is not None and record.turn is None and history.open.turn_id not in record.captured:
+            record.merger.begin_turn()
+            record.merger.restore(history.open.tool_calls, history.open.response_text)
+            record.turn, record.settled_at, record.over, record.resuming = history.open, None, None, False
+            record.captured.append(history.open.turn_id)
+            record.outlives, record.stored_at, record.touched_at = True, now, now
+
+    def _has_open(self, task_id: str) -> bool:
+        record = self._tasks.get(task_id)
+        return record is not None and record.turn is not None
+
+    def knows(self, turn_id: str) -> bool:
+        """Whether the turn is open here."""
+        return any(turn.turn_id == turn_id for turn in self.open_turns)
+
+    def give_up(self, turn: Turn, now: float) -> None:
+        """Close a turn that another process left open: nobody has heard of it for too long."""
+        turn.findings.append(incomplete_because(f"nothing was heard of it for {self._timeout_s:g} s"))
+        self._over(turn, now)
 
     def expire(self, now: float) -> None:
         """Close what nobody has touched for `turn_timeout_s`, and what is answered while its stream lingers."""
         for turn, stream in list(self._unbound.values()):
             if stream.answered_at is not None and now - stream.answered_at > LINGER_S:
                 del self._unbound[turn.turn_id]
+                self._finish(turn, stream.merger, stream.findings, now)
+            elif stream.answered_at is None and now - stream.touched_at > self._timeout_s:
+                del self._unbound[turn.turn_id]
+                turn.findings.append(incomplete_because(f"nothing was heard of it for {self._timeout_s:g} s"))
                 self._finish(turn, stream.merger, stream.findings, now)
         for record in list(self._tasks.values()):
             idle_s = now - record.touched_at
@@ -183,20 +259,26 @@ class TurnBook:
             elif record.over is not None and idle_s > LINGER_S:
                 self._go_on_with(record, record.over)
                 self._close(record, now, None)
-            elif idle_s > self._timeout_s and not record.streams:
+            elif idle_s > self._timeout_s:
                 self._close(record, now, f"nothing was heard of the task for {self._timeout_s:g} s")
+            elif record.outlives and self._is_news(record, now):
+                self._store(record, now)
 
     def close_all(self, now: float) -> None:
-        """The proxy stops: close every open turn as incomplete."""
+        """The proxy stops. Turns of tasks stay open for another process where the store takes them; others are closed,
+        as incomplete where they have no answer."""
+        for task_id in self._lookups.task_ids:
+            self.found(task_id, TaskHistory(known=False), now)
         for turn, stream in list(self._unbound.values()):
             del self._unbound[turn.turn_id]
             if stream.answered_at is None:
-                turn.findings.append(_incomplete("the proxy was stopped before the agent answered"))
+                turn.findings.append(incomplete_because("the proxy was stopped before the agent answered"))
             self._finish(turn, stream.merger, stream.findings, now)
         for record in list(self._tasks.values()):
             if record.turn is not None:
                 settled = record.settled_at is not None
-                self._close(record, now, None if settled else "the proxy was stopped before the task settled")
+                if settled or not self._store(record, now):
+                    self._close(record, now, None if settled else "the proxy was stopped before the task settled")
 
     # ── tasks ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,7 +295,7 @@ class TurnBook:
             return None  # it was closed while its stream lingered
         record = self._resumed(task_id, turn, now)
         if record is None:
-            record = TaskRecord(task_id, stream.merger, now, turn)
+            record = TaskRecord(task_id, stream.merger, now, turn, captured=[turn.turn_id])
             self._tasks[task_id] = record
             if len(self._tasks) > self._max_open:
                 self._evict(now)
@@ -232,8 +314,10 @@ class TurnBook:
             return None
         record.merger.begin_turn()
         record.turn = turn
+        record.captured.append(turn.turn_id)
         record.settled_at = None
         record.over = None
+        record.outlives, record.stored_at = False, None
         record.resuming = True
         record.touched_at = now
         return record
@@ -292,6 +376,26 @@ class TurnBook:
     def _forget(self, record: TaskRecord) -> None:
         self._tasks.pop(record.task_id, None)
 
+    # ── turns that outlive their exchange ───────────────────────────────────────────────────────────────────────
+
+    def _store(self, record: TaskRecord, now: float) -> bool:
+        """Give a copy of the open turn to the store; whether it took it."""
+        turn = record.turn
+        if turn is None:
+            return False
+        copy = replace(turn, findings=list(turn.findings), capture=replace(turn.capture))
+        self._fill(copy, record.merger)
+        if not self._on_outliving(copy):
+            return False
+        turn.in_store, record.stored_at = True, now
+        return True
+
+    def _is_news(self, record: TaskRecord, now: float) -> bool:
+        """Whether the store is to hear again of an open turn: else another process would take it for abandoned."""
+        if record.stored_at is None:
+            return True
+        return record.touched_at > record.stored_at and now - record.stored_at > self._timeout_s / 4
+
     # ── closing ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _close(self, record: TaskRecord, now: float, incomplete: str | None) -> None:
@@ -299,41 +403,39 @@ class TurnBook:
         if turn is None:
             return
         if incomplete is not None:
-            turn.findings.append(_incomplete(incomplete))
+            turn.findings.append(incomplete_because(incomplete))
         record.turn = None
         self._finish(turn, record.merger, [], now)
         if record.merger.state in TERMINAL_STATES:
             self._forget(record)
 
     def _finish(self, turn: Turn, merger: TaskMerger, findings: list[Finding], now: float) -> None:
+        self._fill(turn, merger)
+        turn.findings.extend(findings)
+        if not turn.tool_calls:
+            turn.findings = [finding for finding in turn.findings if finding is not EARLIER_UNKNOWN]
+        self._over(turn, now)
+
+    def _fill(self, turn: Turn, merger: TaskMerger) -> None:
         turn.task_id = merger.task_id or turn.task_id
         turn.conversation_id = merger.context_id or turn.conversation_id
-        turn.state = merger.state
+        turn.state = merger.state or turn.state
         turn.response_text = merger.response_text
         turn.tool_calls = merger.turn_tool_calls
         turn.capture.snapshot_seen = merger.snapshot_seen
         turn.capture.protocol_only = len(turn.tool_calls)
         turn.findings.extend(merger.findings)
-        turn.findings.extend(findings)
-        turn.ended_at = now
+
+    def _over(self, turn: Turn, now: float) -> None:
+        turn.ended_at = max(now, turn.started_at)  # a clock may have been set back
         turn.status = "pending"
+        if turn.task_id:
+            self._lookups.is_not_open(turn.task_id, now)
         self._on_closed(turn)
 
 
-def _task_id(event: Mapping[str, Any]) -> str:
+def _is_over(event: Mapping[str, Any]) -> bool:
+    """Whether this is a task that has ended."""
     task = event.get("task")
-    if isinstance(task, dict):
-        task_id = task.get("id")
-    else:
-        for key in ("artifactUpdate", "statusUpdate", "message"):
-            inner = event.get(key)
-            if isinstance(inner, dict):
-                task_id = inner.get("taskId")
-                break
-        else:
-            return ""
-    return task_id if isinstance(task_id, str) else ""
-
-
-def _incomplete(why: str) -> Finding:
-    return Finding("incomplete", f"the turn was closed before it was complete: {why}", Severity.WARNING)
+    status = task.get("status") if isinstance(task, dict) else None
+    return isinstance(status, dict) and status.get("state") in TERMINAL_STATES
