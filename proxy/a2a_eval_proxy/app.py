@@ -72,6 +72,10 @@ class RunningProxy:
         """Called with every turn at its start, on the event loop; it may name the turn's case.
 
         Must neither wait nor raise."""
+        self.keeps_open_turns = True
+        """Whether turns that outlive their exchange are in the store as open, for a later process to go on with.
+
+        False: there is none, and such turns are closed as incomplete at the end."""
         self.suite = suite
         self._problems = ["the proxy is starting"]
         self._tracing: Tracing | None = None
@@ -161,7 +165,7 @@ class RunningProxy:
         self.book = self.continuity.book = TurnBook(
             self._closed,
             on_opened=self._opened,
-            on_outliving=self.continuity.outlives,
+            on_outliving=self._outlives,
             look_up=self.continuity.look_up,
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,
@@ -316,6 +320,9 @@ class RunningProxy:
             self._tracing.closed(turn)
         self._visibility.judge(turn)
         self.continuity.closed(turn)
+
+    def _outlives(self, turn: Turn) -> bool:
+        return self.keeps_open_turns and self.continuity.outlives(turn)
 
     def _adopted(self, turn: Turn) -> None:
         """A turn that another process left open goes on here."""

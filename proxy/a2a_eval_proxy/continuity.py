@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,11 +26,9 @@ MAX_TURNS = 200
 _PATIENCE_S = 10.0
 """Longest time that a store may take to answer; then the turn goes on without."""
 
-_WRITTEN_S = 0.3
-"""Pause before the store is asked what a message goes on with: another process may be about to write it."""
-
-_AGAIN_S = (0.2, 0.5)
-"""Pauses before it is asked again, where it has nothing."""
+_PAUSES_S = (0.3, 0.7)
+"""Pauses before the store is asked what a message goes on with, and again where that is no news: another process may
+be about to write the turn before, and that process may have paused itself. The agent is at work meanwhile."""
 
 _AT_ONCE, _MOST_QUESTIONS = 8, 1_000
 _MOST_TAKEN_OVER = 100
@@ -78,12 +76,12 @@ class Continuity:
 
     # ── called by the turn book ─────────────────────────────────────────────────────────────────────────
 
-    def look_up(self, task_id: str, again: bool) -> None:
+    def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
         """Ask the store about a task (`capture.lookups.LookUp`)."""
         if len(self._asking) >= _MOST_QUESTIONS:
             self._loop.call_soon(self._answer, task_id, TaskHistory(known=False))
         else:
-            self._start(self._ask(task_id, again))
+            self._start(self._ask(task_id, again, captured))
 
     def outlives(self, turn: Turn) -> bool:
         """Keep a copy of an open turn in the store; whether it takes it."""
@@ -139,16 +137,16 @@ class Continuity:
         if self.book is not None:
             self.book.found(task_id, history, time.time())
 
-    async def _ask(self, task_id: str, again: bool) -> None:
+    async def _ask(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
         history = TaskHistory(known=False)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                for pause_s in (_WRITTEN_S, *_AGAIN_S) if again else (0.0,):
+                for pause_s in _PAUSES_S if again else (0.0,):
                     await asyncio.sleep(pause_s)
                     async with self._at_once:
                         await self._pipeline.written()
                         history = await self._history(task_id)
-                    if history.known:
+                    if any(turn.turn_id not in captured for turn in (*history.closed, history.open) if turn):
                         break
         except Exception as error:  # noqa: BLE001  # the wall: a store that cannot be read costs the turn what it knows
             logger.debug("the store did not tell of task or turn: %r", error)

@@ -141,7 +141,7 @@ class Shared:
 
     def process(self, number: int, **options: Any) -> Wire:
         """Another process over the same store, which answers its questions when `Wire.told` is called."""
-        wire = Wire(options={"look_up": lambda task_id, again: wire.asked.append(task_id), **options})
+        wire = Wire(options={"look_up": lambda task_id, again, captured: wire.asked.append(task_id), **options})
         wire.book = TurnBook(self.keep, on_outliving=self.keep, **wire.options)
         wire._numbers = itertools.count(number * 100)
         wire.shared = self

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from .turn import Turn
 
-LookUp = Callable[[str, bool], None]
-"""Begins to ask a store about a task: its id, and whether to ask again where the store has nothing, since another
-process may be about to write it. Must neither wait nor raise; the answer is given to `TurnBook.found` later."""
+LookUp = Callable[[str, bool, Sequence[str]], None]
+"""Begins to ask a store about a task: its id; whether to ask again where the store has nothing new, since another
+process may be about to write it; and the ids of the task's turns that are no news. Must neither wait nor raise; the
+answer is given to `TurnBook.found` later."""
 
 MAX_WAITING = 1_000
 """Events that wait for one task; with more, the turn goes on without what the store knows."""
@@ -73,15 +74,15 @@ class Lookups:
     def task_ids(self) -> list[str]:
         return list(self._open)
 
-    def of_turn(self, turn: Turn) -> Lookup | None:
-        """The question about the task that a new turn goes on with."""
+    def of_turn(self, turn: Turn, captured: Sequence[str]) -> Lookup | None:
+        """The question about the task that a new turn goes on with; turns of it that are known are `captured`."""
         if self._look_up is None or not turn.task_id:
             return None
         lookup = self._open.get(turn.task_id)
         if lookup is None:
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)
             lookup.turns.append(turn)
-            self._look_up(turn.task_id, True)
+            self._look_up(turn.task_id, True, captured)
         else:
             lookup.turns.append(turn)
         return lookup
@@ -94,7 +95,7 @@ class Lookups:
         if self._not_open.get(task_id, 0.0) > now or len(self._open) >= _MAX_WATCHED:
             return None
         lookup = self._open[task_id] = Lookup(task_id, over=over)
-        self._look_up(task_id, over)
+        self._look_up(task_id, over, ())
         return lookup
 
     def answered(self, task_id: str) -> Lookup | None:

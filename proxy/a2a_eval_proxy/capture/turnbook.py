@@ -89,7 +89,8 @@ class TurnBook:
         """A user message was sent. If it continues a task (`turn.task_id`), calls so far belong to earlier turns."""
         self._on_opened(turn)
         stream = Stream(self._merger(), turn, touched_at=now)
-        stream.lookup = self._lookups.of_turn(turn)
+        record = self._tasks.get(turn.task_id) if turn.task_id else None
+        stream.lookup = self._lookups.of_turn(turn, list(record.captured) if record is not None else ())
         if stream.lookup is not None:
             stream.lookup.waiting.append(partial(self._open, stream, now))
         else:

@@ -184,6 +184,7 @@ class _Server:
     async def start(self) -> None:
         self.proxy = await self._stack.enter_async_context(run_proxy(self._settings))
         self.proxy.on_turn_opened = self._opened
+        self.proxy.keeps_open_turns = False
 
     async def stop(self) -> None:
         await self._stack.aclose()
