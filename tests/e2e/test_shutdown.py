@@ -65,9 +65,8 @@ async def test_what_does_not_finish_is_cut_when_the_time_is_over(agent: GetAgent
         await open_gate(upstream, gate)
 
     (turn,) = stored(store)
-    assert turn["status"] == "done"
+    assert (turn["status"], turn["ended_at"]) == ("open", None)  # the task goes on: another process may complete it
     assert turn["response_text"] == "before "
-    assert "incomplete" in {finding["code"] for finding in turn["findings"]}
 
 
 async def test_it_serves_while_it_tells_that_it_is_not_ready(agent: GetAgent, tmp_path: Path) -> None:
