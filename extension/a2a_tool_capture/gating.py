@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from a2a.server.events import Event
-from a2a.types import Artifact, Message, Task, TaskArtifactUpdateEvent
+from a2a.types import Message, Task, TaskArtifactUpdateEvent
 
-from . import sdk
-from .spec import BASE_URI, OWN_ARTIFACT_PREFIX
+from . import places, sdk
+from .spec import is_capture_uri
 
 if TYPE_CHECKING:
     from a2a.types import ListTasksResponse  # not in a2a-sdk 0.3
@@ -32,54 +32,40 @@ def without_tool_calls(event: Event) -> Event | None:
     None for an event about an artifact that exists for its calls only. The one given is never changed: servers
     share events and stored tasks between clients.
     """
-    match event:
-        case TaskArtifactUpdateEvent():
-            if not _carries(event.artifact):
-                return event
-            if _is_own(event.artifact):
-                return None
-            update = sdk.copied(event)
-            _strip(update.artifact)
-            return update
-        case Task():
-            if not any(map(_carries, sdk.artifacts_of(event))):
-                return event
-            task = sdk.copied(event)
-            _strip_task(task)
-            return task
-    return event
+    if not any(map(_carries, sdk.holders(event))):
+        return event
+    if isinstance(event, TaskArtifactUpdateEvent):
+        ends = event.append and event.last_chunk  # tells the client that the artifact it has is complete
+        if not ends and _exists_for_calls(event.artifact):
+            return None
+    shown = sdk.copied(event)
+    _strip(shown)
+    return shown
 
 
 def tasks_without_tool_calls(page: ListTasksResponse) -> ListTasksResponse:
     """A ListTasks answer whose tasks carry no tool calls; the same object if they carry none."""
-    if not any(_carries(artifact) for task in page.tasks for artifact in task.artifacts):
+    if not any(map(_carries, sdk.holders(page))):
         return page
-    stripped = sdk.copied(page)
-    for task in stripped.tasks:
-        _strip_task(task)
-    return stripped
+    shown = sdk.copied(page)
+    for task in shown.tasks:
+        _strip(task)
+    return shown
 
 
-def _carries(artifact: Artifact) -> bool:
-    return any(map(_is_ours, sdk.extensions_of(artifact))) or any(map(_is_ours, sdk.metadata_keys(artifact)))
+def _carries(holder: Any) -> bool:
+    return any(map(is_capture_uri, sdk.extensions_of(holder))) or any(map(is_capture_uri, sdk.metadata_keys(holder)))
 
 
-def _is_ours(name: str) -> bool:
-    return name.startswith(f"{BASE_URI}/")
+def _exists_for_calls(entry: Any) -> bool:
+    return not sdk.holds_text(entry) and places.exists_for_calls(sdk.as_json(entry))
 
 
-def _is_own(artifact: Artifact) -> bool:
-    return artifact.artifact_id.startswith(OWN_ARTIFACT_PREFIX) and not sdk.holds_text(artifact)
-
-
-def _strip_task(task: Task) -> None:
-    kept = [artifact for artifact in sdk.artifacts_of(task) if not (_is_own(artifact) and _carries(artifact))]
-    for artifact in kept:
-        _strip(artifact)
-    sdk.set_artifacts(task, kept)
-
-
-def _strip(artifact: Artifact) -> None:
-    if _carries(artifact):
-        sdk.set_extensions(artifact, [uri for uri in sdk.extensions_of(artifact) if not _is_ours(uri)])
-        sdk.drop_metadata(artifact, [key for key in sdk.metadata_keys(artifact) if _is_ours(key)])
+def _strip(message: Any) -> None:
+    if isinstance(message, Task):
+        sdk.keep_entries(message, "artifacts", lambda artifact: not _exists_for_calls(artifact))
+        sdk.keep_entries(message, "history", lambda said: not _exists_for_calls(said))
+    for holder in sdk.holders(message):
+        if _carries(holder):
+            sdk.set_extensions(holder, [uri for uri in sdk.extensions_of(holder) if not is_capture_uri(uri)])
+            sdk.drop_metadata(holder, [key for key in sdk.metadata_keys(holder) if is_capture_uri(key)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .spec import DESCRIPTION, OWN_ARTIFACT_PREFIX, URI, is_capture_uri
+from . import places
+from .spec import DESCRIPTION, URI, is_capture_uri
 
 
 def declared(payload: Any, *, is_card: bool) -> bool:
@@ -36,26 +37,28 @@ def without_calls(payload: Any) -> Any:
 
     None for an event about an artifact that exists for its calls only. What a data part holds is left alone.
     """
-    stack = [payload]
+    stack = [(payload, False)]
     while stack:
-        value = stack.pop()
+        value, in_error = stack.pop()
         if isinstance(value, list):
-            stack += value
+            stack += [(item, in_error) for item in value]
             continue
         if not isinstance(value, dict):
             continue
-        if _exists_for_calls(value.get("artifact")):
+        if places.exists_for_calls(value.get("artifact")):
             return None
         artifacts = value.get("artifacts")
         if isinstance(artifacts, list):
-            value["artifacts"] = [artifact for artifact in artifacts if not _exists_for_calls(artifact)]
+            value["artifacts"] = [artifact for artifact in artifacts if not places.exists_for_calls(artifact)]
         metadata, extensions = value.get("metadata"), value.get("extensions")
         if isinstance(metadata, dict) and any(map(is_capture_uri, metadata)):
             kept = {key: item for key, item in metadata.items() if not is_capture_uri(key)}
             _replace(value, "metadata", kept)
         if isinstance(extensions, list) and any(map(is_capture_uri, extensions)):
             _replace(value, "extensions", [uri for uri in extensions if not is_capture_uri(uri)])
-        stack += [item for key, item in value.items() if key != "data"]
+        stack += [
+            (item, in_error or key == "error") for key, item in value.items() if places.leads_on(key, in_error=in_error)
+        ]
     return payload
 
 
@@ -64,11 +67,3 @@ def _replace(holder: dict[str, Any], key: str, kept: dict[str, Any] | list[Any])
         holder[key] = kept
     else:
         del holder[key]
-
-
-def _exists_for_calls(artifact: Any) -> bool:
-    """Whether an artifact was made for tool calls: by its id, its lack of text, and the extension on it."""
-    if not isinstance(artifact, dict) or not str(artifact.get("artifactId", "")).startswith(OWN_ARTIFACT_PREFIX):
-        return False
-    parts, extensions = artifact.get("parts") or [], artifact.get("extensions") or []
-    return not any(part.get("text") for part in parts) and any(map(is_capture_uri, extensions))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from a2a.types import Artifact, Part, Task, TaskState
 
+from . import places
 from .wire import normalize_state
 
 M = TypeVar("M")
@@ -48,17 +50,60 @@ def set_artifacts(task: Task, artifacts: list[Artifact]) -> None:
         task.artifacts.extend(kept)
 
 
-def extensions_of(artifact: Artifact) -> list[str]:
-    """URIs that an artifact lists."""
-    return list(artifact.extensions or ())
-
-
-def set_extensions(artifact: Artifact, uris: list[str]) -> None:
-    """Give an artifact this list of URIs."""
+def keep_entries(task: Task, field: str, wanted: Callable[[Any], bool]) -> None:
+    """Take the entries out of a list of the task that are not wanted."""
+    entries = list(getattr(task, field) or ())
+    kept = [entry for entry in entries if wanted(entry)]
+    if len(kept) == len(entries):
+        return
     if LEGACY:
-        artifact.extensions = uris or None
+        setattr(task, field, kept or None)
     else:
-        artifact.extensions[:] = uris
+        for place in reversed(range(len(entries))):
+            if not wanted(entries[place]):
+                del getattr(task, field)[place]
+
+
+def holders(message: Any) -> Iterator[Any]:
+    """A message of the SDK, and all in it that may have metadata or extensions, as `places` lists it."""
+    message = getattr(message, "root", message)  # parts of 0.3
+    yield message
+    fields = type(message).model_fields if LEGACY else message.DESCRIPTOR.fields_by_name
+    for name in fields:
+        if name not in places.HOLDERS:
+            continue
+        value = getattr(message, name)
+        if isinstance(value, str):
+            continue
+        if isinstance(value, list) or (not LEGACY and not hasattr(value, "HasField")):
+            for item in value or ():
+                yield from holders(item)
+        elif value is not None and (LEGACY or message.HasField(name)):
+            yield from holders(value)
+
+
+def as_json(message: Any) -> Any:
+    """A message of the SDK as JSON values."""
+    if LEGACY:
+        return message.model_dump(mode="json", by_alias=True, exclude_none=True)
+    from google.protobuf.json_format import MessageToDict
+
+    return MessageToDict(message)
+
+
+def extensions_of(holder: Any) -> list[str]:
+    """URIs that an artifact, or whatever else may list some, lists."""
+    return list(getattr(holder, "extensions", None) or ())
+
+
+def set_extensions(holder: Any, uris: list[str]) -> None:
+    """Give an artifact, or whatever else may list some, this list of URIs."""
+    if not hasattr(holder, "extensions"):
+        return
+    if LEGACY:
+        holder.extensions = uris or None
+    else:
+        holder.extensions[:] = uris
 
 
 def metadata_of(artifact: Artifact) -> dict[str, Any]:
@@ -71,9 +116,9 @@ def metadata_of(artifact: Artifact) -> dict[str, Any]:
     return plain
 
 
-def metadata_keys(artifact: Artifact) -> list[str]:
-    """What `metadata_of` has keys for, without converting the values."""
-    return list(artifact.metadata or ())
+def metadata_keys(holder: Any) -> list[str]:
+    """What `metadata_of` has keys for, without converting the values; [] for what has no metadata."""
+    return list(getattr(holder, "metadata", None) or ())
 
 
 def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
@@ -84,15 +129,15 @@ def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
         artifact.metadata.update({key: value})
 
 
-def drop_metadata(artifact: Artifact, keys: list[str]) -> None:
-    """Take keys out of an artifact's metadata, and the metadata if nothing else is in it."""
+def drop_metadata(holder: Any, keys: list[str]) -> None:
+    """Take keys out of metadata, and the metadata if nothing else is in it."""
     for key in keys:
-        del artifact.metadata[key]
-    if not artifact.metadata:
+        del holder.metadata[key]
+    if keys and not holder.metadata:
         if LEGACY:
-            artifact.metadata = None
+            holder.metadata = None
         else:
-            artifact.ClearField("metadata")
+            holder.ClearField("metadata")
 
 
 def text_part(text: str) -> Part:
@@ -104,6 +149,6 @@ def text_part(text: str) -> Part:
     return Part(text=text)
 
 
-def holds_text(artifact: Artifact) -> bool:
-    """Whether any part of an artifact is a text that is not empty."""
-    return any(getattr(getattr(part, "root", part), "text", "") for part in artifact.parts)
+def holds_text(holder: Any) -> bool:
+    """Whether any part of an artifact or message is a text that is not empty."""
+    return any(getattr(getattr(part, "root", part), "text", "") for part in holder.parts)

@@ -18,7 +18,7 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 
-from . import sdk
+from . import places, sdk
 from .models import ToolCall
 from .recorder import Recording, ToolCallRecorder, wire_entry
 from .spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI, agent_extension
@@ -187,9 +187,12 @@ class _Delivery:
             self._unlisted.discard(artifact_id)
         if artifact_id in self._unlisted or (event.append and not sdk.CHUNKS_CARRY_METADATA):
             return event
-        self._place(artifact_id, [call for call in self._recording.tool_calls if call.ended_at is not None])
         changed = sdk.copied(event)
-        self._write(changed.artifact, again=not event.append)
+        if _holds_something(event.artifact):
+            self._place(artifact_id, [call for call in self._recording.tool_calls if call.ended_at is not None])
+            self._write(changed.artifact, again=not event.append)
+        else:
+            _list_uri(changed.artifact)
         return changed
 
     def _first_snapshot(self, task: Task) -> Task:
@@ -202,11 +205,15 @@ class _Delivery:
         settled = state in SETTLED_STATES
         for artifact in artifacts:
             self._number(artifact.artifact_id)
-        if artifacts:
-            last = artifacts[-1].artifact_id
+        carrying = [artifact for artifact in artifacts if _holds_something(artifact)]
+        if carrying:
+            last = carrying[-1].artifact_id
             self._place(last, [call for call in calls if settled or call.ended_at is not None])
         for artifact in artifacts:
-            self._write(artifact)
+            if artifact in carrying:
+                self._write(artifact)
+            else:
+                _list_uri(artifact)
         if settled:
             own = self._own(calls)
             if own is not None:
@@ -248,9 +255,7 @@ class _Delivery:
         if again or entries != self._sent.get(artifact.artifact_id):
             sdk.set_metadata(artifact, METADATA_KEY, entries)
             self._sent[artifact.artifact_id] = entries
-        uris = sdk.extensions_of(artifact)
-        if URI not in uris:
-            sdk.set_extensions(artifact, [*uris, URI])
+        _list_uri(artifact)
 
     def _remember(self, artifact: Artifact) -> None:
         self._number(artifact.artifact_id)
@@ -260,3 +265,14 @@ class _Delivery:
             entries = sdk.metadata_of(artifact)[METADATA_KEY]
             self._earlier[artifact.artifact_id] = entries if isinstance(entries, list) else []
             self._sent[artifact.artifact_id] = self._earlier[artifact.artifact_id]
+
+
+def _holds_something(artifact: Artifact) -> bool:
+    """Whether calls may travel on an artifact or chunk: with nothing beside them it would seem to exist for them."""
+    return sdk.holds_text(artifact) or not places.holds_nothing(sdk.as_json(artifact))
+
+
+def _list_uri(artifact: Artifact) -> None:
+    uris = sdk.extensions_of(artifact)
+    if URI not in uris:
+        sdk.set_extensions(artifact, [*uris, URI])

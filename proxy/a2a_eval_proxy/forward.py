@@ -51,6 +51,10 @@ _OF_OTHER_BYTES = frozenset({b"content-length", b"content-encoding", *DIGESTS})
 """Header fields that are wrong once the body is another."""
 
 
+class UnreadableAnswerError(UpstreamError):
+    """The agent was asked for the extension, and its answer is not one from which it could be taken out again."""
+
+
 class Forwarder:
     """The ASGI application of the data port."""
 
@@ -293,6 +297,9 @@ class _Request:
             return
         readable = tap.decodes(_encoding(response))
         if not readable:
+            if self._asks and not tap.requested:
+                self._owner._negotiation.give_up(tap.blind.message if tap.blind else "")
+                raise UnreadableAnswerError("its content coding cannot be decoded")
             await self._pass(response)
         elif response.header(b"content-type").lower().startswith(b"text/event-stream"):
             await (self._watch_stream(response, tap) if tap.requested else self._guard_stream(response, tap))
@@ -309,7 +316,7 @@ class _Request:
         if request is not None and request.operation in _GUARDED:
             return True
         media_type = response.header(b"content-type").lower()
-        return self._method == "POST" and (b"json" in media_type or media_type.startswith(b"text/event-stream"))
+        return self._method != "HEAD" and (b"json" in media_type or media_type.startswith(b"text/event-stream"))
 
     async def _watch_stream(self, response: Response, tap: Tap) -> None:
         """Bytes to the client as they come, then to capture."""
@@ -328,12 +335,15 @@ class _Request:
         # Something may be taken out: its length is not known before.
         await self._start(response, drop=_OF_OTHER_BYTES if encoded else _LENGTH)
         read = response.read
+        withheld: set[str] = set()
+        scanner = leakguard.Scanner() if self._asks else None
         while chunk := await read():
             if tap.blind is None:
                 chunk = tap.decoded(chunk)
                 events = tap.split(chunk) if tap.blind is None else []
                 if events:
-                    await self._write(b"".join([self._without_extension(event, tap) for event in events]))
+                    if shown := b"".join([self._without_extension(event, tap, withheld) for event in events]):
+                        await self._write(shown)
                     tap.events(events)
                 if tap.blind is not None:
                     chunk = tap.rest
@@ -341,22 +351,27 @@ class _Request:
                     continue
             if encoded:  # what cannot be decoded cannot be passed on as plain text
                 raise UpstreamError("its compressed stream could not be decoded")
-            await self._write(chunk)
+            await self._write(self._scanned(scanner, chunk))
         if tap.blind is None and tap.rest:
-            await self._last_words(tap)
+            await self._last_words(tap, withheld)
+        elif scanner is not None and scanner.held:
+            await self._write(scanner.held)
         tap.end()
         await self._finish()
 
-    async def _last_words(self, tap: Tap) -> None:
-        """What the agent sent after its last blank line. An unfinished event that names the extension is not passed."""
-        rest = tap.rest
-        event = SseEvent(rest, tap.data_of_rest())
-        clean = self._without_extension(event, tap)
-        if clean == rest and leakguard.may_hold_extension(rest):
-            tap.go_blind("unfinished_event", "the stream ended inside an event that carries tool calls")
-        else:
-            await self._write(clean)
-            tap.events([event])
+    def _scanned(self, scanner: leakguard.Scanner | None, chunk: bytes) -> bytes:
+        """What of a piece of an unread answer may pass. Raises UnreadableAnswerError."""
+        try:
+            return chunk if scanner is None else scanner.feed(chunk)
+        except leakguard.UnreadableError as error:
+            raise UnreadableAnswerError(str(error)) from None
+
+    async def _last_words(self, tap: Tap, withheld: set[str]) -> None:
+        """What the agent sent after its last blank line."""
+        event = SseEvent(tap.rest, tap.data_of_rest())
+        if shown := self._without_extension(event, tap, withheld):
+            await self._write(shown)
+        tap.events([event])
 
     async def _watch_answer(self, response: Response, tap: Tap) -> None:
         await self._start(response)
@@ -379,17 +394,44 @@ class _Request:
             await self._start(response)  # so that the client sees a cut as a cut
             raise
         if not complete:
-            tap.go_blind("body_too_large", f"the response exceeds {len(body)} bytes; it was passed on unread")
-            await self._pass(response, body)
+            await self._pass_scanned(response, body, tap)
             return
         decoded = tap.decoded(body)
-        clean = leakguard.strip(decoded, tap.keeps) if tap.blind is None else decoded
+        if tap.blind is not None and self._asks:
+            raise UnreadableAnswerError(tap.blind.message)
+        try:
+            clean = leakguard.strip(decoded, tap.keeps) if tap.blind is None else decoded
+        except leakguard.UnreadableError as error:
+            if self._asks:
+                raise UnreadableAnswerError(str(error)) from None
+            clean = decoded
         if clean is decoded:
             await self._answer(response, body)
         else:
             await self._answer(response, clean, drop=_OF_OTHER_BYTES)
         if tap.blind is None:
             tap.answer(response.status, decoded)
+
+    async def _pass_scanned(self, response: Response, beginning: bytes, tap: Tap) -> None:
+        """Pass an answer on that is too large to be read, and begins so.
+
+        Where the agent was asked, only until it names the extension: then UnreadableAnswerError is raised.
+        """
+        message = f"the response exceeds {self._owner._settings.max_body_bytes} bytes; it was passed on unread"
+        tap.go_blind("body_too_large", message)
+        if not self._asks:
+            await self._pass(response, beginning)
+            return
+        if response.header(b"content-encoding"):
+            raise UnreadableAnswerError(f"it exceeds {len(beginning)} bytes, compressed")
+        scanner = leakguard.Scanner()
+        chunk = self._scanned(scanner, beginning)
+        await self._start(response)
+        await self._write(chunk)
+        while chunk := await response.read():
+            await self._write(self._scanned(scanner, chunk))
+        await self._write(scanner.held)
+        await self._finish()
 
     def _report_answer(self, response: Response, body: bytes, complete: bool, tap: Tap) -> None:
         if not complete:
@@ -399,8 +441,17 @@ class _Request:
         if tap.blind is None:
             tap.answer(response.status, decoded)
 
-    def _without_extension(self, event: SseEvent, tap: Tap) -> bytes:
-        clean = leakguard.strip(event.data, tap.keeps)
+    def _without_extension(self, event: SseEvent, tap: Tap, withheld: set[str]) -> bytes:
+        """The bytes of an event for its client; b"" for one that it does not see."""
+        try:
+            clean = leakguard.strip_event(event.data, tap.keeps, withheld)
+        except leakguard.UnreadableError as error:
+            if not self._asks:
+                return event.raw
+            tap.withheld("unreadable_event", f"an event was not passed on: {error}")
+            return b""
+        if clean is None:
+            return b""
         return event.raw if clean is event.data else with_data(event.raw, clean)
 
     async def _extended_card(self, response: Response, request: A2ARequest, tap: Tap) -> None:
@@ -513,7 +564,10 @@ class _Request:
             self._spans.failed(reason.lower())
         if self._started:
             # Returning without an end makes the server close the connection: the cut is passed on as a cut.
-            tap.end(Finding("upstream_cut", f"the agent broke off its response: {error}", Severity.ERROR))
+            code, what = "upstream_cut", "the agent broke off its response"
+            if isinstance(error, UnreadableAnswerError):
+                code, what = "unreadable_answer", "the rest of the response was not passed on"
+            tap.end(Finding(code, f"{what}: {error}", Severity.ERROR))
             return
         tap.request_body(self._rest, self._body, True)
         tap.end(Finding(reason.lower(), message, Severity.ERROR), lost=True)
@@ -528,7 +582,10 @@ class _Request:
 
 
 def _encoding(response: Response) -> str:
-    return response.header(b"content-encoding").decode("latin-1").strip().lower()
+    if not response.header(b"content-encoding"):
+        return ""
+    values = [value for name, value in response.headers if name.lower() == b"content-encoding"]
+    return b",".join(values).decode("latin-1")
 
 
 def _failure(error: UpstreamError, upstream: str) -> tuple[int, str, str]:
@@ -538,5 +595,8 @@ def _failure(error: UpstreamError, upstream: str) -> tuple[int, str, str]:
             return 504, "UPSTREAM_TIMEOUT", f"the agent at {upstream} did not answer in time: {error}"
         case UpstreamUnreachableError():
             return 502, "UPSTREAM_UNREACHABLE", f"the agent at {upstream} cannot be reached: {error}"
+        case UnreadableAnswerError():
+            message = f"the proxy cannot read the answer of the agent at {upstream}, which may hold tool calls: {error}"
+            return 502, "UNREADABLE_ANSWER", message
         case _:
             return 502, "UPSTREAM_FAILED", f"the agent at {upstream} gave no HTTP answer: {error}"

@@ -33,6 +33,7 @@ class Negotiation:
         self._known_until = 0.0
         self._refreshing: asyncio.Task[None] | None = None
         self._waited_in_vain = False
+        self._given_up = False
         self.declared = False
         """Whether the card, when last seen, declared a version of the extension."""
         self.known = False
@@ -69,7 +70,15 @@ class Negotiation:
         if waiting:
             self._waited_in_vain = True
 
+    def give_up(self, reason: str) -> None:
+        """Ask no more: the agent answers in a way that nobody here can read."""
+        if not self._given_up:
+            self._given_up = True
+            logger.error("the agent is not asked for tool calls any more, until the proxy is started again: %s", reason)
+
     def wants_extension(self) -> bool:
+        if self._given_up:
+            return False
         return self._mode == "always" or (self._mode == "declared" and self.declared)
 
     def asks(self, request: A2ARequest | None) -> bool:

@@ -6,7 +6,6 @@ import logging
 import time
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 from a2a_tool_capture import Finding, Severity
 
@@ -15,11 +14,9 @@ from .capture.bindings import A2ARequest, Operation
 from .capture.exchange import Exchange, RequestFacts
 from .capture.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .capture.turnbook import TurnBook
+from .content_coding import WINDOWS, Decoder, TooLargeError, codings
 
 logger = logging.getLogger(__name__)
-_WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
-"""Content codings that are read, and zlib's `wbits` for each."""
-
 _reported: set[str] = set()
 
 
@@ -40,7 +37,6 @@ class Tap:
         "_request_coding",
         "_request_seen",
         "_splitter",
-        "_wbits",
         "blind",
     )
 
@@ -62,7 +58,7 @@ class Tap:
         self._limit = max_bytes
         self._request_coding = request_coding
         self._splitter: SseSplitter | None = None
-        self._decoder: Any = None
+        self._decoder: Decoder | None = None
         self._request_seen = False
         self._ended = False
         self.blind: Finding | None = None
@@ -93,7 +89,7 @@ class Tap:
         """What the request is, before it is sent on; None where that cannot be read. `body` is all of it."""
         complete = True
         try:
-            if self._request_coding in _WINDOWS:
+            if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
             if complete:
                 self._exchange.read_request(rest, body)
@@ -107,7 +103,7 @@ class Tap:
             return
         self._request_seen = True
         try:
-            if self._request_coding in _WINDOWS:
+            if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
             if complete:
                 self._exchange.request_body(rest, body, time.time())
@@ -118,39 +114,30 @@ class Tap:
 
     def decodes(self, encoding: str) -> bool:
         """Prepare for a `Content-Encoding`; False where capture cannot read it."""
-        if encoding in ("", "identity"):
-            return True
-        if encoding in _WINDOWS:
-            self._wbits = _WINDOWS[encoding]
-            self._decoder = zlib.decompressobj(self._wbits)
-            return True
-        self.go_blind("unknown_encoding", f"content coding {encoding!r} cannot be decoded; the response was not read")
-        return False
+        names = codings(encoding)
+        if names is None:
+            message = f"content coding {encoding!r} cannot be decoded; the response was not read"
+            self.go_blind("unknown_encoding", message)
+            return False
+        if names:
+            self._decoder = Decoder(names, self._limit)
+        return True
 
     def decoded(self, chunk: bytes) -> bytes:
-        """The chunk without its content coding, at most the limit; goes blind on garbage and bombs."""
+        """The chunk without its content coding, at most the limit; b"" and blind for garbage and bombs."""
         if self._decoder is None:
             return chunk
-        out = b""
         try:
-            while chunk:
-                if self._decoder.eof:  # gzip files may follow one another (RFC 1952, section 2.2)
-                    if not chunk.startswith(b"\x1f"):
-                        break  # padding
-                    self._decoder = zlib.decompressobj(self._wbits)
-                out += self._decoder.decompress(chunk, self._limit - len(out))
-                chunk = self._decoder.unused_data
-                if self._decoder.unconsumed_tail or (chunk and len(out) == self._limit):
-                    self.go_blind("body_too_large", f"the decoded response exceeds {self._limit} bytes")
-                    break
-        except zlib.error as error:
+            return self._decoder.decode(chunk)
+        except TooLargeError as error:
+            self.go_blind("body_too_large", str(error))
+        except ValueError as error:
             self.go_blind("undecodable_body", f"the compressed response could not be decoded: {error}")
-            return b""
-        return out
+        return b""
 
     def _inflated(self, body: bytes) -> tuple[bytes, bool]:
         """The request's body without its coding, and whether that is all of it; as it came where it is not so coded."""
-        decoder = zlib.decompressobj(_WINDOWS[self._request_coding])
+        decoder = zlib.decompressobj(WINDOWS[self._request_coding])
         try:
             content = decoder.decompress(body, self._limit)
         except zlib.error:
@@ -205,6 +192,10 @@ class Tap:
             self._exchange.end(time.time(), problem=problem or self.blind, lost=lost or self.blind is not None)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
+
+    def withheld(self, code: str, message: str) -> None:
+        """Report that something did not reach the client, though the rest is read on."""
+        self._exchange.report(code, message)
 
     def go_blind(self, code: str, message: str) -> None:
         if self.blind is None:

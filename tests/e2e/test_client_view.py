@@ -8,12 +8,15 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.recording_agent import build_app
+from agents.recording_agent import VERBS, build_app
 from agents.serving import ServerThread
 from e2e.contracts import GetProxy
+from e2e.processes import ChildProcess
+from e2e.provision import python_environment
 from e2e.raw_a2a import BINDINGS
 from e2e.raw_http import Headers, RawResponse, exchange
 from e2e.recordings import anonymous
@@ -22,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+EXTENSION = Path(__file__).parents[2] / "extension"
 URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
 RPC_METHODS = {
     "1.0": {
@@ -91,10 +95,70 @@ def ids(response: RawResponse) -> tuple[str, str]:
     return task[1].decode(), context[1].decode()
 
 
+def same(direct: RawResponse, proxied: RawResponse) -> None:
+    """What a client sees is the same, but for ids and times."""
+    assert anonymous(proxied.body.decode()) == anonymous(direct.body.decode())
+    assert (proxied.status, proxied.complete) == (direct.status, direct.complete)
+    assert [name for name, _ in proxied.end_to_end_headers] == [name for name, _ in direct.end_to_end_headers]
+
+
 @pytest.fixture(scope="module")
 def agent() -> Iterator[str]:
     with ServerThread(build_app) as server:
         yield server.url
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(("version", "binding"), BINDINGS)
+def test_an_agent_by_the_recipe(
+    version: str, binding: str, verb: str, stream: bool, agent: str, proxy_of: GetProxy
+) -> None:
+    direct, proxied = (Client(url, version, binding) for url in (agent, proxy_of(agent).url))
+    text = f"{verb} {uuid.uuid4()}"
+
+    sent = direct.say(text, stream=stream), proxied.say(text, stream=stream)
+
+    same(sent[0], sent[1])
+    if verb == "raise" and not stream:
+        return  # an error, without a task
+    (plain_task, plain_context), (task, context) = map(ids, sent)
+    same(direct.do("get", {"id": plain_task}), proxied.do("get", {"id": task}))
+    if version == "1.0":
+        listed = [
+            client.do("list", {"contextId": context_id, "includeArtifacts": True})
+            for client, context_id in ((direct, plain_context), (proxied, context))
+        ]
+        same(listed[0], listed[1])
+        assert b"kettle" not in listed[1].body
+    if verb == "ask":
+        same(direct.do("cancel", {"id": plain_task}), proxied.do("cancel", {"id": task}))
+    if verb == "silent":
+        return  # the task goes on, and so does the turn
+    turn = proxy_of(agent).turn_of(text)
+    assert len(turn["tool_calls"]) == (2 if verb in ("chunks", "late", "empty", "closing") else 1)
+
+
+@pytest.fixture(scope="module")
+def legacy_agent() -> Iterator[str]:
+    command = [python_environment("a2a-0.3"), "-m", "agents.v03_recording_agent"]
+    with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as process:
+        yield process.wait_for(r"listening on (\S+)")[1]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("verb", ["plain", "chunks", "silent", "snapshot", "ask", "empty"])
+def test_an_agent_of_the_0_3_sdk(verb: str, stream: bool, legacy_agent: str, proxy_of: GetProxy) -> None:
+    direct, proxied = (Client(url, "0.3", "JSONRPC") for url in (legacy_agent, proxy_of(legacy_agent).url))
+
+    sent = direct.say(verb, stream=stream, rpc="/"), proxied.say(verb, stream=stream, rpc="/")
+
+    same(sent[0], sent[1])
+    got = [
+        client.do("get", {"id": ids(response)[0]}, rpc="/")
+        for client, response in zip((direct, proxied), sent, strict=True)
+    ]
+    same(got[0], got[1])
 
 
 # ── webhooks ────────────────────────────────────────────────────────────────────────────────────────────────

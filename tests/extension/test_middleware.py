@@ -145,7 +145,8 @@ async def test_answers_that_would_be_compressed_are_looked_into_all_the_same() -
 # ── streams in pieces, as other servers write them ──────────────────────────────────────────────────────────
 
 CARRYING = {"artifactId": "a", "parts": [{"text": "x"}], "extensions": [URI], "metadata": {METADATA_KEY: [], "k": 1}}
-OWN = {"artifactId": f"{OWN_ARTIFACT_PREFIX}1", "parts": [{"text": ""}], "extensions": [URI], "metadata": {}}
+OWN = {"artifactId": f"{OWN_ARTIFACT_PREFIX}1", "parts": [{"text": ""}], "extensions": [URI]}
+OWN["metadata"] = {METADATA_KEY: [{"name": "x"}]}
 
 
 def event(result: Any) -> str:

@@ -182,7 +182,16 @@ def test_a_compressed_request_is_read_where_it_can_be(coding: str, limit: int, r
 @pytest.mark.parametrize("pieces", [1, 7])
 @pytest.mark.parametrize(
     ("encoding", "encode"),
-    [("", bytes), ("identity", bytes), ("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress)],
+    [
+        ("", bytes),
+        ("identity", bytes),
+        ("gzip", gzip.compress),
+        ("x-gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda body: zlib.compress(body, wbits=-15)),
+        ("GZip, identity , gzip", lambda body: gzip.compress(gzip.compress(body))),
+        ("deflate,gzip", lambda body: gzip.compress(zlib.compress(body))),
+    ],
 )
 def test_codings_that_can_be_read(tapped: Tapped, encoding: str, encode: Any, pieces: int) -> None:
     tap = tapped.tap()
@@ -193,10 +202,11 @@ def test_codings_that_can_be_read(tapped: Tapped, encoding: str, encode: Any, pi
     assert tap.blind is None
 
 
-def test_a_coding_that_cannot_be_read(tapped: Tapped) -> None:
+@pytest.mark.parametrize("encoding", ["br", "gzip, br", "gzip,gzip,gzip,gzip,gzip", "gzip;q=1"])
+def test_a_coding_that_cannot_be_read(tapped: Tapped, encoding: str) -> None:
     tap = tapped.tap()
     tap.request_body(None, send(), True)
-    assert not tap.decodes("br")
+    assert not tap.decodes(encoding)
     tap.end()
     assert tapped.codes == ["unknown_encoding"]
 

@@ -111,7 +111,7 @@ class Exchange:
         self.request = rest or rpc_method(beginning)
         if self.request is not None and self.request.operation in (Operation.SEND, Operation.STREAM):
             self._open_turn(self.request, {}, now)
-            self._report("request_too_large", "the request exceeds the limit for capture; it was forwarded unread")
+            self.report("request_too_large", "the request exceeds the limit for capture; it was forwarded unread")
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts
@@ -157,7 +157,7 @@ class Exchange:
             return
         if status >= 400:
             self._understood = self._final = True
-            self._report("agent_error", f"the agent answered with HTTP status {status}{_said(body)}", Severity.ERROR)
+            self.report("agent_error", f"the agent answered with HTTP status {status}{_said(body)}", Severity.ERROR)
         else:
             self._take(body, now, live=False)
 
@@ -167,7 +167,7 @@ class Exchange:
         if stream is None:
             return
         if problem is None and not self._understood and stream.turn is not None:
-            self._report("no_answer", "the response held no A2A event", Severity.ERROR)
+            self.report("no_answer", "the response held no A2A event", Severity.ERROR)
         self._book.end(stream, now, problem=problem, final=self._final or lost)
 
     def _take(self, data: bytes, now: float, *, live: bool) -> None:
@@ -178,7 +178,7 @@ class Exchange:
             payload = decode_json(data)
         except ValueError as error:
             self._understood = True
-            self._report("malformed_response", f"not JSON: {error}")
+            self.report("malformed_response", f"not JSON: {error}")
             return
         if isinstance(payload, dict):
             problem = payload.get("error")
@@ -187,7 +187,7 @@ class Exchange:
                 detail = problem.get("message") if isinstance(problem, dict) else problem
                 code = problem.get("code") if isinstance(problem, dict) else None
                 message = f"the agent answered with error {_shown(code)}: {_shown(detail)}"
-                self._report("agent_error", message, Severity.ERROR)
+                self.report("agent_error", message, Severity.ERROR)
                 return
             if request.binding is Binding.JSONRPC:
                 payload = payload.get("result")
@@ -197,7 +197,7 @@ class Exchange:
         event = normalize_event(payload)
         if event is None:
             self._understood = True
-            self._report("malformed_response", "JSON, but neither a task, a message nor an update")
+            self.report("malformed_response", "JSON, but neither a task, a message nor an update")
             return
         self._understood = True
         self._remember(self._book.feed(stream, event, now, live=live))
@@ -219,7 +219,7 @@ class Exchange:
         if task_id and task_id not in self.task_ids:
             self.task_ids.append(task_id)
 
-    def _report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
+    def report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
         if self._stream is not None and len(self._stream.findings) < 100:
             self._stream.findings.append(Finding(code, message, severity, "response"))
 

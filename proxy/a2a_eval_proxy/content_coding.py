@@ -1,0 +1,77 @@
+"""Bodies without their content codings, piece by piece, whatever they would unpack to. Pure."""
+
+from __future__ import annotations
+
+import zlib
+
+WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
+"""Content codings that are read, and zlib's `wbits` for each."""
+
+_RAW_DEFLATE = -15
+"""`deflate` without its zlib header: no HTTP (RFC 9110, section 8.4.1.2), but sent, and read by clients."""
+
+_MAX_CODINGS = 4
+
+
+def codings(value: str) -> list[str] | None:
+    """The codings of a `Content-Encoding` that change something, in their order; None where one cannot be undone."""
+    found = [coding for item in value.split(",") if (coding := item.strip().lower()) not in ("", "identity")]
+    readable = len(found) <= _MAX_CODINGS and all(coding in WINDOWS for coding in found)
+    return found if readable else None
+
+
+class TooLargeError(ValueError):
+    """A piece unpacks to more than may be read."""
+
+
+class Decoder:
+    """Undoes codings, the last one first. A piece that unpacks to more than `limit` bytes is an error."""
+
+    def __init__(self, names: list[str], limit: int) -> None:
+        self._stages = [_Stage(name) for name in reversed(names)]
+        self._limit = limit
+
+    def decode(self, chunk: bytes) -> bytes:
+        """Raises TooLargeError, or ValueError for what is not so coded."""
+        for stage in self._stages:
+            chunk = stage.decode(chunk, self._limit)
+        return chunk
+
+
+class _Stage:
+    def __init__(self, coding: str) -> None:
+        self._wbits = WINDOWS[coding]
+        self._unpack = zlib.decompressobj(self._wbits)
+        self._head: bytes | None = b"" if coding == "deflate" else None
+        """The first bytes of `deflate`, until they have shown what it is."""
+
+    def decode(self, chunk: bytes, limit: int) -> bytes:
+        try:
+            return self._decoded(self._first(chunk), limit)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+
+    def _first(self, chunk: bytes) -> bytes:
+        if self._head is None:
+            return chunk
+        self._head += chunk
+        if len(self._head) < 2:
+            return b""
+        chunk, self._head = self._head, None
+        if chunk[0] & 0x0F != 8 or int.from_bytes(chunk[:2]) % 31:  # RFC 1950, section 2.2
+            self._wbits = _RAW_DEFLATE
+            self._unpack = zlib.decompressobj(self._wbits)
+        return chunk
+
+    def _decoded(self, chunk: bytes, limit: int) -> bytes:
+        out = b""
+        while chunk:
+            if self._unpack.eof:  # gzip files may follow one another (RFC 1952, section 2.2)
+                if not chunk.startswith(b"\x1f"):
+                    break  # padding
+                self._unpack = zlib.decompressobj(self._wbits)
+            out += self._unpack.decompress(chunk, limit - len(out))
+            chunk = self._unpack.unused_data
+            if self._unpack.unconsumed_tail or (chunk and len(out) == limit):
+                raise TooLargeError(f"the decoded response exceeds {limit} bytes")
+        return out
