@@ -34,6 +34,9 @@ _LAZY = {
     "without_tool_calls": "gating",
 }
 
+_NEWER_SDK = frozenset({"CaptureClient", "CapturedTurn", "GatedPushConfigStore"})
+"""What a2a-sdk 0.3 has nothing for."""
+
 __all__ = [
     "METADATA_KEY",
     "URI",
@@ -63,8 +66,15 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
-        module = _LAZY[name]
-        if name == "CapturingRequestHandler" and import_module(".sdk", __name__).LEGACY:
-            module = "handler_v03"
-        return getattr(import_module(f".{module}", __name__), name)
+        try:
+            module = _LAZY[name]
+            if name == "CapturingRequestHandler" and import_module(".sdk", __name__).LEGACY:
+                module = "handler_v03"
+            return getattr(import_module(f".{module}", __name__), name)
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] not in ("a2a", "google"):
+                raise
+            wanted = "a2a-sdk 1.2 or newer" if name in _NEWER_SDK else "a2a-sdk"
+            message = f"{name} needs {wanted}, which is not installed: pip install 'a2a-tool-capture[a2a-sdk]'"
+            raise ImportError(f"{message} ({error})", name=error.name) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

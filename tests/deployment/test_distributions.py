@@ -14,7 +14,11 @@ from pathlib import Path
 
 import a2a_tool_capture
 import pytest
+from a2a_eval_proxy.check.verdict import Verdict
+from checking import check
 from deployment.containers import DEPLOY, REPOSITORY
+from e2e.authors.served import PROGRAM
+from e2e.processes import ChildProcess
 from e2e.provision import UnavailableError, python_environment, python_with
 from packaging.requirements import Requirement
 
@@ -27,6 +31,13 @@ import importlib, importlib.metadata, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
 print(importlib.metadata.packages_distributions()["a2a_tool_capture"])
+"""
+REFUSED = """
+import sys, a2a_tool_capture
+try:
+    getattr(a2a_tool_capture, sys.argv[1])
+except ImportError as error:
+    print(error)
 """
 STANDARD_LIBRARY_ONLY = [
     "a2a_tool_capture",
@@ -187,6 +198,11 @@ def test_uv_is_told_where_the_extension_is() -> None:
     assert (REPOSITORY / tool["uv"]["sources"]["a2a-tool-capture"]["path"]).resolve() == EXTENSION
 
 
+def test_what_is_tested_is_the_checkout() -> None:
+    """Not a copy: `make install` has both distributions editable."""
+    assert Path(a2a_tool_capture.__file__).is_relative_to(EXTENSION)
+
+
 # ── beside agents ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -196,18 +212,21 @@ def test_the_extension_alone_needs_the_standard_library_only(dist: Path, tmp_pat
     install(python, str(wheel_of(dist, "a2a_tool_capture")))
     told = printed(python, "-c", WITHOUT_DEPENDENCIES, *STANDARD_LIBRARY_ONLY)
     assert told == "['a2a-tool-capture']"
+    why = "CapturingRequestHandler needs a2a-sdk, which is not installed: pip install 'a2a-tool-capture[a2a-sdk]'"
+    assert printed(python, "-c", REFUSED, "CapturingRequestHandler").startswith(why)
 
 
 @pytest.mark.parametrize(
-    ("environment", "extras", "sdk", "handler"),
+    ("environment", "extras", "sdk", "handler", "agent"),
     [
-        ("strands", "a2a-sdk,strands", "0.3.26", "a2a_tool_capture.handler_v03"),
-        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "a2a_tool_capture.handler"),
+        ("strands", "a2a-sdk,strands", "0.3.26", "a2a_tool_capture.handler_v03", "strandsagents"),
+        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "a2a_tool_capture.handler", "adk"),
     ],
 )
-def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
-    dist: Path, tmp_path: Path, environment: str, extras: str, sdk: str, handler: str
+async def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
+    dist: Path, tmp_path: Path, environment: str, extras: str, sdk: str, handler: str, agent: str
 ) -> None:
+    """Installed from its wheel, it serves an agent of that framework, which conforms."""
     wheel = wheel_of(dist, "a2a_tool_capture")
     python = overlay(tmp_path, python_environment(environment), f"a2a-tool-capture[{extras}] @ {wheel.as_uri()}")
     look = (
@@ -215,6 +234,11 @@ def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
         "print(m.version('a2a-sdk'), handler.__module__, m.packages_distributions()['a2a_tool_capture'])"
     )
     assert printed(python, "-c", look) == f"{sdk} {handler} ['a2a-tool-capture']"
+    refused = printed(python, "-c", REFUSED, "CaptureClient")
+    assert refused.startswith("CaptureClient needs a2a-sdk 1.2 or newer") is sdk.startswith("0.3")
+    with ChildProcess([python, PROGRAM, agent, "+"]) as served:
+        report = await check(served.read_line().removeprefix("listening on "), "Where is order ORD-1001?")
+    assert report.verdict is Verdict.CONFORMING
 
 
 def test_both_go_together(dist: Path, tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ from a2a_eval_proxy.check.model import Asked
 from a2a_eval_proxy.check.reading import calls_of
 from a2a_eval_proxy.check.verdict import Status, Verdict
 from checking import check, rules_with
-from e2e.authors.served import README
+from e2e.authors.served import PROGRAM, README
 from e2e.processes import ChildProcess
 from e2e.provision import python_environment
 
-PROGRAM = Path(__file__).parent / "authors" / "served.py"
 EXTENSION = README.parent
 MOST_CHANGED_LINES = 5
 QUESTION = "Where is order ORD-1001?"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import uvicorn
 
+PROGRAM = Path(__file__)
 README = Path(__file__).parents[3] / "extension" / "README.md"
 
 
