@@ -16,7 +16,7 @@ from a2a_tool_capture.models import ToolCall
 
 from .calldiff import diff_calls
 from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
-from .model import EvalResult, Status
+from .model import CALLS_UNSEEN, EvalResult, Status
 from .outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, follow
 from .placeholders import quoted
 from .regression import Falls, Measure, Sides, find_falls
@@ -168,7 +168,8 @@ def _failed(conversations: Iterable[Conversation], ignored: Collection[str]) -> 
             elif turn.failure is not None:
                 names["failed_turn"] = None
         for result in _results(conversation):
-            if result.status in (Status.FAILED, Status.ERRORED) and result.evaluator not in ignored:
+            bad = result.status in (Status.FAILED, Status.ERRORED) or result.label == CALLS_UNSEEN
+            if bad and result.evaluator not in ignored:
                 names[result.evaluator] = None
     return list(names)
 

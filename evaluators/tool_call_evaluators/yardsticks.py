@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .model import EvalResult, Status
+from .model import CALLS_UNSEEN, EvalResult, Status
 
 JUDGE_DETAILS = ("model", "prompt", "votes")
 """What of a result's `details.judge` its score depends on."""
@@ -25,7 +25,8 @@ def not_judged(
 ) -> tuple[NotJudged, ...]:
     """The metrics that only one run measured, or that the two did not measure alike.
 
-    An evaluator that errored everywhere did measure: that is a failure, and no reason to look away.
+    An evaluator that errored everywhere, or could not see the calls, did measure: that is a failure, and no reason to
+    look away.
     """
     sides = _by_metric(before), _by_metric(after)
     found = []
@@ -40,14 +41,18 @@ def not_judged(
 
 def metrics_of(*results: Iterable[EvalResult]) -> set[str]:
     """The metrics that were measured, or should have been: those that were not skipped everywhere."""
-    return {result.evaluator for side in results for result in side if result.status is not Status.SKIPPED}
+    return {result.evaluator for side in results for result in side if _measured(result)}
+
+
+def _measured(result: EvalResult) -> bool:
+    return result.status is not Status.SKIPPED or result.label == CALLS_UNSEEN
 
 
 def _by_metric(results: Iterable[EvalResult]) -> dict[str, dict[str, set[str]]]:
     """By metric, property of the measurement, and all its values in a run."""
     found: dict[str, dict[str, set[str]]] = {}
     for result in results:
-        if result.status is Status.SKIPPED:
+        if not _measured(result):
             continue
         properties = found.setdefault(result.evaluator, {})
         if result.score is not None:

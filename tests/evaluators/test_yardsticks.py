@@ -75,6 +75,16 @@ def test_a_judge_that_is_down_does_not_make_runs_incomparable():
     assert comparison.regressed
 
 
+def test_a_run_whose_calls_nobody_could_see_got_worse():
+    """What cannot be seen is neither well nor another yardstick."""
+    before = run(5.0, result("tool_error", 1.0))
+    unseen = run(5.0, result("tool_error", None, label="calls_unseen"))
+    comparison = compare(before, unseen)
+    assert comparison.not_judged == ()
+    assert comparison.regressed
+    assert {case.failures for case in comparison.cases} == {("tool_error",)}
+
+
 def test_runs_without_metrics_are_compared_by_turns_that_failed():
     before = [turn(str(n), case=f"case-{n}") for n in range(10)]
     after = [item | {"state": "TASK_STATE_FAILED"} for item in before]
