@@ -64,7 +64,8 @@ exchanges = st.builds(
     almost_events,
     st.booleans(),
 )
-turns = st.builds(Turn, st.sampled_from(["one", "two"]), exchanges, st.lists(exchanges, max_size=3).map(tuple))
+some = st.lists(exchanges, max_size=3).map(tuple)
+turns = st.builds(Turn, st.sampled_from(["one", "two"]), exchanges, some, some)
 conversations = st.builds(
     Conversation, st.sampled_from(INTERFACES), st.lists(turns, max_size=4).map(tuple), st.booleans()
 )
