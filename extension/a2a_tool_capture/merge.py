@@ -16,6 +16,7 @@ from .dialects import DialectReader
 from .models import Finding, Severity, ToolCall
 from .payload import listed_uris, read_tool_calls
 from .sameness import CallPlaces, contradicts, filled, is_cumulative, new_calls, unite
+from .spec import KNOWN_VERSIONS
 from .wire import EVENT_KEYS, normalize_state, parts_text
 
 MAX_CALLS = 10_000
@@ -196,14 +197,17 @@ class TaskMerger:
         self._place(artifact_id, artifact)
 
     def _status_update(self, update: Mapping[str, Any]) -> None:
+        self._look_for_misplaced(update, "a status update")
         self._identify(update.get("taskId"), update.get("contextId"))
         self._status(update.get("status"))
 
     def _message(self, message: Mapping[str, Any]) -> None:
+        self._look_for_misplaced(message, "a message")
         self._identify(message.get("taskId"), message.get("contextId"))
         self._message_text = parts_text(message)[:MAX_TEXT_CHARS]
 
     def _snapshot(self, task: Mapping[str, Any]) -> None:
+        self._look_for_misplaced(task, "a task")
         self._identify(task.get("id"), task.get("contextId"))
         self._status(task.get("status"))
         before = self.tool_calls if self._artifacts else []
@@ -252,9 +256,26 @@ class TaskMerger:
         state = normalize_state(status.get("state"))
         if state is not None:
             self.state = state
-        text = parts_text(status.get("message"))
+        message = status.get("message")
+        if isinstance(message, dict):
+            self._look_for_misplaced(message, "a message")
+        text = parts_text(message)
         if text:
             self._status_text = text[:MAX_TEXT_CHARS]
+
+    def _look_for_misplaced(self, holder: Mapping[str, Any], what: str) -> None:
+        """Calls count on artifacts only (A2A 1.0, section 3.7)."""
+        metadata = holder.get("metadata")
+        if not metadata or not isinstance(metadata, dict):
+            return
+        for version in KNOWN_VERSIONS:
+            entries = metadata.get(version.metadata_key)
+            if isinstance(entries, list) and entries:
+                message = (
+                    f"{len(entries)} tool call(s) in the metadata of {what} were ignored; put them into the metadata "
+                    "of an artifact that lists the extension"
+                )
+                self._report("calls_not_on_artifact", message)
 
     def _place(self, artifact_id: str, artifact: Mapping[str, Any]) -> None:
         replaced = self._artifacts.get(artifact_id)

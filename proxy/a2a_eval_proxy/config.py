@@ -338,7 +338,10 @@ class Settings:
     )
     evaluate: bool = _setting(_switch, "Score turns; without, they stay pending, for workers or `evaluate`.", True)
     turn_timeout: float = _setting(
-        _seconds, "Seconds without news after which an open turn counts as incomplete.", 300.0, metavar="SECONDS"
+        _seconds,
+        "Seconds without news of a turn after which it is closed as incomplete, even if its request is still open.",
+        300.0,
+        metavar="SECONDS",
     )
     connect_timeout: float = _setting(
         _seconds, "Seconds to wait for a connection to the agent.", 10.0, metavar="SECONDS"

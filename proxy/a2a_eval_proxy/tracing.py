@@ -106,7 +106,7 @@ class Tracing:
     def evidence(self, turn: Turn) -> Evidence | None:
         """What traces say about the turn; None where they say nothing."""
         evidence = self._book.evidence(turn.turn_id)
-        return evidence if evidence.spans or evidence.logs else None
+        return evidence if evidence.spans or evidence.logs or evidence.contested else None
 
     def expire(self, now: float) -> None:
         self._book.expire(now)

@@ -591,6 +591,27 @@ def test_any_events_can_be_fed(fed: list[Any], turn_at: int) -> None:
     assert repr(fed) == repr(before)
 
 
+MISPLACED = {"metadata": {METADATA_KEY: [call("one"), call("two")]}}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"message": {"messageId": "m", "parts": [{"text": "hi"}], **MISPLACED}},
+        {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, **MISPLACED}},
+        {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED", "message": {"messageId": "m", **MISPLACED}}}},
+        {"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}, **MISPLACED}},
+    ],
+)
+def test_calls_on_a_message_or_a_task_are_ignored_and_reported(
+    event: Event,
+) -> None:
+    merger = merged(event)
+    assert merger.tool_calls == []
+    assert codes(merger) == ["calls_not_on_artifact"]
+    assert "2 tool call(s)" in merger.findings[0].message
+
+
 @pytest.mark.parametrize("event", [None, 1, "task", [], {}, {"other": {}}, {"task": 1}, {"artifactUpdate": {}}])
 def test_junk_is_a_finding(event: Any) -> None:
     assert codes(merged(event)) == ["malformed_event"]

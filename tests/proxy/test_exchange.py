@@ -522,3 +522,51 @@ def test_bytes_never_raise(request: bytes, response: bytes) -> None:
     proxied.answer(proxied.request(request, line="POST /message:send"), response)
     proxied.answer(proxied.request(send()), response)
     assert len(proxied.turns) >= 1
+
+
+# ── hints ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def adk_task(kind: str, call: dict[str, Any] | None = None) -> dict[str, Any]:
+    part = {"data": {"id": "adk-1", "name": "search", "args": {}}, "metadata": {kind: "function_call"}}
+    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [part]}
+    artifact: dict[str, Any] = {"artifactId": "a", "parts": [{"text": "done"}], "extensions": [URI]}
+    if call is not None:
+        artifact["metadata"] = {METADATA_KEY: [call]}
+    status = {"state": "TASK_STATE_COMPLETED"}
+    return {"result": {"task": {"id": "t", "status": status, "history": [message], "artifacts": [artifact]}}}
+
+
+@pytest.mark.parametrize(("kind", "option"), [("adk_type", "--dialects adk"), ("kagent_type", "--dialects kagent")])
+def test_a_dialect_that_is_not_read_is_named(kind: str, option: str, proxied: Proxied) -> None:
+    proxied.answer(proxied.request(send()), adk_task(kind))
+    assert proxied.codes == ["dialect_not_read"]
+    assert option in proxied.turn.findings[0].message
+
+
+def test_a_dialect_that_is_read_is_no_finding(proxied: Proxied) -> None:
+    proxied.book = TurnBook(proxied.turns.append, dialects=["adk"])
+    proxied.answer(proxied.request(send()), adk_task("adk_type"))
+    assert [call.name for call in proxied.turn.tool_calls] == ["search"]
+    assert proxied.codes == []
+
+
+def test_where_calls_are_seen_a_dialect_is_beside_the_point(proxied: Proxied) -> None:
+    proxied.answer(proxied.request(send()), adk_task("adk_type", {"name": "search", "id": "adk-1"}))
+    assert proxied.codes == []
+
+
+def test_a_text_that_mentions_a_dialect_is_no_hint(proxied: Proxied) -> None:
+    status = {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": 'set "adk_type" on the part'}]}}
+    proxied.answer(proxied.request(send()), {"result": {"task": {"id": "t", "status": status}}})
+    assert proxied.codes == []
+
+
+def test_a_hint_is_given_once_however_often_a_task_is_polled(proxied: Proxied) -> None:
+    working = adk_task("adk_type")
+    working["result"]["task"]["status"]["state"] = "TASK_STATE_WORKING"
+    proxied.answer(proxied.request(send()), working)
+    for answer in (working, adk_task("adk_type")):
+        poll = {"result": answer["result"]["task"]}
+        proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), poll)
+    assert proxied.codes == ["dialect_not_read"]

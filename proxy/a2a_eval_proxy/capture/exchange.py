@@ -174,6 +174,9 @@ class Exchange:
         stream, request = self._stream, self.request
         if stream is None or request is None:
             return
+        for mark in self._book.unread:
+            if mark.key in data and mark.finding not in stream.findings:
+                stream.findings.append(mark.finding)
         try:
             payload = decode_json(data)
         except ValueError as error:

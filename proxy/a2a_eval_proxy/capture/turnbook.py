@@ -16,6 +16,7 @@ from typing import Any
 from a2a_tool_capture import Finding, TaskMerger
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES
 
+from .dialect_hints import DIALECT_MARKS
 from .lookups import MAX_WAITING, LookUp, Lookups, TaskHistory
 from .records import EARLIER_UNKNOWN, Stream, TaskRecord, incomplete_because, task_id_of
 from .turn import Turn
@@ -61,6 +62,8 @@ class TurnBook:
         self._max_open = max_open
         self._require_artifact_uri = require_artifact_uri
         self._dialects = dialects
+        self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
+        """What shows that an agent speaks a dialect that is not read."""
         self._tasks: OrderedDict[str, TaskRecord] = OrderedDict()
         self._unbound: dict[str, tuple[Turn, Stream]] = {}
 
@@ -180,7 +183,8 @@ class TurnBook:
             del self._unbound[turn.turn_id]
             self._finish(turn, stream.merger, stream.findings, now)
         elif record is not None and record.turn is not None:
-            record.turn.findings.extend(stream.findings)
+            found = record.turn.findings
+            found.extend(finding for finding in stream.findings if finding not in found)  # polls repeat themselves
             ours = turn is record.turn
             waits_again = ours and record.resuming and problem is None and record.merger.state in INTERRUPTED_STATES
             settled = (record.settled_at is not None or waits_again) and not record.streams
@@ -413,8 +417,10 @@ class TurnBook:
     def _finish(self, turn: Turn, merger: TaskMerger, findings: list[Finding], now: float) -> None:
         self._fill(turn, merger)
         turn.findings.extend(findings)
-        if not turn.tool_calls:
-            turn.findings = [finding for finding in turn.findings if finding is not EARLIER_UNKNOWN]
+        beside_the_point = [mark.finding for mark in self.unread] if turn.tool_calls else [EARLIER_UNKNOWN]
+        for finding in beside_the_point:
+            while finding in turn.findings:
+                turn.findings.remove(finding)
         self._over(turn, now)
 
     def _fill(self, turn: Turn, merger: TaskMerger) -> None:

@@ -26,6 +26,10 @@ _SKEW_S = 0.05
 """How far the agent's clock may be behind ours when spans are told apart by time."""
 
 
+_MAX_FITTING, _MAX_CONTESTED = 10, 100
+"""Turns that are told that a trace fits them and another, and traces that are counted for a turn."""
+
+
 class Correlation(StrEnum):
     """How a trace found its turn."""
 
@@ -41,6 +45,8 @@ class Evidence:
     spans: Sequence[Span] = ()
     logs: Sequence[LogEvent] = ()
     by_time: frozenset[str] = frozenset()
+    contested: int = 0
+    """How many traces fit this turn by their time alone, and another one as well: they count for neither."""
 
     @property
     def size(self) -> int:
@@ -55,6 +61,8 @@ class _Known:
     traces: list[_Trace] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     """Trace, task and conversation by which traces find it."""
+    contested: set[str] = field(default_factory=set)
+    """Ids of traces that fit another turn as well."""
 
     def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
         """Whether it had begun and not ended at that time, or so much before or after."""
@@ -71,6 +79,7 @@ class _Trace:
     size: int = 0
     turns: list[_Known] = field(default_factory=list)
     by: Correlation | None = None
+    contested_by: list[_Known] = field(default_factory=list)
     task_ids: set[str] = field(default_factory=set)
     conversation_ids: set[str] = field(default_factory=set)
     tells_of_work: bool = False
@@ -177,7 +186,7 @@ class TraceBook:
             spans += [span for span in trace.spans.values() if share is None or share[span.span_id] is known]
             logs += [log for log in trace.logs if share is None or share.get(log.span_id, known) is known]
         by_time = frozenset(trace.trace_id for trace in known.traces if trace.by is Correlation.TIME)
-        return Evidence(spans, logs, by_time)
+        return Evidence(spans, logs, by_time, len(known.contested))
 
     def complete(self, turn_id: str) -> bool:
         """Whether the agent's root span of the turn has arrived, so that waiting on is no use."""
@@ -268,8 +277,23 @@ class TraceBook:
             self._attach(trace, named, Correlation.TRACE_ID)
         elif hinted := self._hinted(trace):
             self._attach(trace, [hinted], Correlation.ATTRIBUTES)
-        elif trace.by is None and trace.tells_of_work and (alone := self._alone_at(trace.start_s)):
-            self._attach(trace, [alone], Correlation.TIME)
+        elif trace.by is None and trace.tells_of_work:
+            fitting = self._open_at(trace.start_s)
+            if len(fitting) == 1:
+                self._attach(trace, fitting, Correlation.TIME)
+            else:
+                self._contest(trace, fitting)
+
+    def _contest(self, trace: _Trace, fitting: list[_Known]) -> None:
+        """Note that a trace fits several turns. The first such trace changes what is to be said of a turn."""
+        for known in fitting:
+            first = not known.contested
+            if known not in trace.contested_by:
+                trace.contested_by.append(known)
+            if len(known.contested) < _MAX_CONTESTED:
+                known.contested.add(trace.trace_id)
+            if first:
+                self._on_changed(known.turn, True)
 
     def _take(self, trace: _Trace, spans: Sequence[Span], logs: Sequence[LogEvent]) -> bool:
         """Add to the trace what is new of it, and what that says of where it belongs. True if it tells of work."""
@@ -309,8 +333,11 @@ class TraceBook:
             return _latest_before(found, start_s)
         return None
 
-    def _alone_at(self, moment_s: float) -> _Known | None:
-        """The only turn that was open at that time; None where there was none, or more than one."""
+    def _open_at(self, moment_s: float) -> list[_Known]:
+        """The turns that were open at that time; of two that follow each other closely, the one within which it is.
+
+        Of more than two it names the first ones found.
+        """
         nearly: list[_Known] = []
         exactly: list[_Known] = []
         for known in self._begun_by(moment_s):
@@ -318,10 +345,9 @@ class TraceBook:
                 exactly.append(known)
             elif known.was_on(moment_s, _SKEW_S):
                 nearly.append(known)
-            if len(exactly) > 1:
-                return None
-        found = exactly or nearly  # of two turns that follow each other closely, the one within which it began
-        return found[0] if len(found) == 1 else None
+            if len(exactly) > _MAX_FITTING:
+                break
+        return exactly or nearly
 
     def _begun_by(self, moment_s: float) -> Iterator[_Known]:
         """Turns that may have been open at that time: not those that ended too long before."""
@@ -337,6 +363,9 @@ class TraceBook:
                 known.traces.remove(trace)
         trace.turns = list(turns)
         trace.by = by
+        for known in trace.contested_by:
+            known.contested.discard(trace.trace_id)
+        trace.contested_by = []
         if trace.certain:
             self._unname(trace)
             self._waiting.pop(trace.trace_id, None)

@@ -17,6 +17,12 @@ def settled(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: b
 
     `late` says that it was scored before without these spans.
     """
+    if evidence.contested:
+        message = (
+            f"{evidence.contested} trace(s) of work name no turn and fit this one and another that was open; "
+            "their calls count for neither. Let the agent continue the trace context it is sent"
+        )
+        turn = replace(turn, findings=[*turn.findings, Finding("trace_contested", message, Severity.WARNING, "traces")])
     if not evidence.spans and not evidence.logs:
         return turn
     conversion = tool_calls(evidence.spans, logs=evidence.logs)

@@ -8,6 +8,7 @@ import pytest
 from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.traces.correlate import Evidence, TraceBook
 from a2a_eval_proxy.traces.model import KIND_SERVER, LogEvent
+from a2a_eval_proxy.traces.settle import settled
 from golden.spans.building import OTHER_TRACE, SECOND, START, TRACE, a_span, a_tool_span
 
 NOW = START / SECOND
@@ -275,3 +276,34 @@ def test_where_open_turns_alone_fill_it_the_oldest_trace_goes() -> None:
         book.open(f"t{number}", trace=f"{number:032x}")
         book.take(a_tool_span(1, trace=f"{number:032x}"), size=400)
     assert [len(book.told(f"t{number}")) for number in range(3)] == [0, 1, 1]
+
+
+# ── traces that fit more than one turn ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_trace_that_fits_two_turns_is_reported_on_both(book: Book) -> None:
+    turns = [book.open(name) for name in ("one", "two")]
+    for number in (1, 2):
+        book.take(a_tool_span(number, trace=OTHER_TRACE))
+    assert book.changed == ["one", "two"]
+    for turn in turns:
+        evidence = book.evidence(turn.turn_id)
+        assert (evidence.spans, evidence.contested) == ([], 1)
+        assert [finding.code for finding in settled(turn, evidence).findings] == ["trace_contested"]
+
+
+def test_a_trace_that_names_its_turn_after_all_is_contested_no_more_there(book: Book) -> None:
+    one = book.open("one", conversation="c1")
+    book.open("two", conversation="c2")
+    book.take(a_tool_span(1, trace=OTHER_TRACE))
+    book.take(named(2, "c1", trace=OTHER_TRACE))
+    assert book.evidence(one.turn_id).contested == book.evidence("two").contested == 0
+    assert len(book.told("one")) == 2
+
+
+def test_a_trace_that_tells_of_no_work_is_contested_by_nobody(book: Book) -> None:
+    for name in ("one", "two"):
+        book.open(name)
+    book.take(a_span(1, trace=OTHER_TRACE, name="GET /card", kind=KIND_SERVER))
+    assert book.changed == []
+    assert book.evidence("one").contested == 0
