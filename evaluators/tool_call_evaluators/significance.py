@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
@@ -107,8 +108,9 @@ def surely_fell(tests: Sequence[FallTest], level: float) -> set[int]:
 
 def testable_at(tests: Sequence[FallTest], level: float) -> list[int]:
     """The positions of the tests that can reject at all at `level`, corrected for how many those are."""
+    least = sorted(test.least for test in tests)
     count = 1
-    while sum(test.least <= level / count for test in tests) > count:
+    while bisect_right(least, level / count) > count:
         count += 1
     return [index for index, test in enumerate(tests) if test.least <= level / count]
 

@@ -34,7 +34,7 @@ def tool_calls_of_spans(spans: Iterable[Any]) -> Iterator[ToolCall]:
             raise ValueError(f"spans[{index}].attributes: expected an object, got a list, as OTLP has them")
     calls = [call for call in map(_tool_call, found) if call is not None]
     if found and not calls:
-        warnings.warn(_NO_CALL.format(count=len(found), keys=_keys(found)), UserWarning, stacklevel=4)
+        warnings.warn(_NO_CALL.format(count=len(found), keys=_keys(found)), UserWarning, stacklevel=3)
     if all(call.started_at for call in calls):
         calls.sort(key=lambda call: call.started_at or datetime.min.replace(tzinfo=UTC))
     yield from calls

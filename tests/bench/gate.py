@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 from dataclasses import dataclass
+from functools import cache
 
 from tool_call_evaluators.regression import Falls, Measure, Sides, find_falls
 
@@ -52,6 +53,7 @@ class Setting:
 SETTINGS = (
     *(Setting(cases, 1, rate) for cases in (20, 50, 100, 200) for rate in (0.8, 0.9, 0.95, 1.0)),
     *(Setting(cases, repetitions, rate) for cases in (20, 50) for repetitions in (3, 5, 10) for rate in (0.8, 0.95)),
+    *(Setting(cases, repetitions, 0.9) for cases, repetitions in ((100, 5), (200, 3), (200, 10))),
     *(Setting(20, repetitions, 0.9, mixed=True) for repetitions in (1, 5, 10)),
     *(Setting(cases, repetitions, 0.95, 10) for cases, repetitions in ((20, 1), (50, 1), (20, 3))),
     Setting(50, 1, 0.95, 40),
@@ -63,6 +65,7 @@ def fired(falls: Falls) -> bool:
     return bool(falls.fell or falls.fell_single)
 
 
+@cache
 def false_alarms(setting: Setting, comparisons: int) -> float:
     """The share of comparisons of an unchanged agent that say: worse."""
     chance = random.Random(str(setting))

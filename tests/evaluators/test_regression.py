@@ -11,9 +11,11 @@ from tool_call_evaluators.regression import FALSE_ALARMS, find_falls
 from turn_samples import result, turn
 
 COMPARISONS = 120
+QUICK = [setting for setting in SETTINGS if setting.metrics <= 10]
+"""The others take longer; the table of evaluators/docs/runs.md has them."""
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", QUICK, ids=str)
 def test_an_unchanged_agent_is_rarely_called_worse(setting: Setting):
     """At most 5 % of all; of 120 comparisons more than 13 have a probability of 0.2 % at 5 %."""
     assert false_alarms(setting, COMPARISONS) <= 13 / COMPARISONS
@@ -21,7 +23,7 @@ def test_an_unchanged_agent_is_rarely_called_worse(setting: Setting):
 
 def test_false_alarms_over_all_settings():
     """The settings together are enough comparisons to tell 5 % from 6 %."""
-    rates = [false_alarms(setting, COMPARISONS) for setting in SETTINGS]
+    rates = [false_alarms(setting, COMPARISONS) for setting in QUICK]
     assert sum(rates) / len(rates) <= FALSE_ALARMS
 
 
@@ -74,6 +76,6 @@ def run(chance: random.Random, rate: float):
 
 def test_comparisons_of_whole_runs():
     chance = random.Random(3)
-    alarms = sum(compare(run(chance, 0.9), run(chance, 0.9)).regressed for _ in range(20))
-    assert alarms <= 4
-    assert all(compare(run(chance, 0.95), run(chance, 0.5)).regressed for _ in range(5))
+    alarms = sum(compare(run(chance, 0.9), run(chance, 0.9)).regressed for _ in range(8))
+    assert alarms <= 3
+    assert all(compare(run(chance, 0.95), run(chance, 0.5)).regressed for _ in range(3))
