@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from a2a_eval_proxy.redactionrules import parse_rules
 from a2a_eval_proxy.store import Scored, TurnQuery
 from a2a_eval_proxy.store.postgres.jobs import queue_abandoned
 from a2a_eval_proxy.store.postgres.store import PostgresStore
+from a2a_eval_proxy.worker.command import log_lost_task
 from a2a_eval_proxy.worker.engine import Engine, EngineOptions
 from a2a_eval_proxy.worker.placing import Place, places
 from a2a_eval_proxy.worker.scoring import JobScorer
@@ -292,6 +294,31 @@ async def test_a_job_over_which_workers_keep_dying_is_given_up(shared: Shared) -
     async with working(shared):
         await until(shared, "SELECT FROM procrastinate_jobs WHERE status = 'failed'")
     assert await shared.kept.ids(status="pending") == ["turn-0001"]
+
+
+async def test_a_job_that_was_given_to_another_worker_meanwhile_is_one_line(
+    shared: Shared, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job engine cannot end such a job, and awaits nobody who would hear of that."""
+    asyncio.get_running_loop().set_exception_handler(log_lost_task)
+    given_away = asyncio.Event()
+
+    async def score(turn_ids: Sequence[str]) -> int:
+        gone = "UPDATE procrastinate_jobs SET status = 'cancelled', worker_id = NULL"
+        await asyncio.to_thread(shared.change, gone)
+        given_away.set()
+        return 0
+
+    await shared.kept.add(said(1, "x"))
+    async with asyncio.timeout(60), working(shared, score):
+        await given_away.wait()
+        while "left to other workers" not in caplog.text:
+            gc.collect()  # the task is in a cycle with its traceback
+            await asyncio.sleep(0.02)
+    lines = [record for record in caplog.records if "left to other workers" in record.getMessage()]
+    assert len(lines) == 1
+    assert lines[0].exc_info is None
+    assert "never retrieved" not in caplog.text
 
 
 async def test_a_job_that_fails_is_tried_again_later(shared: Shared) -> None:
