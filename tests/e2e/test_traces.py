@@ -196,7 +196,8 @@ async def test_every_combination_yields_the_same_calls(
     assert turn["capture"]["matched_by_id"] == (4 if both and with_ids else 0)
     assert turn["capture"]["matched_by_signature"] == (4 if both and not with_ids else 0)
     assert turn["capture"]["trace_only"] == (4 if traces and not emits_extension else 0)
-    assert turn["findings"] == []
+    seen = emits_extension or traces
+    assert [finding["code"] for finding in turn["findings"]] == ([] if seen else ["no_capture"])
     if traces:
         assert all(call["started_at"] for call in turn["tool_calls"])
 
@@ -229,7 +230,8 @@ async def test_spans_after_scoring_merge_and_score_again(tmp_path: Path) -> None
     async with behind_proxy(agent, tmp_path, expect_traces=False) as proxy:
         scored_first = await one_turn(proxy)
         assert called(scored_first) == []
-        assert [result["score"] for result in scored_first["evaluations"]] == [1.0]
+        assert [finding["code"] for finding in scored_first["findings"]] == ["no_capture"]
+        assert [result["status"] for result in scored_first["evaluations"]] == ["skipped"]
         async with proxy.bus.listen() as events:
             assert agent.provider is not None
             await asyncio.to_thread(agent.provider.force_flush)
