@@ -117,7 +117,12 @@ _TOKENS = (
         r"|(?P<value>[^\s\"'\\,;&<>()\[\]{}]{4,}))",
     ),
     (("cookie",), r"<begin>(?i:cookie)[\"'\\]*\s*:\s*[\"'\\]*(?P<cookie>[\w!#$%&*+.^|~-]{1,128}=[^\r\n\"'\\]+)"),
-    (("://",), r"://(?:[^\s/@:\"'\\]{0,256}:)?(?!\*+@)(?P<login>[^\s/@:\"'\\\[\]]{1,256})@"),
+    # in a URL; who logs in to a database without a password there is no secret
+    (
+        ("://",),
+        r"://(?:[^\s/@:\"'\\]{0,256}:|(?<!postgresql://)(?<!postgres://))(?!\*+@)"
+        r"(?P<login>[^\s/@:\"'\\\[\]]{1,256})@",
+    ),
     # by their issuer's prefix
     (
         _ISSUED,

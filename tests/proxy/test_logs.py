@@ -33,6 +33,10 @@ def _root_logger_as_it_was() -> Iterator[None]:
             "GET https://ann:[token]@host/card?token=[token] failed",
         ),
         ("Authorization: Bearer abcdefgh1", "Authorization: Bearer [token]"),
+        ("store postgresql://eval@db/turns: away", "store postgresql://eval@db/turns: away"),
+        ("store postgres://eval:***@db/turns", "store postgres://eval:***@db/turns"),
+        ("store postgresql://eval:s3cret-pw@db/turns", "store postgresql://eval:[token]@db/turns"),
+        ("https://ghp_x@example.com/x", "https://[token]@example.com/x"),
         ("3 turn(s) were dropped", "3 turn(s) were dropped"),
     ],
 )

@@ -19,7 +19,8 @@ from .base import (
     TurnQuery,
     every_turn,
 )
-from .sqlite import SqliteStore
+from .sqlite import CopiedSqliteStore, SqliteStore
+from .sqlite_file import is_read_only
 
 __all__ = [
     "ConversationKey",
@@ -44,6 +45,7 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
     """The store at a path, `sqlite:///path` or `postgresql://...`, made if need be.
 
     `for_workers`: turns that are added as pending are scored by workers, where the store is one that can tell them.
+    With `must_exist`, a file that can only be read is copied, and the copy is opened.
     `patient`: it is not opened yet; `Store.start` does that, and tries for as long as it takes.
     Raises StoreError for what is neither, cannot be opened, or (with `must_exist`) is not there.
     """
@@ -60,6 +62,8 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
         raise StoreError(f"store {scheme}://... is not supported; give a path, sqlite:///path or postgresql://...")
     if must_exist and not Path(path).is_file():
         raise StoreError(f"store {path}: there is no such file; --store names another")
+    if must_exist and is_read_only(path):
+        return CopiedSqliteStore(path)
     return SqliteStore(path, patient=patient)
 
 

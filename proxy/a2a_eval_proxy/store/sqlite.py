@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
-from .base import Score
+from .base import Score, Scored
 from .encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, utf8_text
-from .sqlite_file import Identity, StoreDamagedError, identity, is_damage, moved_aside, open_file
+from .sqlite_file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file
 from .sqlite_reads import SqliteReads
 from .sqlite_retention import prune
 from .writing import (
@@ -129,6 +131,33 @@ class SqliteStore(SqliteReads, QueuedWrites):
                 self._damage = str(error)
                 self._check()
             raise
+
+
+class CopiedSqliteStore(SqliteStore):
+    """A store that can be read only, such as one on a read-only file system: its copy, in a folder of its own.
+
+    What is written is written to the copy, and gone when it is closed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._folder = TemporaryDirectory(prefix="a2a-eval-proxy-")
+        self._original = path
+        self._warned = False
+        try:
+            super().__init__(copied(path, Path(self._folder.name)))
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
+        if scored and not self._warned:
+            self._warned = True
+            logger.warning("store %s is read-only: the results of this evaluation are not kept in it", self._original)
+        super().finish(scored, committed)
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        super().close(timeout_s)
+        self._folder.cleanup()
 
 
 def _statements(group: list[Item]) -> Iterator[_Statement]:

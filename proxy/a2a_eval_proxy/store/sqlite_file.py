@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from .base import StoreError, StoreFileError
 
@@ -117,6 +119,37 @@ def open_file(path: str) -> sqlite3.Connection:
             f"store {path}: {error.strerror}; give the path of a store, or of a file to be made"
         ) from error
     return connection
+
+
+def is_read_only(path: str) -> bool:
+    """Whether the file can be read and nothing can be written: neither it, nor a write-ahead log beside it."""
+    return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))
+
+
+def copied(path: str, folder: Path) -> str:
+    """Copy a store, and the write-ahead log it may have, into `folder`; the path of the copy.
+
+    A store that another process writes is copied as it is at one moment. Raises StoreFileError.
+    """
+    target = folder / Path(path).name
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as source:
+            source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            with closing(sqlite3.connect(target)) as copy:
+                source.backup(copy)
+    except sqlite3.Error:  # such as for a log that was left behind: without an index beside it, it cannot be read there
+        _copy_files(path, target)
+    target.chmod(0o600)
+    return str(target)
+
+
+def _copy_files(path: str, target: Path) -> None:
+    try:
+        shutil.copyfile(path, target)
+        if Path(f"{path}-wal").exists():
+            shutil.copyfile(f"{path}-wal", f"{target}-wal")
+    except OSError as error:
+        raise StoreFileError(f"store {path}: it is read-only, and cannot be copied to be read: {error}") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: str, version: int) -> None:
