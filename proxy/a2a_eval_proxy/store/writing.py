@@ -135,6 +135,8 @@ class QueuedWrites(ABC):
         self._closing = threading.Event()
         self._attempted = threading.Event()
         self._first_error: StoreError | None = None
+        self._awaited = True
+        """Whether somebody is still to be told of the first error, in place of the log."""
         self._opened = self._failing = False
         self._give_up_at = math.inf
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
@@ -165,6 +167,7 @@ class QueuedWrites(ABC):
 
     def first_attempt(self, timeout_s: float) -> StoreError | None:
         self._attempted.wait(timeout_s)
+        self._awaited = False
         return self._first_error
 
     def _open_now(self) -> None:
@@ -257,8 +260,11 @@ class QueuedWrites(ABC):
             try:
                 self._open()
             except StoreError as error:
-                self._first_error = None if self._attempted.is_set() else error
-                self._attempted.set()
+                if not self._attempted.is_set():
+                    self._first_error = error
+                    self._attempted.set()
+                    if self._awaited and not error.may_pass:
+                        return False
                 self._failed(str(error).removeprefix(f"store {self._name}: "))
             else:
                 self._is_open()
