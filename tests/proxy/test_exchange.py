@@ -570,3 +570,26 @@ def test_a_hint_is_given_once_however_often_a_task_is_polled(proxied: Proxied) -
         poll = {"result": answer["result"]["task"]}
         proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), poll)
     assert proxied.codes == ["dialect_not_read"]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "facts", "codes"),
+    [
+        ({"taskPushNotificationConfig": {"url": "http://a"}}, {}, ["not_asked"]),
+        ({"taskPushNotificationConfig": {"url": "http://a"}}, {"requested_by_header": True}, []),
+        ({"taskPushNotificationConfig": {"url": "http://a"}}, {"declared": False}, []),
+        ({}, {}, []),
+    ],
+)
+def test_a_turn_says_that_its_webhook_kept_the_proxy_from_asking(
+    configuration: dict[str, Any], facts: dict[str, Any], codes: list[str]
+) -> None:
+    proxied = Proxied()
+    request = send()
+    request["params"]["configuration"] = configuration
+    proxied.answer(
+        proxied.request(request, **facts),
+        {"result": {"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}}}},
+    )
+    (turn,) = proxied.turns
+    assert [finding.code for finding in turn.findings] == codes

@@ -134,6 +134,9 @@ class Exchange:
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
         self._stream = self._book.open(turn, now)
+        if request.sets_webhook and facts.declared and not facts.requested_by_header:
+            why = "the agent was not asked for tool calls: it would tell them to the webhook of this message"
+            self.report("not_asked", why)
 
     @property
     def turn(self) -> Turn | None:

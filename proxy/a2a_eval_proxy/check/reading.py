@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall
+from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall, places
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
 from a2a_tool_capture.wire import SETTLED_STATES, normalize_event, normalize_state
 
@@ -58,7 +58,8 @@ def _read(interface: Interface, operation: Operation, document: bytes, where: st
     if isinstance(payload, dict) and payload.get("error") is not None:
         error = payload["error"]
         message = error.get("message") if isinstance(error, dict) else error
-        return [], f"error {error.get('code') if isinstance(error, dict) else ''}: {str(message)[:_SHOWN]}"
+        code = error.get("code") if isinstance(error, dict) else ""
+        return [Event(where, payload, None)], f"error {code}: {str(message)[:_SHOWN]}"
     if interface.binding is Binding.JSONRPC:
         payload = payload.get("result") if isinstance(payload, dict) else None
         where += "result"
@@ -81,6 +82,7 @@ class Kind(Enum):
     CALLS = "tool calls of version 1 on an artifact"
     LISTED = "a URI of the extension in an artifact's `extensions`"
     OTHER_KEY = "another metadata key of the extension on an artifact"
+    LISTED_ASIDE = "a URI of the extension in `extensions` of what is no artifact"
     MISPLACED = "a metadata key of the extension that is not an artifact's"
     HEADER = "a URI of the extension in a response header"
 
@@ -115,7 +117,10 @@ def sightings(exchange: Exchange) -> Iterator[Sighting]:
 
 
 def _in_value(root: Any, where: str) -> Iterator[Sighting]:
-    """Depth first, without recursion. `owner` is the artifact whose metadata or extensions are looked at."""
+    """Depth first, without recursion, over what `places` lists; names of the extension are looked for everywhere.
+
+    `owner` is the artifact whose metadata or extensions are looked at.
+    """
     stack: list[tuple[Any, str, str, Any]] = [(root, where, "", None)]
     while stack:
         value, path, role, owner = stack.pop()
@@ -124,26 +129,42 @@ def _in_value(root: Any, where: str) -> Iterator[Sighting]:
             for key, item in value.items():
                 shown = f"[{key!r}]" if is_capture_uri(key) else f".{key}" if path[-1:] not in ("", " ") else key
                 if is_capture_uri(key):
-                    yield Sighting(_kind(key, role), path + shown, key, item, owner)
+                    yield Sighting(_kind(key, role, owner), path + shown, key, item, owner)
                     continue
-                children.append((item, path + shown, _role(key, role), value if role == "artifact" else None))
+                inner = _role(key, role)
+                if inner == places.EXTENSIONS and _is_the_users(value):
+                    inner = _CONTENT  # the client's own words, repeated
+                children.append((item, path + shown, inner, value if role == "artifact" else None))
         elif isinstance(value, list):
-            if role == "extensions":
+            if role == places.EXTENSIONS:
                 listed = [uri for uri in value if is_capture_uri(uri)]
-                yield from (Sighting(Kind.LISTED, path, uri, value, owner) for uri in listed)
-            inner = "artifact" if role == "artifacts" else ""
+                kind = Kind.LISTED_ASIDE if owner is None else Kind.LISTED
+                yield from (Sighting(kind, path, uri, value, owner) for uri in listed)
+            inner = "artifact" if role == "artifacts" else role
             children += [(item, f"{path}[{i}]", inner, None) for i, item in enumerate(value)]
         stack += reversed(children)
 
 
+_CONTENT = "content"
+"""The role of what is none of the protocol's."""
+
+
 def _role(key: str, parent: str) -> str:
-    if parent == "artifact":
-        return key if key in ("metadata", "extensions") else ""
-    return key if key in ("artifacts", "artifact") else ""
+    if parent in (_CONTENT, places.METADATA, places.EXTENSIONS):
+        return _CONTENT
+    if key in (places.METADATA, places.EXTENSIONS, "artifacts", "artifact", "error"):
+        return key
+    if key == "data" and parent != "error":
+        return _CONTENT
+    return "error" if parent == "error" and places.leads_on(key, in_error=True) else ""
 
 
-def _kind(key: str, role: str) -> Kind:
-    if role != "metadata":
+def _is_the_users(message: dict[str, Any]) -> bool:
+    return message.get("role") in ("user", "ROLE_USER")
+
+
+def _kind(key: str, role: str, artifact: object) -> Kind:
+    if role != places.METADATA or artifact is None:
         return Kind.MISPLACED
     return Kind.CALLS if key == METADATA_KEY else Kind.OTHER_KEY
 
