@@ -149,7 +149,8 @@ def gate(
         reasons += _errors(metric, results)
         scored = [(outcome, result) for outcome, result in results if result.score is not None]
         if not scored:
-            reasons.append(_unmeasured(metric, results))
+            if metric in gates or not _all_unseen(results):  # of which one reason tells that is about the run
+                reasons.append(_unmeasured(metric, results))
         elif metric in gates:
             reasons += _gate_reasons(metric, gates[metric], scored)
         elif run.pass_rate is None:
@@ -182,6 +183,10 @@ def _errors(metric: str, results: _Found) -> list[Reason]:
         for outcome, result in results
         if result.status is Status.ERRORED
     ]
+
+
+def _all_unseen(results: _Found) -> bool:
+    return bool(results) and all(result.label == CALLS_UNSEEN for _, result in results)
 
 
 def _unmeasured(metric: str, results: _Found) -> Reason:

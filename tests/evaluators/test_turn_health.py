@@ -122,6 +122,9 @@ def test_a_run_whose_calls_nobody_could_see_fails_in_one_line_unless_that_is_tol
     assert "calls_unseen" in TOLERABLE
     tolerant = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen]")
     assert judge(tolerant, follow(turns)).passed
+    assert judge(tolerant, follow(turns[1:])).passed, "it is the suite's choice"
+    gated = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen]\ngates: {tool_error: 0.9}")
+    assert [reason.code for reason in judge(gated, follow(turns[1:])).reasons] == ["unmeasured"]
 
 
 def test_a_failed_turn_is_one_reason_whatever_result_says_so_live() -> None:
