@@ -24,6 +24,7 @@ from .capture.turnbook import TurnBook
 from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .client_limits import ClientLimits, connections_possible
+from .clock import CLOCK, JumpGuard
 from .config import Settings, is_loopback
 from .continuity import Continuity
 from .events import EventBus
@@ -275,7 +276,7 @@ class RunningProxy:
         """Nothing comes any more: close what is open and nobody else can go on with, score what is closed."""
         self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
         await self.continuity.answered(min(_ANSWER_S, self.settings.shutdown_timeout))
-        self.book.close_all(time.time())
+        self.book.close_all(CLOCK.now())
         await self.flush(self.settings.shutdown_timeout)
         await self.continuity.close()
         await self.pipeline.close()
@@ -332,15 +333,20 @@ class RunningProxy:
     async def _prune(self) -> None:
         """Have the store delete what is older, or more, than is to be kept, now and again."""
         days, megabytes = self.settings.retain_days, self.settings.retain_mb
+        guard, held = JumpGuard(), False
         while days is not None or megabytes is not None:
-            before = None if days is None else datetime.now(UTC) - timedelta(days=days)
+            held, was_held = not guard.may_delete(time.time(), time.monotonic()), held
+            if held and days is not None and not was_held:
+                logger.error("the system's clock was set far ahead: for a day nothing is deleted for its age")
+            before = None if days is None or held else datetime.now(UTC) - timedelta(days=days)
             self.store.prune(before, None if megabytes is None else megabytes * 1_000_000)
             await asyncio.sleep(_PRUNE_EVERY_S)
 
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(_EXPIRE_EVERY_S)
-            now = time.time()
+            CLOCK.align(busy=bool(self.book.open_turns))
+            now = CLOCK.now()
             self.book.expire(now)
             if self._tracing is not None:
                 self._tracing.expire(now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from .capture.lookups import TaskHistory
 from .capture.turn import Turn
 from .capture.turnbook import TurnBook
+from .clock import CLOCK
 from .pipeline import Pipeline
 from .privacy import Privacy
 from .problem_log import ProblemLog
@@ -109,7 +109,7 @@ class Continuity:
                 continue
             for item in items:
                 if self.book is not None and item["agent"] == self._agent and not self.book.knows(item["turn_id"]):
-                    self.book.give_up(_turn(item), time.time())
+                    self.book.give_up(_turn(item), CLOCK.now())
 
     async def answered(self, timeout_s: float) -> None:
         """Returns when no question is open any more, at the latest after `timeout_s`."""
@@ -135,7 +135,7 @@ class Continuity:
 
     def _answer(self, task_id: str, history: TaskHistory) -> None:
         if self.book is not None:
-            self.book.found(task_id, history, time.time())
+            self.book.found(task_id, history, CLOCK.now())
 
     async def _ask(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
         history = TaskHistory(known=False)

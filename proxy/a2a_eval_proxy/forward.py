@@ -24,6 +24,7 @@ from .capture.sse import SseEvent, with_data
 from .capture.turnbook import TurnBook
 from .cards import CardRelay
 from .client_watch import ClientWatch
+from .clock import CLOCK
 from .config import Settings
 from .headers import DIGESTS, ClientRequestHeaders, negotiated, public_url, read_request, response_headers
 from .http1 import RawHeaders, Response, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
@@ -225,7 +226,7 @@ class _Request:
             parent_span_id=context[1],
             declared=owner._negotiation.declared,
             requested_by_header=head.requested,
-            started_at=time.time(),
+            started_at=CLOCK.now(),
         )
         limit = owner._settings.max_body_bytes
         coding = head.content_encoding

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import zlib
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ from .capture.bindings import A2ARequest, Operation
 from .capture.exchange import Exchange, RequestFacts
 from .capture.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .capture.turnbook import TurnBook
+from .clock import CLOCK
 from .content_coding import WINDOWS, Decoder, TooLargeError, codings
 
 logger = logging.getLogger(__name__)
@@ -106,9 +106,9 @@ class Tap:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
             if complete:
-                self._exchange.request_body(rest, body, time.time())
+                self._exchange.request_body(rest, body, CLOCK.now())
             else:
-                self._exchange.unread_request(rest, body, time.time())
+                self._exchange.unread_request(rest, body, CLOCK.now())
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
 
@@ -167,7 +167,7 @@ class Tap:
 
     def events(self, events: list[SseEvent]) -> None:
         try:
-            now = time.time()
+            now = CLOCK.now()
             for event in events:
                 self._exchange.event(event.data, now)
             if self._exchange.requested:
@@ -177,7 +177,7 @@ class Tap:
 
     def answer(self, status: int, body: bytes) -> None:
         try:
-            self._exchange.answer(status, body, time.time())
+            self._exchange.answer(status, body, CLOCK.now())
             if self._exchange.requested:
                 self._asked.add(self._caller(), self._exchange.task_ids)
         except Exception as error:  # noqa: BLE001  # the wall
@@ -189,7 +189,7 @@ class Tap:
             return
         self._ended = True
         try:
-            self._exchange.end(time.time(), problem=problem or self.blind, lost=lost or self.blind is not None)
+            self._exchange.end(CLOCK.now(), problem=problem or self.blind, lost=lost or self.blind is not None)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
 

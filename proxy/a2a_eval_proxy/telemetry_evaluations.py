@@ -12,6 +12,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from .capture.turn import Turn
+from .clock import CLOCK
 from .store import ScoredConversation
 from .telemetry import report
 
@@ -51,7 +52,7 @@ class EvaluationTelemetry:
         try:
             if turn.ended_at is not None and not again:
                 self._turn_durations.record(max(0.0, turn.ended_at - turn.started_at))
-                self._durations.record(max(0.0, time.time() - turn.ended_at))
+                self._durations.record(max(0.0, CLOCK.now() - turn.ended_at))
             context = _context_of(turn)
             common = _turn_attributes(turn)
             for result in results:

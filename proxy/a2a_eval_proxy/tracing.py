@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from .capture.turn import Turn
+from .clock import CLOCK
 from .metrics import Metrics
 from .telemetry import SCOPE
 from .traces.correlate import Evidence, TraceBook
@@ -85,7 +85,7 @@ class Tracing:
         self._book.opened(turn)
 
     def closed(self, turn: Turn) -> None:
-        self._book.closed(turn, time.time())
+        self._book.closed(turn, CLOCK.now())
 
     # ── for the pipeline ────────────────────────────────────────────────────────────────────────────────
 
@@ -98,7 +98,7 @@ class Tracing:
         """Seconds the turn should still wait for its spans; 0 where none are to be expected or all are there."""
         if not self.heard or self._book.complete(turn.turn_id):
             return 0.0
-        return max(0.0, (turn.ended_at or 0.0) + self._wait_s - time.time())
+        return max(0.0, (turn.ended_at or 0.0) + self._wait_s - CLOCK.now())
 
     def complete(self, turn: Turn) -> bool:
         return self._book.complete(turn.turn_id)
@@ -169,7 +169,7 @@ class Tracing:
         logs = found.logs[done] if found.logs else ()
         parts = max(len(found.spans), len(found.logs), 1)
         self._metrics.spans += len(spans)
-        self._book.add(spans, logs, size_bytes // parts, time.time())
+        self._book.add(spans, logs, size_bytes // parts, CLOCK.now())
         if done + 1 < parts:
             self._loop.call_soon(self._add, found, size_bytes, done + 1)
             return

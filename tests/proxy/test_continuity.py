@@ -15,9 +15,12 @@ import pytest
 from a2a_eval_proxy import continuity
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.rescoring import evaluate_store
 from a2a_eval_proxy.store import StoreUnreachableError
+from a2a_eval_proxy.stored import reading, turns_of
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from postgres_server import PostgresServer
+from tool_call_evaluators.suite import parse_suite
 
 Json = dict[str, Any]
 
@@ -280,6 +283,18 @@ async def test_a_turn_that_nobody_goes_on_with_is_closed_by_one(
             await proxy.flush(30)
         assert codes(turns) == [["incomplete"]]
         assert one.metrics.turns_closed + two.metrics.turns_closed == 1
+
+
+async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> None:
+    async with run_proxy(settings(agent, store, run="nightly")) as proxy:
+        await say(proxy, f"gate {uuid.uuid4().hex}", wait=False)
+        await say(proxy, "done")
+        await until_open(proxy)
+    conclusion = await evaluate_store(parse_suite("suite: s\nevaluators: [tool_error]\n"), store, "nightly")
+    assert not conclusion.verdict.passed
+    async with reading(store) as kept:
+        statuses = [turn["status"] async for turn in turns_of(kept, None)]
+    assert sorted(statuses) == ["done", "open"]
 
 
 async def test_too_many_questions_are_not_asked(agent: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:

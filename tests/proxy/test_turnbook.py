@@ -419,6 +419,20 @@ def test_two_streams_of_one_task_are_not_added_up(wire: Wire) -> None:
     assert wire.turns == [("COMPLETED", ["one", "two"], "xz\ny")]
 
 
+def test_a_poll_may_see_the_end_while_a_stream_still_delivers(wire: Wire) -> None:
+    sent = wire.sends()
+    wire.streams(sent, task("WORKING"), gives(artifact("a", "one", text="x")))
+    wire.answers(wire.watches(), task("COMPLETED", artifact("a", "one", text="x"), artifact("b", "two", text="y")))
+    for _ in range(3):
+        wire.passes(LINGER_S / 2)
+        wire.streams(sent, says("WORKING"))
+    wire.streams(sent, gives(artifact("b", "two", text="y")), says("COMPLETED"))
+    assert wire.closed == []
+    wire.ends(sent)
+    assert wire.turns == [("COMPLETED", ["one", "two"], "x\ny")]
+    assert wire.findings == [[]]
+
+
 def test_when_the_first_of_two_streams_is_cut_the_other_one_counts(wire: Wire) -> None:
     sent, watching = wire.sends(), wire.watches()
     wire.streams(sent, task("WORKING"))
