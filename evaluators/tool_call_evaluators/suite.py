@@ -255,20 +255,23 @@ class Suite:
         return next((case for case in self.cases if case.id == case_id), None)
 
 
-def load_suite(path: str | Path) -> Suite:
-    """Read the suite file at `path`. Raises SuiteError for one that is missing, unreadable or wrong."""
+def load_suite(path: str | Path, *, allow_plugins: bool = False) -> Suite:
+    """Read the suite file at `path`. Raises SuiteError for one that is missing, unreadable or wrong.
+
+    `allow_plugins`: see `parse_suite`."""
     path = Path(path)
-    return parse_suite(read_text(path), str(path))
+    return parse_suite(read_text(path), str(path), allow_plugins=allow_plugins)
 
 
-def parse_suite(text: str, filename: str = "suite") -> Suite:
+def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = False) -> Suite:
     """The suite in `text`. Raises SuiteError, whose message begins with `filename` and the position.
 
-    Files that the suite names are looked for beside `filename`: tool definitions, and plug-ins, which are run.
+    Files that the suite names are looked for beside `filename`: tool definitions, and plug-ins, which are run. Plug-ins
+    that are not in its folder, or below, are run with `allow_plugins` only.
     """
     try:
         document = read_document(text)
-        return _suite(Node(document, document.value), Path(filename).parent)
+        return _suite(Node(document, document.value), Path(filename).parent, allow_plugins)
     except DocumentError as error:
         raise SuiteError(error.problem, filename, error.position) from None
 
@@ -281,9 +284,9 @@ def parse_case(data: Mapping[str, Any], filename: str = "case") -> Case:
         raise SuiteError(error.problem, filename, error.position) from None
 
 
-def _suite(node: Node, folder: Path) -> Suite:
+def _suite(node: Node, folder: Path, allow_plugins: bool) -> Suite:
     entries = node.object(SUITE_KEYS, required=("suite",))
-    plugins = tuple(_load(plugin, folder) for plugin in _items(entries, "plugins"))
+    plugins = tuple(_load(plugin, folder, allow_plugins) for plugin in _items(entries, "plugins"))
     tools = _tools(entries, folder)
     gates, run_gates = _gates(entries)
     suite = Suite(
@@ -303,8 +306,13 @@ def _suite(node: Node, folder: Path) -> Suite:
     return suite
 
 
-def _load(plugin: Node, folder: Path) -> Path:
+def _load(plugin: Node, folder: Path, allow_plugins: bool) -> Path:
     path = folder / plugin.text()
+    if not (allow_plugins or path.resolve().is_relative_to(folder.resolve())):
+        plugin.fail(
+            f"plug-in {path} is outside the folder of the suite, and would be run; allow that with --allow-plugins "
+            "(in Python: allow_plugins=True) where you trust the suite"
+        )
     plugin.convert(lambda _: load_plugin(path))
     return path.resolve()
 

@@ -359,7 +359,7 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
     """
-    imported = import_suite(settings.suite) if settings.suite else None
+    imported = import_suite(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
     for note in imported.notes if imported else ():
         logger.warning("suite %s: not taken over: %s", settings.suite, note)
     proxy = RunningProxy(settings, imported.suite if imported else None)

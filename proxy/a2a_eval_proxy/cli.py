@@ -84,6 +84,9 @@ store_option = functools.partial(
     click.option, "--store", default=DEFAULT_STORE, show_default=True, metavar="URL_OR_PATH"
 )
 stored_option = store_option(help="Where the turns are.")
+plugins_option = click.option(
+    "--allow-plugins", is_flag=True, help="Run plug-ins of the suite that are outside its folder."
+)
 run_option = functools.partial(click.option, "--run", "run_name", metavar="NAME")
 format_option = click.option(
     "--format",
@@ -227,6 +230,7 @@ def _client_tls(ca: str | None, cert: str | None, key: str | None, password: str
 @redact_options
 @click.option("--no-content", is_flag=True, help=SETTINGS["no_content"].metadata["help"])
 @judge_cache_option
+@plugins_option
 def run(
     suite: str,
     agent: str | None,
@@ -246,6 +250,7 @@ def run(
     redact_key: str | None,
     no_content: bool,
     no_judge_cache: bool,
+    allow_plugins: bool,
 ) -> None:
     """Drive an agent with the cases of SUITE and score every turn.
 
@@ -287,6 +292,7 @@ def run(
         resume=resume,
         privacy=privacy,
         judge_cache=not no_judge_cache,
+        allow_plugins=allow_plugins,
     )
     passed = run_async(driving)
     sys.exit(PASSED if passed else GATE_FAILED)
@@ -307,6 +313,7 @@ def run(
 )
 @redact_options
 @judge_cache_option
+@plugins_option
 def evaluate(
     store: str,
     run_name: str | None,
@@ -317,6 +324,7 @@ def evaluate(
     redact: tuple[Rule, ...],
     redact_key: str | None,
     no_judge_cache: bool,
+    allow_plugins: bool,
 ) -> None:
     """Score stored turns again with a suite, without an agent.
 
@@ -342,6 +350,7 @@ def evaluate(
         privacy=privacy,
         engine=engine,
         judge_cache=not no_judge_cache,
+        allow_plugins=allow_plugins,
     )
     passed = run_async(scoring)
     sys.exit(PASSED if passed else GATE_FAILED)
@@ -379,6 +388,7 @@ def evaluate(
 )
 @click.option("--admin-token", metavar="TEXT", help="Bearer token of /metrics; required when it is not on loopback.")
 @redact_options
+@plugins_option
 def worker(
     store: str,
     suite: str | None,
@@ -389,6 +399,7 @@ def worker(
     admin_token: str | None,
     redact: tuple[Rule, ...],
     redact_key: str | None,
+    allow_plugins: bool,
 ) -> None:
     """Score what proxies leave pending.
 
@@ -411,7 +422,9 @@ def worker(
 
     options = EngineOptions(concurrency, stalled_after, shutdown_timeout)
     port = None if admin is None else AdminOptions(admin, admin_token)
-    run_async(work_until_stopped(store, suite, options, privacy_of(redact, redact_key), port))
+    run_async(
+        work_until_stopped(store, suite, options, privacy_of(redact, redact_key), port, allow_plugins=allow_plugins)
+    )
 
 
 def _agent_url(text: str, option: str = "--agent") -> str:

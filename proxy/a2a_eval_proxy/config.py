@@ -332,6 +332,7 @@ class Settings:
         _count, "Delete the oldest turns where the store takes more; default: never.", None, metavar="MB"
     )
     suite: str | None = _setting(_text, "Suite file with cases and evaluators.", None, metavar="FILE")
+    allow_plugins: bool = _setting(_switch, "Run plug-ins of the suite that are outside its folder.", False)
     run: str = field(
         default_factory=_run_of_today,
         metadata={"parse": _text, "help": "Name of the run; default: serve- and the time.", "metavar": "NAME"},

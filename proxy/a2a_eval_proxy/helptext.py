@@ -11,7 +11,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "upstream", "listen", "public_url", "card_path", "negotiate", "require_artifact_uri",
         "agent", "header", "binding", "streaming", "dialects", "timeout", "concurrency",
     ),
-    "Runs and scores": ("suite", "run", "resume", "report", "format", "evaluate", "store"),
+    "Runs and scores": ("suite", "allow_plugins", "run", "resume", "report", "format", "evaluate", "store"),
     "Traces": (
         "otlp", "no_otlp", "otlp_grpc", "otlp_forward", "otlp_forward_headers", "expect_traces", "trace_wait",
         "conversation_attributes",

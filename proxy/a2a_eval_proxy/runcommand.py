@@ -45,12 +45,13 @@ async def run_and_show(
     resume: bool = False,
     privacy: Privacy | None = None,
     judge_cache: bool = True,
+    allow_plugins: bool = False,
 ) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
     from .runner import AgentOptions, run_suite  # slow to import, and `evaluate` does without
 
     _start_logging(privacy)
-    suite, in_vain = _suite(suite_file, form, judge_cache)
+    suite, in_vain = _suite(suite_file, form, judge_cache, allow_plugins)
     if not suite.cases:
         raise ConfigError(f"{suite_file}: has no cases, and so nothing to say to the agent")
     options = AgentOptions.merged(suite.agent, agent, dialects, tls)
@@ -85,10 +86,11 @@ async def evaluate_and_show(
     privacy: Privacy | None = None,
     engine: Engine = "in-process",
     judge_cache: bool = True,
+    allow_plugins: bool = False,
 ) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
     _start_logging(privacy)
-    suite, in_vain = _suite(suite_file, form, judge_cache)
+    suite, in_vain = _suite(suite_file, form, judge_cache, allow_plugins)
     with _progress() as bar:
         conclusion = await evaluate_store(
             suite,
@@ -107,9 +109,9 @@ def _start_logging(privacy: Privacy | None) -> None:
     start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy)
 
 
-def _suite(path: str, form: str | None, judge_cache: bool) -> tuple[Suite, list[str]]:
+def _suite(path: str, form: str | None, judge_cache: bool, allow_plugins: bool) -> tuple[Suite, list[str]]:
     """The suite, and what it expects in vain; of others' files, the notes of the importer tell that."""
-    imported = import_suite(path, form)
+    imported = import_suite(path, form, allow_plugins=allow_plugins)
     if not judge_cache:
         imported = replace(imported, suite=imported.suite.with_fresh_judge())
     if imported.notes:

@@ -561,3 +561,19 @@ def test_a_constraint_may_be_one_text():
     case = "{id: a, constraints: Budget under $500, turns: [{user: hi}]}"
     assert parse_suite(f"{{suite: s, cases: [{case}]}}").cases[0].constraints == ("Budget under $500",)
     assert EvalCase(constraints="Budget under $500").constraints == ("Budget under $500",)
+
+
+@pytest.mark.parametrize("named", ["../mine.py", "{0}/mine.py", "link.py"])
+def test_plugins_outside_the_folder_are_run_where_that_is_allowed_only(tmp_path, named):
+    folder = tmp_path / "suites"
+    folder.mkdir()
+    ran = tmp_path / "ran"
+    (tmp_path / "mine.py").write_text(f"open({str(ran)!r}, 'w').close()")
+    (folder / "link.py").symlink_to(tmp_path / "mine.py")
+    file = folder / "s.yaml"
+    file.write_text(f"suite: x\nplugins: [{named.format(tmp_path)}]\n")
+    with pytest.raises(SuiteError, match=r"s.yaml:2:11: plugins\[0\]: .*outside the folder.*--allow-plugins"):
+        load_suite(file)
+    assert not ran.exists()
+    assert load_suite(file, allow_plugins=True).plugins == (tmp_path / "mine.py",)
+    assert ran.exists()

@@ -37,13 +37,17 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def import_suite(path: str | Path, form: str | None = None) -> Imported:
-    """Read the file at `path`, in the format `form` or the one it looks like. Raises SuiteError."""
+def import_suite(path: str | Path, form: str | None = None, *, allow_plugins: bool = False) -> Imported:
+    """Read the file at `path`, in the format `form` or the one it looks like. Raises SuiteError.
+
+    `allow_plugins`: see `parse_suite`."""
     path = Path(path)
-    return import_text(read_text(path), str(path), form)
+    return import_text(read_text(path), str(path), form, allow_plugins=allow_plugins)
 
 
-def import_text(text: str, filename: str = "suite", form: str | None = None) -> Imported:
+def import_text(
+    text: str, filename: str = "suite", form: str | None = None, *, allow_plugins: bool = False
+) -> Imported:
     """The suite in `text`. Raises SuiteError with `filename` and position; ValueError for a `form` there is not.
 
     Files that belong to it are looked for beside `filename`: those our own suites name, and UiPath's evaluators.
@@ -54,7 +58,7 @@ def import_text(text: str, filename: str = "suite", form: str | None = None) -> 
         document = read_lines(text) if filename.endswith(".jsonl") else read_document(text)
         form = form or _detected(document)
         if form == "suite":
-            return Imported(parse_suite(text, filename), form)
+            return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)
         notes = Notes()
         suite = _READERS[form][1](Node(document, document.value), Path(filename), notes)
     except DocumentError as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -24,6 +26,9 @@ from .scoring import JobScorer
 
 logger = logging.getLogger(__name__)
 
+_GOODBYE_S = 5.0
+"""For the engine to tell the database that this worker ends."""
+
 
 async def work_until_stopped(
     location: str,
@@ -31,6 +36,8 @@ async def work_until_stopped(
     options: EngineOptions,
     privacy: Privacy | None = None,
     admin: AdminOptions | None = None,
+    *,
+    allow_plugins: bool = False,
 ) -> None:
     """Score what is pending, and what comes, until the first signal; then end what is under way.
 
@@ -40,8 +47,8 @@ async def work_until_stopped(
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
     for name in ("procrastinate.utils", "psycopg.pool"):  # of a database that is away, Engine tells, and once
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    asyncio.get_running_loop().set_exception_handler(log_lost_task)
-    imported = import_suite(suite_file) if suite_file else None
+    asyncio.get_running_loop().set_exception_handler(_log_lost_task)
+    imported = import_suite(suite_file, allow_plugins=allow_plugins) if suite_file else None
     store = PostgresStore(location)
     try:
         metrics = Metrics()
@@ -61,10 +68,14 @@ async def work_until_stopped(
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            _, hung = await asyncio.wait({working}, timeout=options.grace_s + _GOODBYE_S)
         click.echo(f"a2a-eval-proxy worker stopped: {engine.scored} turns scored", err=True)
     finally:
         await asyncio.to_thread(store.close)
+    if hung:  # in calls that no cancellation ends, which would hold up the end of the event loop, too
+        click.echo("a2a-eval-proxy worker: the database does not answer; jobs under way go to other workers", err=True)
+        sys.stdout.flush()
+        os._exit(0)
 
 
 @asynccontextmanager
@@ -82,7 +93,7 @@ async def _admin(options: AdminOptions, engine: Engine, store: PostgresStore, me
         watching.cancel()
 
 
-def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """One line for what the job engine leaves behind in its own tasks, as for a job that another worker took over.
 
     The engine awaits some of its tasks only where the worker ends in order; `Engine` recovers what they were to do.
