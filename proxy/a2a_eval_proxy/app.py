@@ -25,7 +25,7 @@ from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .client_limits import ClientLimits, connections_possible
 from .clock import CLOCK, JumpGuard
-from .config import Settings, is_loopback
+from .config import DEFAULT_OTLP, Settings, is_loopback
 from .continuity import Continuity
 from .events import EventBus
 from .filewatch import FileWatch
@@ -308,7 +308,14 @@ class RunningProxy:
         if not settings.otlp:
             return None
         app = otlp_app(self._tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=counts)
-        return await _listening(stack, app, settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0)
+        try:
+            return await _listening(stack, app, settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0)
+        except ListenError as error:
+            # Beside a collector the default address is taken. Nobody asked for it, and traffic does not depend on it.
+            if settings.otlp != DEFAULT_OTLP or settings.expect_traces:
+                raise
+            logger.warning("no traces are received: %s", error)
+            return None
 
     def _opened(self, turn: Turn) -> None:
         if self.on_turn_opened is not None:

@@ -29,6 +29,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
 DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"
+DEFAULT_OTLP = "127.0.0.1:4318"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -225,7 +226,7 @@ class Settings:
         _text, "Bearer token of the admin API; required when it is not on loopback.", None, secret=True
     )
     otlp: str | None = _setting(
-        parse_address, "Where OpenTelemetry traces are received (OTLP/HTTP).", "127.0.0.1:4318", metavar="HOST:PORT"
+        parse_address, "Where OpenTelemetry traces are received (OTLP/HTTP).", DEFAULT_OTLP, metavar="HOST:PORT"
     )
     otlp_grpc: str | None = _setting(
         parse_address,

@@ -22,8 +22,8 @@ from e2e.ports import free_ports
 TOKEN = "a token of this test"
 PROXY = "agent-a2a-eval-proxy"
 READY_TIMEOUT_S = 60
-PORTS = ("18080", "18081", "4318", "9999")
-"""As the manifests have them."""
+PORTS = ("18080", "18081", "4318", "9999", "18082")
+"""As the manifests have them; the last in place of a worker's 18081, which is the proxy's in the network they share."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ def as_pods(manifests: list[Manifest], instead: dict[str, str]) -> list[Manifest
         metadata = {"name": deployment["metadata"]["name"], **template["metadata"]}
         pod: Manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
         pod["spec"]["hostNetwork"] = True
+        if deployment["metadata"]["name"].endswith("-worker"):
+            pod = json.loads(json.dumps(pod).replace(":18081", ":18082"))
         secret = [volume for volume in pod["spec"]["volumes"] if "secret" in volume]
         pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if volume not in secret]
         for container in pod["spec"]["containers"]:

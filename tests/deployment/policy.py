@@ -54,7 +54,7 @@ def _of_container(pod: dict[str, Any], container: dict[str, Any]) -> Iterator[st
     if not {"cpu", "memory"} <= set(resources.get("requests", {})) or "memory" not in resources.get("limits", {}):
         yield f"{name}: resources are not limited"
     for probe in ("readinessProbe", "livenessProbe"):
-        if probe not in container and container.get("args") != ["worker"]:  # which listens nowhere
+        if probe not in container:
             yield f"{name}: no {probe}"
     if any(not port.get("name") or port.get("hostPort") for port in container.get("ports", [])):
         yield f"{name}: a port without a name, or of the host"

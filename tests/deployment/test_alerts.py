@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from deployment.rendering import DEPLOY
 from prometheus_client import generate_latest
 
 RULES = DEPLOY / "kustomize/components/alerts/prometheus-rule.yaml"
+DASHBOARD = DEPLOY / "helm/a2a-eval-proxy/files/dashboard.json"
 SERIES = Path(__file__).with_name("alerts.yaml")
 
 
@@ -58,7 +60,7 @@ async def waiting() -> Backlog:
     return Backlog(turns=1, oldest_s=1.0, workers=1)
 
 
-@pytest.mark.parametrize("text", [RULES, DEPLOY / "README.md"], ids=lambda file: file.name)
+@pytest.mark.parametrize("text", [RULES, DASHBOARD, DEPLOY / "README.md"], ids=lambda file: file.name)
 def test_every_metric_that_is_named_exists(text: Path) -> None:
     known = set(re.findall(r"^(a2a_eval_proxy_\w+)", exposed(), re.MULTILINE))
     named = set(re.findall(r"\ba2a_eval_proxy_\w+", text.read_text("utf-8")))
@@ -74,6 +76,22 @@ def test_every_label_and_code_exists() -> None:
             assert name in labels
             known = f"{findings} `passed` `failed` `errored` `dropped`"
             assert [value for value in values.split("|") if f"`{value}`" not in known] == []
+
+
+def test_prometheus_reads_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    assert len(queries) > 20
+    plain = [re.sub(r"\$__\w+", "5m", query).replace("$namespace", ".*") for query in queries]
+    rules = [{"record": f"query_{number}", "expr": query} for number, query in enumerate(plain)]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}), "utf-8")
+    told = subprocess.run(
+        [promtool, "check", "rules", tmp_path / "rules.yaml"], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def test_the_page_explains_every_alert() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import a2a_eval_proxy
 import pytest
 import yaml
-from a2a_eval_proxy.config import load_settings
+from a2a_eval_proxy.config import DEFAULT_OTLP, load_settings
 from deployment.policy import containers, faults
 from deployment.rendering import (
     CHART,
@@ -92,7 +92,7 @@ def proxy_in(pod: dict[str, Any]) -> dict[str, Any]:
 
 def without_custom(manifests: list[Manifest]) -> list[Manifest]:
     """What Kubernetes itself has a schema for."""
-    return [manifest for manifest in manifests if manifest["kind"] != "PodMonitor"]
+    return [manifest for manifest in manifests if manifest["kind"] not in ("PodMonitor", "PrometheusRule")]
 
 
 # ── every rendering ─────────────────────────────────────────────────────────────────────────────────────────
@@ -192,12 +192,14 @@ def test_the_admin_port_is_for_monitoring_only(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [SHARED, "helm-workers"])
-def test_workers_are_reached_by_nobody(name: str) -> None:
+def test_workers_are_reached_by_monitoring_only(name: str) -> None:
     labels = worker_of(rendered(name))["metadata"]["labels"]
     policies = [one["spec"] for one in rendered(name) if one["kind"] == "NetworkPolicy"]
     (policy,) = (one for one in policies if _selects(one["podSelector"], labels))
     assert policy["policyTypes"] == ["Ingress"]
-    assert "ingress" not in policy
+    (rule,) = policy["ingress"]
+    assert rule["ports"] == [{"port": 18081, "protocol": "TCP"}]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
     assert not _selects({"matchLabels": only(rendered(name), "Service")["spec"]["selector"]}, labels)
 
 
@@ -344,13 +346,89 @@ def test_the_readme_shows_how_to_have_two_gateways_side_by_side(tmp_path: Path) 
     assert not first & second
 
 
-def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
+def injected(tmp_path: Path, theirs: str, component: str = "sidecar-native") -> list[Manifest]:
+    """Manifests of others, with the label, after that component."""
     shutil.copytree(DEPLOY / "kustomize", tmp_path / "kustomize")
-    (tmp_path / "nightly").mkdir()
-    (tmp_path / "nightly/job.yaml").write_text(JOB)
-    lines = "resources: [job.yaml]\ncomponents: [../kustomize/components/sidecar-native]\n"
-    (tmp_path / "nightly/kustomization.yaml").write_text(lines)
-    manifests = kustomized(tmp_path / "nightly")
+    (tmp_path / "evaluated").mkdir()
+    (tmp_path / "evaluated/theirs.yaml").write_text(theirs)
+    lines = f"resources: [theirs.yaml]\ncomponents: [../kustomize/components/{component}]\n"
+    (tmp_path / "evaluated/kustomization.yaml").write_text(lines)
+    return kustomized(tmp_path / "evaluated")
+
+
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: shop
+  labels: {a2a-eval-proxy: sidecar}
+spec:
+  selector: {app: shop}
+  ports:
+    - {name: metrics, port: 9090, targetPort: metrics}
+    - {name: http, port: 80, targetPort: 8080}
+    - {name: https, port: 443}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: unlabelled
+spec:
+  selector: {app: shop}
+  ports:
+    - {name: metrics, port: 9090, targetPort: metrics}
+"""
+
+
+def test_every_port_of_a_labelled_service_leads_to_the_proxy(tmp_path: Path) -> None:
+    manifests = injected(tmp_path, SERVICE)
+    ports = only(manifests, "Service", "shop")["spec"]["ports"]
+    assert [(port["port"], port["targetPort"]) for port in ports] == [(9090, 18080), (80, 18080), (443, 18080)]
+    assert only(manifests, "Service", "unlabelled")["spec"]["ports"][0]["targetPort"] == "metrics"
+    assert [one["metadata"]["name"] for one in manifests if one["kind"] == "Service"] == ["shop", "unlabelled"]
+    assert complaints(manifests, VERSIONS[NATIVE]) == []
+
+
+def test_the_name_of_a_later_target_port_becomes_what_the_api_server_refuses(tmp_path: Path) -> None:
+    """A port name must hold a letter, so such a Service is never applied with a port that leads past the proxy."""
+    manifests = injected(tmp_path, SERVICE.replace("targetPort: 8080", "targetPort: web"))
+    assert only(manifests, "Service", "shop")["spec"]["ports"][1]["targetPort"] == "18080"
+
+
+@pytest.mark.parametrize("component", ["sidecar-native", "sidecar-classic"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+@pytest.mark.parametrize("grace", [None, 5, 300])
+def test_the_grace_period_of_a_workload_stays_its_own(
+    kind: str, component: str, grace: int | None, tmp_path: Path
+) -> None:
+    theirs = yaml.safe_load(THEIRS.partition("---")[0])
+    theirs["kind"] = kind
+    theirs["metadata"]["labels"] = {"a2a-eval-proxy": "sidecar"}
+    if kind == "StatefulSet":
+        theirs["spec"]["serviceName"] = "shop"
+    if grace:
+        theirs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = grace
+    manifests = injected(tmp_path, yaml.safe_dump(theirs), component)
+    pod = only(manifests, kind)["spec"]["template"]["spec"]
+    assert pod.get("terminationGracePeriodSeconds") == grace
+    env = {one["name"]: one["value"] for one in proxy_in(pod)["env"]}
+    needed = int(env["A2A_EVAL_PROXY_DRAIN_DELAY"]) + 2 * int(env["A2A_EVAL_PROXY_SHUTDOWN_TIMEOUT"])
+    assert needed + 5 <= 30, "the default grace period, with time to spare"
+    assert "A2A_EVAL_PROXY_OTLP" not in env, "config.yaml may name another port, where a collector has the default one"
+    assert complaints(manifests, VERSIONS[NATIVE]) == []
+
+
+def test_a_cron_job_gets_the_same_sidecar_as_a_job(tmp_path: Path) -> None:
+    job = yaml.safe_load(JOB)
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": job["metadata"]}
+    cron["spec"] = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job["spec"]}}
+    manifests = injected(tmp_path, yaml.safe_dump_all([job, cron]))
+    assert only(manifests, "CronJob")["spec"]["jobTemplate"]["spec"] == only(manifests, "Job")["spec"]
+    assert complaints(manifests, VERSIONS[NATIVE]) == []
+
+
+def test_a_job_gets_the_native_sidecar_and_ends(tmp_path: Path) -> None:
+    manifests = injected(tmp_path, JOB)
     pod = only(manifests, "Job")["spec"]["template"]["spec"]
     (proxy,) = pod["initContainers"]
     assert proxy["restartPolicy"] == "Always"
@@ -387,6 +465,10 @@ def assert_monitors(manifests: list[Manifest]) -> None:
     assert endpoint["path"] == "/metrics"
     assert {"secretRef": {"name": endpoint["authorization"]["credentials"]["name"]}} in proxy["envFrom"]
     assert endpoint["authorization"]["credentials"]["key"] == "A2A_EVAL_PROXY_ADMIN_TOKEN"
+    if any(one["metadata"]["name"].endswith("-worker") for one in deployments(manifests)):
+        worker = worker_of(manifests)
+        assert _selects(monitor["selector"], worker["metadata"]["labels"])
+        assert endpoint["port"] in {port["name"] for port in worker["spec"]["containers"][0]["ports"]}
 
 
 # ── helm ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -401,8 +483,11 @@ def test_helm_and_kustomize_say_the_same_of_the_proxy() -> None:
     for of_chart, of_overlay in (("helm-native", NATIVE), ("helm-gateway", GATEWAY)):
         by_helm, by_kustomize = proxy_in(pod_of(release(of_chart))), proxy_in(pod_of(overlay(of_overlay)))
         assert by_helm.pop("imagePullPolicy") == "IfNotPresent"
-        by_helm["env"].remove({"name": "A2A_EVAL_PROXY_STORE", "value": "/data/turns.db"})  # else the image's
-        assert by_helm == by_kustomize
+        chosen, default = ({one["name"]: one["value"] for one in each.pop("env")} for each in (by_helm, by_kustomize))
+        assert chosen.pop("A2A_EVAL_PROXY_STORE") == "/data/turns.db"  # else the image's
+        if of_overlay == NATIVE:
+            assert chosen.pop("A2A_EVAL_PROXY_OTLP") == DEFAULT_OTLP
+        assert (by_helm, chosen) == (by_kustomize, default)
 
 
 def test_helm_and_kustomize_say_the_same_of_workers() -> None:
@@ -455,6 +540,108 @@ def test_the_values_in_the_readme_are_good(tmp_path: Path) -> None:
 
 def test_helm_monitors() -> None:
     assert_monitors(release("helm-gateway"))
+    assert_monitors(chart(*RELEASES["helm-workers"], "--set", "podMonitor.enabled=true"))
+
+
+@pytest.mark.parametrize("name", ["12345", "0x1f", "1e3", "shop.v1"])
+def test_a_release_that_cannot_name_a_service_is_refused(name: str) -> None:
+    with pytest.raises(RenderError, match=re.escape(f'a Service cannot be named "{name}"')):
+        helm("template", name, str(CHART), *AGENT)
+    manifests = helm("template", name, str(CHART), *AGENT, "--set", "fullnameOverride=shop")
+    parsed = [manifest for manifest in yaml.safe_load_all(manifests) if manifest]
+    assert complaints(parsed, VERSIONS[NATIVE]) == []
+
+
+@pytest.mark.parametrize("name", ["true", "null", "off", "y"])
+def test_names_that_yaml_reads_as_something_else(name: str) -> None:
+    secret = ("--set-string", f"secret={name},secretFiles={name},store.urlFrom.secret={name}")
+    text = helm("template", name, str(CHART), *RELEASES["helm-workers"], *secret)
+    manifests = [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
+    assert only(manifests, "Service")["metadata"]["name"] == name
+    assert proxy_in(pod_of(manifests))["envFrom"] == [{"secretRef": {"name": name}}]
+
+
+def test_what_every_pod_takes_from_the_values(tmp_path: Path) -> None:
+    values = {
+        "serviceAccountName": "shop",
+        "automountServiceAccountToken": True,
+        "priorityClassName": "high",
+        "podLabels": {"team": "sales", "app.kubernetes.io/version": "7"},
+        "podAnnotations": {"note": "1"},
+        "podSecurityContext": {"fsGroup": None, "runAsNonRoot": True},
+        "securityContext": {"runAsUser": None},
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    manifests = chart(*RELEASES["helm-workers"], "--values", str(tmp_path / "values.yaml"))
+    templates = [one["spec"]["template"] for one in deployments(manifests)]
+    assert len(templates) == 2
+    for deployment in deployments(manifests):
+        template = deployment["spec"]["template"]
+        pod, labels = template["spec"], template["metadata"]["labels"]
+        assert (pod["serviceAccountName"], pod["priorityClassName"]) == ("shop", "high")
+        assert pod["automountServiceAccountToken"] is True
+        assert (labels["team"], labels["app.kubernetes.io/version"]) == ("sales", "7")
+        assert template["metadata"]["annotations"]["note"] == "1"
+        assert "fsGroup" not in pod["securityContext"]
+        (container,) = pod["containers"]
+        assert "runAsUser" not in container["securityContext"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        (spread,) = pod["topologySpreadConstraints"]
+        assert spread["labelSelector"] == deployment["spec"]["selector"]
+        assert _selects(deployment["spec"]["selector"], labels)
+    assert complaints(manifests, VERSIONS[GATEWAY]) == []
+
+
+def test_containers_of_others_stand_beside_ours(tmp_path: Path) -> None:
+    values = {
+        "agent": {"image": "shop:1", "securityContext": {"runAsUser": None, "readOnlyRootFilesystem": False}},
+        "extraInitContainers": [{"name": "prepare", "image": "shop:1"}],
+        "extraContainers": [{"name": "collector", "image": "collector:1"}],
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    manifests = chart("--values", str(tmp_path / "values.yaml"))
+    pod = pod_of(manifests)
+    assert [one["name"] for one in pod["initContainers"]] == ["a2a-eval-proxy", "prepare"]
+    assert [one["name"] for one in pod["containers"]] == ["agent", "collector"]
+    context = pod["containers"][0]["securityContext"]
+    assert "runAsUser" not in context
+    assert context["readOnlyRootFilesystem"] is False
+    assert complaints(manifests, VERSIONS[NATIVE]) == []
+    gateway = pod_of(chart(*RELEASES["helm-gateway"], "--values", str(tmp_path / "values.yaml")))
+    assert [one["name"] for one in gateway["initContainers"]] == ["prepare"]
+    assert [one["name"] for one in gateway["containers"]] == ["a2a-eval-proxy", "collector"]
+
+
+def test_an_autoscaler_and_a_disruption_budget() -> None:
+    wanted = "autoscaling.enabled=true,autoscaling.maxReplicas=9,podDisruptionBudget.enabled=true"
+    manifests = chart(*RELEASES["helm-gateway"], "--set", wanted)
+    assert "replicas" not in with_proxy(manifests)["spec"], "the autoscaler decides that"
+    scaler, budget = only(manifests, "HorizontalPodAutoscaler")["spec"], only(manifests, "PodDisruptionBudget")["spec"]
+    assert scaler["scaleTargetRef"]["name"] == with_proxy(manifests)["metadata"]["name"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (1, 9)
+    assert budget["selector"] == with_proxy(manifests)["spec"]["selector"]
+    assert complaints(without_custom(manifests), VERSIONS[GATEWAY]) == []
+
+
+def test_the_alerts_of_the_chart_are_those_of_the_component() -> None:
+    rule = only(
+        chart(*AGENT, "--set", "prometheusRule.enabled=true,prometheusRule.labels.team=sales"), "PrometheusRule"
+    )
+    component = DEPLOY / "kustomize/components/alerts/prometheus-rule.yaml"
+    copied = CHART / "files/prometheus-rule.yaml"
+    assert copied.read_text("utf-8") == component.read_text("utf-8"), f"copy {component} to {copied}"
+    assert rule["spec"] == yaml.safe_load(component.read_text("utf-8"))["spec"]
+    assert rule["metadata"]["labels"]["team"] == "sales"
+
+
+def test_clients_need_not_stay_with_one_replica() -> None:
+    assert only(release("helm-gateway"), "Service")["spec"]["sessionAffinity"] == "ClientIP"
+    free = chart(*RELEASES["helm-gateway"], "--set", "service.sessionAffinity=None")
+    assert only(free, "Service")["spec"]["sessionAffinity"] == "None"
 
 
 def test_a_digest_goes_before_the_tag() -> None:
@@ -477,6 +664,8 @@ def test_a_digest_goes_before_the_tag() -> None:
         ("agent.image=a:1,agent.port=18080", "port"),
         ("agent.image=a:1,settings.listen=1", "listen"),
         ("agent.image=a:1,netwrokPolicy.enabled=false", "netwrokPolicy"),
+        ("agent.image=a:1,podLabels.app\\.kubernetes\\.io/name=b", "podLabels: app.kubernetes.io/name is what"),
+        ("agent.image=a:1,autoscaling.enabled=true,store.type=persistentVolumeClaim", "a volume is for one replica"),
     ],
 )
 def test_helm_refuses(values: str, complaint: str) -> None:
@@ -496,6 +685,9 @@ def test_the_grace_period_grows_with_the_time_the_agent_goes_on() -> None:
     (agent,) = pod["containers"]
     assert agent["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "120"]
     assert pod["terminationGracePeriodSeconds"] >= 120 + 2 * 20 + 15
+    for wanted, granted in ((300, 300), (5, 60)):
+        pod = pod_of(chart(*AGENT, "--set", f"shutdown.gracePeriodSeconds={wanted}"))
+        assert pod["terminationGracePeriodSeconds"] == granted
 
 
 def test_the_schema_knows_every_value() -> None:

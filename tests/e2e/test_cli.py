@@ -9,13 +9,15 @@ import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from agents.serving import ServerThread
 from e2e.contracts import GetAgent, GetProxy
-from e2e.proxy import COMMAND, Proxy
+from e2e.processes import ChildProcess
+from e2e.proxy import COMMAND, READY, Proxy
 from e2e.raw_a2a import Wire
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -118,6 +120,20 @@ def test_address_in_use(flag: str, tmp_path: Path) -> None:
     assert result.returncode == 3
     assert address in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_default_port_of_traces_in_use_stops_nobody(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with suppress(OSError):  # taken already, by whoever receives traces on this machine
+            stack.enter_context(socket.create_server(("127.0.0.1", 4318)))
+        flags = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        serve = [COMMAND, "serve", "--upstream", "http://127.0.0.1:1", *flags]
+        proxy = stack.enter_context(ChildProcess(serve, cwd=tmp_path))
+        assert proxy.wait_for(READY)["traces"] is None
+        assert "no traces are received: cannot listen on 127.0.0.1:4318: Address already in use" in proxy.stderr()
+        strict = run("serve", "--upstream", "http://127.0.0.1:1", *flags, "--expect-traces", cwd=tmp_path)
+    assert strict.returncode == 3
+    assert "127.0.0.1:4318" in strict.stderr
 
 
 def test_what_an_agent_says_does_not_steer_the_terminal(suite: Path, tmp_path: Path) -> None:

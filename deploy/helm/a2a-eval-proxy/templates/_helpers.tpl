@@ -1,15 +1,19 @@
 {{- define "a2a-eval-proxy.name" -}}
-{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride | default .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "a Service cannot be named %q: it begins with a letter and holds lower-case letters, digits and '-'; name the release otherwise, or set fullnameOverride" $name) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- define "a2a-eval-proxy.selector" -}}
 app.kubernetes.io/name: a2a-eval-proxy
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "a2a-eval-proxy.workerSelector" -}}
 app.kubernetes.io/name: a2a-eval-proxy-worker
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "a2a-eval-proxy.commonLabels" -}}
@@ -26,6 +30,48 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "a2a-eval-proxy.workerLabels" -}}
 {{ include "a2a-eval-proxy.workerSelector" . }}
 {{ include "a2a-eval-proxy.commonLabels" . }}
+{{- end -}}
+
+{{/* Labels and annotations of a Pod; the argument has the template of its own labels. */}}
+{{- define "a2a-eval-proxy.podMetadata" -}}
+labels:
+  {{- merge (dict) .root.Values.podLabels (include .labels .root | fromYaml) | toYaml | nindent 2 }}
+annotations:
+  checksum/settings: {{ printf "%s%s" (include "a2a-eval-proxy.settings" .root) .root.Values.suite | sha256sum }}
+  {{- with .root.Values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* What every Pod has beside its containers and volumes; the argument has the template of its selector. */}}
+{{- define "a2a-eval-proxy.pod" -}}
+{{- $root := .root -}}
+{{- $selector := include .selector $root | fromYaml -}}
+automountServiceAccountToken: {{ $root.Values.automountServiceAccountToken }}
+{{- with $root.Values.serviceAccountName }}
+serviceAccountName: {{ . | quote }}
+{{- end }}
+{{- with $root.Values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" }}
+{{- with index $root.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- with $root.Values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{ merge (dict) . (dict "labelSelector" (dict "matchLabels" $selector)) | toYaml | nindent 4 | trim }}
+  {{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "a2a-eval-proxy.image" -}}
@@ -60,7 +106,7 @@ env:
   {{- if eq .Values.store.type "postgresql" }}
   - name: A2A_EVAL_PROXY_STORE
     valueFrom:
-      secretKeyRef: {name: {{ .Values.store.urlFrom.secret }}, key: {{ .Values.store.urlFrom.key }}}
+      secretKeyRef: {name: {{ .Values.store.urlFrom.secret | quote }}, key: {{ .Values.store.urlFrom.key | quote }}}
   {{- else }}
   - {name: A2A_EVAL_PROXY_STORE, value: /data/turns.db}
   {{- end }}
@@ -71,7 +117,7 @@ env:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 envFrom:
-  - secretRef: {name: {{ .Values.secret }}}
+  - secretRef: {name: {{ .Values.secret | quote }}}
 ports:
   - {name: a2a, containerPort: 18080}
   - {name: a2a-admin, containerPort: 18081}
@@ -93,12 +139,7 @@ livenessProbe:
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
-  seccompProfile: {type: RuntimeDefault}
+  {{- toYaml .Values.securityContext | nindent 2 }}
 volumeMounts:
   - {name: a2a-eval-proxy-settings, mountPath: /etc/a2a-eval-proxy, readOnly: true}
   - {name: a2a-eval-proxy-data, mountPath: /data}
@@ -116,7 +157,7 @@ volumeMounts:
 {{- else if .Values.settings.tls_client_ca -}}
 {{- fail "agent.probe: with settings.tls_client_ca the kubelet cannot ask the agent through the proxy; give a probe, as in {exec: {command: [...]}}" -}}
 {{- else -}}
-httpGet: {path: {{ .Values.agent.cardPath }}, port: 18080{{ if .Values.settings.tls_cert }}, scheme: HTTPS{{ end }}}
+httpGet: {path: {{ .Values.agent.cardPath | quote }}, port: 18080{{ if .Values.settings.tls_cert }}, scheme: HTTPS{{ end }}}
 {{- end -}}
 {{- end -}}
 
@@ -126,7 +167,7 @@ httpGet: {path: {{ .Values.agent.cardPath }}, port: 18080{{ if .Values.settings.
 {{- $preStop := ternary 10 (add $shutdown.drainDelaySeconds $shutdown.timeoutSeconds) (eq .Values.mode "sidecar") -}}
 {{- if not (kindIs "invalid" .Values.agent.preStopSeconds) }}{{ $preStop = int .Values.agent.preStopSeconds }}{{ end -}}
 name: agent
-image: {{ required "agent.image: a sidecar needs an agent" .Values.agent.image }}
+image: {{ required "agent.image: a sidecar needs an agent" .Values.agent.image | quote }}
 {{- with .Values.agent.command }}
 command: {{ toJson . }}
 {{- end }}
@@ -159,12 +200,7 @@ lifecycle:
 resources:
   {{- toYaml .Values.agent.resources | nindent 2 }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: {{ .Values.agent.runAsUser }}
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
-  seccompProfile: {type: RuntimeDefault}
+  {{- toYaml .Values.agent.securityContext | nindent 2 }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
   {{- with .Values.agent.volumeMounts }}
