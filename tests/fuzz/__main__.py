@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import secrets
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.proxy import COMMAND
 
+from . import plants
 from .plan import BEHAVIOURS, Round, round_of
+from .plants import PLANTS
 from .rounds import PATIENCE_S, Result, run_round
 
 _SEEDS = 1_000_000
+_PLANT_FOUND_WITHIN_S = 120
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 without a finding, 1 with one."""
     options = _parse(arguments)
     seed = options.seed if options.seed is not None else secrets.randbelow(_SEEDS)
+    if options.planted is not None:
+        return asyncio.run(_find_plants(options.planted or list(PLANTS), seed, options))
     return asyncio.run(_fuzz(options, seed))
 
 
@@ -47,6 +54,29 @@ async def _fuzz(options: argparse.Namespace, seed: int) -> int:
             break
     print(f"{exchanges} exchanges in {time.monotonic() - started:.0f} s, rounds with findings: {found}")
     return 1 if found else 0
+
+
+async def _find_plants(names: list[str], seed: int, options: argparse.Namespace) -> int:
+    """Each planted fault on its own: how long until the fuzzer finds something. 1 where one stays hidden."""
+    hidden = 0
+    for name in names:
+        command = [sys.executable, Path(plants.__file__), name]
+        started = time.monotonic()
+        for index in itertools.count():
+            plan = round_of(seed, index, connections=options.connections, only=frozenset(options.only))
+            result = await run_round(plan, command, patience_s=options.patience)
+            seconds = time.monotonic() - started
+            if result.findings or seconds > _PLANT_FOUND_WITHIN_S:
+                break
+        finding = result.findings[0] if result.findings else None
+        hidden += finding is None
+        told = f"{finding.fault}: {finding.message[:160]}" if finding else "NOT FOUND"
+        print(
+            f"{name} ({PLANTS[name].what})\n  after {seconds:.0f} s, round {plan.index} of seed {seed}: {told}",
+            flush=True,
+        )
+    print(f"{len(names) - hidden} of {len(names)} planted faults found")
+    return 1 if hidden else 0
 
 
 def _line(plan: Round, result: Result) -> str:
@@ -76,6 +106,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=[], choices=BEHAVIOURS, metavar="BEHAVIOUR", help="only these")
     parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds without a byte that are a hang")
+    parser.add_argument(
+        "--planted", nargs="*", choices=PLANTS, metavar="FAULT", help="find planted faults, each by itself"
+    )
     parser.add_argument("--proxy", type=Path, default=COMMAND, help="the a2a-eval-proxy to test")
     return parser.parse_args(arguments)
 

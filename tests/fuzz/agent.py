@@ -96,6 +96,9 @@ class _Link:
                 if self._closed or not await self._read_body(None):
                     return
                 self._reader.next()
+                if self._connection.ambiguous:
+                    await self._note_waiting()
+                    return
         except OSError:
             pass  # the proxy has left
         finally:
@@ -120,6 +123,13 @@ class _Link:
         if data:
             self._reader.feed(data)
         return bool(data) and not self._reader.broken
+
+    async def _note_waiting(self) -> None:
+        """Notes whose requests have come, and answers none: who said something unasked had better close."""
+        self._ledger.unsaid_closes += 1
+        while self._line.waiting() and await self._read():
+            if self._reader.whole:
+                self._reader.next()
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────────────
 

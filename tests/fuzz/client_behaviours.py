@@ -302,7 +302,7 @@ def _in_pieces(dice: Random, head: bytes, frames: list[bytes]) -> list[Step]:
         count = len(whole) if len(whole) < 300 and dice.random() < 0.3 else dice.randrange(2, 8)
         pieces = [whole[start:end] for start, end in _cuts(dice, len(whole), count)]
     pause = dice.choice((0.0, 0.005, 0.03)) if len(pieces) < 20 else 0.0
-    return [step for piece in pieces for step in (Send(piece), Pause(pause))]
+    return [step for piece in pieces if piece for step in (Send(piece), Pause(pause))]
 
 
 def _cuts(dice: Random, size: int, count: int) -> list[tuple[int, int]]:

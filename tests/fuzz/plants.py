@@ -1,0 +1,245 @@
+"""Known faults of the byte path, to be put back one at a time: does the fuzzer find them?
+
+Each is a few lines of source replaced while the module is imported, in the process under test only. A replacement that
+does not fit the source any more ends the process with a sentence: then it is to be written anew.
+
+Run as a program, `plants.py NAME serve ...` is `a2a-eval-proxy serve ...` with that fault.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+PACKAGE = "a2a_eval_proxy"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """In a module of the proxy, `old` becomes `new`; `old` must be there exactly once."""
+
+    module: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A fault and what puts it back."""
+
+    what: str
+    edits: tuple[Edit, ...]
+
+
+_FRAMING_FROM_HEADERS = Edit(
+    "http_messages",
+    "    if framing:\n        lines.append(framing)\n",
+    """
+    planted = dict(headers).get(b"x-planted-length")
+    if planted is not None:
+        framing = b"content-length: " + planted if planted else b""
+    if framing:
+        lines.append(framing)
+""",
+)
+"""`x-planted-length` among the headers frames the request, instead of its body; empty: nothing does."""
+
+_FORWARDED_HEADERS = "        return self._owner._upstream.headers(headers)\n"
+
+PLANTS = {
+    "connection-names-length": Plant(
+        "`Connection: content-length` leaves a body without framing: what is in it is the next request",
+        (
+            _FRAMING_FROM_HEADERS,
+            Edit(
+                "forward",
+                _FORWARDED_HEADERS,
+                """
+        raw = self._scope["headers"]
+        if any(name == b"connection" and b"content-length" in value.lower() for name, value in raw):
+            headers = [*headers, (b"x-planted-length", b"")]
+        return self._owner._upstream.headers(headers)
+""",
+            ),
+        ),
+    ),
+    "card-request-with-length": Plant(
+        "a request for the card keeps the length of a body that is not sent",
+        (
+            _FRAMING_FROM_HEADERS,
+            Edit(
+                "cards",
+                "        response, body = await upstream.get(",
+                """
+        if head.length:
+            headers = [*headers, (b"x-planted-length", b"%d" % head.length)]
+        response, body = await upstream.get(""",
+            ),
+        ),
+    ),
+    "upgrade-loses-body": Plant(
+        "an offer to upgrade loses the body of the request, and keeps its length",
+        (
+            _FRAMING_FROM_HEADERS,
+            Edit("server_protocol", "                self._go_on_without_upgrade()\n", "                pass\n"),
+            Edit(
+                "server_protocol",
+                "        if self.parser.should_upgrade():\n            if self.parser.get_method() == b",
+                '        if self.parser.get_method() == b"CONNECT":\n            if self.parser.get_method() == b',
+            ),
+            Edit(
+                "forward",
+                _FORWARDED_HEADERS,
+                """
+        if self._head.length and not self._body and any(name == b"upgrade" for name, _ in self._scope["headers"]):
+            headers = [*headers, (b"x-planted-length", b"%d" % self._head.length)]
+        return self._owner._upstream.headers(headers)
+""",
+            ),
+        ),
+    ),
+    "repeats-used-up-body": Plant(
+        "a request whose body came in pieces is sent again when there is none left",
+        (
+            Edit("http1", "may_repeat = method in _SAFE and isinstance(body, bytes)", "may_repeat = method in _SAFE"),
+            Edit(
+                "http_connection",
+                "            if left:\n                raise",
+                "            if False:\n                raise",
+            ),
+        ),
+    ),
+    "returned-while-paused": Plant(
+        "a connection goes back to the pool while reading from it is paused",
+        (
+            Edit("http_connection", "parser.complete and not parser.buffered and", "parser.complete and"),
+            Edit("http_connection", "return not self._paused and self.transport", "return self.transport"),
+        ),
+    ),
+    "watch-eats-body": Plant(
+        "who listens for the client's leaving takes pieces of its body",
+        (
+            Edit(
+                "forward",
+                "                tap.request_body(self._rest, self._body, True)\n                await self._respond",
+                """
+                tap.request_body(self._rest, self._body, True)
+
+                async def planted() -> None:
+                    await asyncio.sleep(0.05)
+                    while (await self._receive())["type"] != "http.disconnect":
+                        pass
+
+                self.planted = None if whole else asyncio.get_running_loop().create_task(planted())
+                await self._respond""",
+            ),
+        ),
+    ),
+    "edited-stream-keeps-length": Plant(
+        "a stream keeps its Content-Length when something is taken out of it",
+        (
+            Edit(
+                "forward",
+                "drop=_OF_OTHER_BYTES if encoded else _LENGTH)",
+                "drop=_OF_OTHER_BYTES if encoded else frozenset())",
+            ),
+        ),
+    ),
+    "released-twice": Plant(
+        "who has given a connection back closes it under its next owner",
+        (
+            Edit(
+                "http_connection",
+                """        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+""",
+                """        connection, self._connection = self._connection, None
+        if connection is None:
+            former, self.former = getattr(self, "former", None), None
+            if former is not None and former.exchange is not None:
+                former.exchange = None
+                former.abort()
+            return
+        self.former = connection
+""",
+            ),
+        ),
+    ),
+    "unasked-is-overlooked": Plant(
+        "a connection on which the agent said more than it was asked is used again",
+        (
+            Edit(
+                "http1",
+                "if connection.idle_since > oldest and connection.is_quiet():",
+                "if connection.idle_since > oldest:",
+            ),
+            Edit("http_connection", "            self.abort()  # nobody asked for this", "            pass"),
+            Edit("http_connection", "            parser.reusable = False  # nobody asked for this", "            pass"),
+            Edit(
+                "http_messages",
+                "            self.reusable = False\n            if self.complete:",
+                "            if self.complete:",
+            ),
+        ),
+    ),
+}
+"""The faults by name."""
+
+
+class PlantError(Exception):
+    """A replacement does not fit the source."""
+
+
+class Planter(MetaPathFinder, Loader):
+    """Imports the modules of one plant with their replacements; all others are left to the rest of the system."""
+
+    def __init__(self, plant: Plant) -> None:
+        self._edits: dict[str, list[Edit]] = {}
+        for edit in plant.edits:
+            self._edits.setdefault(f"{PACKAGE}.{edit.module}", []).append(edit)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._edits:
+            return None
+        found = PathFinder.find_spec(fullname, path)
+        if found is None or found.origin is None:
+            raise PlantError(f"there is no module {fullname}")
+        return importlib.util.spec_from_loader(fullname, self, origin=found.origin)
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        assert spec is not None
+        assert spec.origin is not None
+        source = planted(Path(spec.origin).read_text("utf-8"), self._edits[module.__name__])
+        exec(compile(source, spec.origin, "exec"), module.__dict__)
+
+
+def planted(source: str, edits: Sequence[Edit]) -> str:
+    """The source of a module with the edits made. Raises PlantError where one does not fit."""
+    for edit in edits:
+        if source.count(edit.old) != 1:
+            raise PlantError(f"{edit.module} has {source.count(edit.old)} places, not one, with: {edit.old!r}")
+        source = source.replace(edit.old, edit.new)
+    return source
+
+
+def main() -> None:
+    """`plants.py NAME serve ...`."""
+    del sys.path[0]  # this folder: its modules are not to be found by the proxy
+    sys.meta_path.insert(0, Planter(PLANTS[sys.argv.pop(1)]))
+    from a2a_eval_proxy.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()
