@@ -6,171 +6,23 @@ import functools
 import inspect
 import logging
 import os
-import threading
-import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
-from .models import ToolCall, ToolCallSource
-from .plain import described, plain_arguments, plain_text
-from .spec import METADATA_KEY
+from .models import ToolCall
+from .recording import Arguments, Clock, NewId, Recording, new_call_id, utc_now
 
 _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Arguments = Mapping[str, Any] | str | None
-"""Arguments by name; the JSON text of such an object, as model APIs give it; None where they are not known."""
-
 ENVIRONMENT_FLAG = "A2A_TOOL_CAPTURE"
 """Environment variable that turns recording off for a whole deployment; see `ToolCallRecorder`."""
 
 _FLAG_VALUES = {"": True, "on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
-
-Clock = Callable[[], datetime]
-NewId = Callable[[], str]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _new_id() -> str:
-    return f"call-{uuid.uuid4().hex}"
-
-
-class Recording:
-    """The calls of one request, in the order they began. Threads may share it; nothing in it raises.
-
-    A call without a name is dropped, an unknown id ignored, each with a logged warning: an agent must not fail
-    because it is being watched.
-    """
-
-    def __init__(self, clock: Clock = _now, new_id: NewId = _new_id) -> None:
-        self._clock = clock
-        self._new_id = new_id
-        self._calls: list[ToolCall] = []
-        self._places: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def tool_calls(self) -> list[ToolCall]:
-        """All calls so far; those still running have neither result nor error, and no `ended_at`."""
-        return sorted(self._calls, key=_start)
-
-    def metadata(self) -> dict[str, list[dict[str, Any]]]:
-        """What belongs into `Artifact.metadata`, for an artifact that is to carry all calls so far."""
-        return {METADATA_KEY: [wire_entry(call) for call in self.tool_calls]}
-
-    def started(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        *,
-        id: str = "",
-        source: ToolCallSource = ToolCallSource.CLIENT,
-        started_at: datetime | None = None,
-    ) -> str:
-        """Note that a call begins, or began at `started_at` (aware). Returns its id: the given one, or a new one.
-
-        {} as `arguments` means none were given, None that they are not known. An id that was used before, for the
-        same tool, is the same call: told again, if it runs, and tried again, if it had ended. A call that is tried
-        again is one call with the outcome of its last try.
-        """
-        return self._begin(name, arguments, id, source, started_at, tried_again=True)
-
-    def _begin(
-        self,
-        name: str,
-        arguments: Arguments,
-        id: str,
-        source: ToolCallSource,
-        started_at: datetime | None,
-        *,
-        tried_again: bool,
-    ) -> str:
-        name, call_id = plain_text(name), plain_text(id) if id else self._new_id()
-        if not name:
-            _log.warning("a tool call without a name was not recorded; pass the tool's name")
-            return call_id
-        given = plain_arguments(arguments)
-        with self._lock:
-            place = self._places.get(call_id)
-            if place is not None and self._calls[place].name == name:
-                call = self._calls[place]
-                if given is not None:
-                    call = replace(call, arguments=given)
-                if tried_again:
-                    call = replace(call, result=None, error=None, ended_at=None)
-                self._calls[place] = call
-                return call_id
-            if place is not None:
-                _log.warning("the id %r of a %r call was used before; the call got a new one", call_id, name)
-                call_id = self._new_id()
-            self._places[call_id] = len(self._calls)
-            self._calls.append(ToolCall(name, given, call_id, source=source, started_at=started_at or self._clock()))
-        return call_id
-
-    def finished(self, id: str, result: Any = None) -> None:
-        """Note that a call gave `result`: text as it is, anything else as its JSON text, None for nothing known."""
-        self._end(id, result=None if result is None else plain_text(result))
-
-    def failed(self, id: str, error: Any) -> None:
-        """Note that a call failed. `error` is its message, or the exception."""
-        self._end(id, error=error_text(error))
-
-    def is_running(self, id: str) -> bool:
-        """Whether the call with this id was started and has not ended."""
-        with self._lock:
-            place = self._places.get(id)
-            return place is not None and self._calls[place].ended_at is None
-
-    def record(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        *,
-        result: Any = None,
-        error: Any = None,
-        id: str = "",
-        source: ToolCallSource = ToolCallSource.CLIENT,
-        started_at: datetime | None = None,
-    ) -> str:
-        """Note a call that is over. Returns its id; see `started`, `finished` and `failed`.
-
-        With the id of an earlier call of the same tool, what is told now fills that one in.
-        """
-        call_id = self._begin(name, arguments, id, source, started_at, tried_again=False)
-        if name:
-            self._end(
-                call_id,
-                result=None if result is None else plain_text(result),
-                error=None if error is None else error_text(error),
-            )
-        return call_id
-
-    def _end(self, call_id: str, *, result: str | None = None, error: str | None = None) -> None:
-        with self._lock:
-            place = self._places.get(call_id)
-            if place is None:
-                _log.warning("no tool call with id %r was started in this request; its end was ignored", call_id)
-                return
-            call = self._calls[place]
-            self._calls[place] = replace(
-                call,
-                result=call.result if result is None else result,
-                error=call.error if error is None else error,
-                ended_at=self._clock(),
-            )
-
-
-def _start(call: ToolCall) -> float:
-    return call.started_at.timestamp() if call.started_at else 0.0
 
 
 class OpenCall:
@@ -205,7 +57,7 @@ class ToolCallRecorder:
     Raises ValueError where the variable is neither.
     """
 
-    def __init__(self, *, enabled: bool | None = None, clock: Clock = _now, new_id: NewId = _new_id) -> None:
+    def __init__(self, *, enabled: bool | None = None, clock: Clock = utc_now, new_id: NewId = new_call_id) -> None:
         self.enabled = _enabled_by_environment() if enabled is None else enabled
         self._clock = clock
         self._new_id = new_id
@@ -376,25 +228,6 @@ def _enabled_by_environment() -> bool:
         return _FLAG_VALUES[value.strip().lower()]
     except KeyError:
         raise ValueError(f"{ENVIRONMENT_FLAG} is {value!r}; expected on or off") from None
-
-
-def wire_entry(call: ToolCall) -> dict[str, Any]:
-    """A recorded call as version 1 carries it: what is not known is left out."""
-    entry: dict[str, Any] = {"id": call.id, "name": call.name}
-    if call.arguments is not None:
-        entry["arguments"] = dict(call.arguments)
-    if call.result is not None:
-        entry["result"] = call.result
-    if call.error is not None:
-        entry["error"] = call.error
-    return entry
-
-
-def error_text(error: Any) -> str:
-    """An exception as its message, or its type where it has none; anything else as `plain_text`."""
-    if isinstance(error, BaseException):
-        return described(error) or type(error).__name__
-    return plain_text(error)
 
 
 async def _watched_to_its_end(work: Coroutine[Any, Any, Any], call: OpenCall, until_over: ExitStack) -> Any:

@@ -20,7 +20,8 @@ from a2a.types import (
 
 from . import places, sdk
 from .models import ToolCall
-from .recorder import Recording, ToolCallRecorder, wire_entry
+from .recorder import ToolCallRecorder
+from .recording import Recording, wire_entry
 from .spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI, agent_extension
 from .wire import SETTLED_STATES, TERMINAL_STATES
 

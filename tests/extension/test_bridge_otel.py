@@ -11,7 +11,7 @@ import pytest
 from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.otel import ToolSpanProcessor
 from a2a_tool_capture.models import ToolCallSource
-from a2a_tool_capture.recorder import Recording
+from a2a_tool_capture.recording import Recording
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..models import ToolCallSource
-from ..recorder import Recording, ToolCallRecorder
+from ..recorder import ToolCallRecorder
+from ..recording import Recording
 from .errors import HostGoneError, HostRefusedError, ProtocolError
 from .messages import (
     DEFAULT_TIMEOUT_S,

@@ -13,7 +13,8 @@ from fasta2a.storage import Storage
 
 from ..middleware import request_asks
 from ..models import ToolCall
-from ..recorder import Recording, ToolCallRecorder, wire_entry
+from ..recorder import ToolCallRecorder
+from ..recording import Recording, wire_entry
 from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI
 from ..wire import SETTLED_STATES, normalize_state
 

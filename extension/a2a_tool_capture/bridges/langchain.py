@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
-from ..recorder import Recording, ToolCallRecorder
+from ..recorder import ToolCallRecorder
+from ..recording import Recording
 
 
 class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]  # without the framework, of no type

@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode
 
 from ..models import ToolCallSource
-from ..recorder import Recording, ToolCallRecorder
+from ..recorder import ToolCallRecorder
+from ..recording import Recording
 
 _SPAN_NAME_PREFIX = "execute_tool "
 
