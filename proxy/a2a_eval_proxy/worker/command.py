@@ -68,11 +68,23 @@ async def work_until_stopped(
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             working.cancel()
-            _, hung = await asyncio.wait({working}, timeout=options.grace_s + _GOODBYE_S)
+            await asyncio.wait({working}, timeout=options.grace_s + _GOODBYE_S)
         click.echo(f"a2a-eval-proxy worker stopped: {engine.scored} turns scored", err=True)
     finally:
         await asyncio.to_thread(store.close)
-    if hung:  # in calls that no cancellation ends, which would hold up the end of the event loop, too
+    await _end_tasks()
+
+
+async def _end_tasks() -> None:
+    """Cancel what the engine left running; where that does not end it, end the process.
+
+    A driver that waits for a database which does not answer outlasts its cancellation, and would hold up the end of
+    the event loop.
+    """
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left and (await asyncio.wait(left, timeout=_GOODBYE_S))[1]:
         click.echo("a2a-eval-proxy worker: the database does not answer; jobs under way go to other workers", err=True)
         sys.stdout.flush()
         os._exit(0)
