@@ -15,6 +15,7 @@ from .bindings import A2ARequest, Binding, Operation, decode_json, rpc_method, r
 from .records import Stream
 from .turn import Turn
 from .turnbook import TurnBook
+from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
 
@@ -136,7 +137,7 @@ class Exchange:
         self._stream = self._book.open(turn, now)
         if request.sets_webhook and facts.declared and not facts.requested_by_header:
             why = "the agent was not asked for tool calls: it would tell them to the webhook of this message"
-            self.report("not_asked", why)
+            self.report(NOT_ASKED, why)
 
     @property
     def turn(self) -> Turn | None:

@@ -14,6 +14,9 @@ logger = logging.getLogger(__name__)
 
 _NOT_DECLARED = "the agent's card does not declare the tool-call-capture extension"
 _NOT_ASKED = "nobody asks the agent for the tool-call-capture extension (negotiate: never)"
+NOT_ASKED = "not_asked"
+"""Finding of a turn in which the proxy kept from asking the agent for the extension."""
+_NOT_ASKED_HERE = "the agent was not asked for the tool-call-capture extension in this request"
 _NO_OTHER_WAY = "no tool call was seen in another way (traces, a dialect of its framework)"
 
 
@@ -35,12 +38,15 @@ class CallVisibility:
         """Add the finding to `turn` where it belongs there. The first one is logged."""
         if turn.tool_calls:
             self._shown = True
+        kept_from_asking = any(finding.code == NOT_ASKED for finding in turn.findings)
         asked = self._asks or turn.capture.requested_by_client
-        if self._shown or (turn.capture.declared and asked) or self._traces():
+        told = not kept_from_asking and (self._shown or (turn.capture.declared and asked))
+        if turn.tool_calls or told or self._traces():
             return
         if turn_failure_of(turn.state, "", turn.findings) is not None:
             return
-        message = f"{_NOT_ASKED if turn.capture.declared else _NOT_DECLARED}, and {_NO_OTHER_WAY}"
+        reason = _NOT_ASKED_HERE if kept_from_asking else _NOT_ASKED if turn.capture.declared else _NOT_DECLARED
+        message = f"{reason}, and {_NO_OTHER_WAY}"
         turn.findings.append(Finding(NO_CAPTURE, message, Severity.WARNING, "capture"))
         if not self._warned:
             self._warned = True
