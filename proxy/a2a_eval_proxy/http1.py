@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections import deque
 
 from .http_connection import Body, Connection, Exchange, Response, tls_problem
@@ -45,6 +46,10 @@ _WARY_S = 60.0
 
 _SETTLED_S = 0.1
 """Which it would have closed by then."""
+
+_JUST_SEEN_S = 0.002
+"""A connection idle for less has been looked at by the event loop; to look again would let other threads run first,
+and cost more than the rest of a request."""
 
 _MAX_IDLE = 512
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
@@ -106,7 +111,7 @@ class HttpClient:
     # ── the pool ────────────────────────────────────────────────────────────────────────────────────────
 
     def _reusable(self, *, may_repeat: bool) -> Connection | None:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()  # the event loop's own clock may stand still while it works
         wary = now < self._wary_until and not may_repeat
         while self._idle:
             # The one used last is the one least likely to be closing, as a rule.
@@ -114,7 +119,8 @@ class HttpClient:
             if wary and now - connection.idle_since < _SETTLED_S and not connection.lost:
                 self._idle.appendleft(connection)
                 return None
-            if now - connection.idle_since < _KEEPALIVE_S and connection.is_quiet():
+            idle_s = now - connection.idle_since
+            if idle_s < _KEEPALIVE_S and connection.is_quiet(look=wary or idle_s > _JUST_SEEN_S):
                 return connection
             self._note_close(connection)
             connection.abort()
@@ -122,7 +128,7 @@ class HttpClient:
 
     def _note_close(self, connection: Connection) -> None:
         """An idle connection is of no use any more; where the agent closed it at once, be wary."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         if connection.used and not connection.aborted and now - connection.idle_since < _SOON_S:
             self._wary_until = now + _WARY_S
 
@@ -131,7 +137,7 @@ class HttpClient:
         if self._closed or self._waiting or len(self._idle) >= _MAX_IDLE:
             connection.abort()  # somebody waits for a place: the next connection takes it
             return
-        connection.idle_since = asyncio.get_running_loop().time()
+        connection.idle_since = time.monotonic()
         while self._idle and self._idle[0].idle_since <= connection.idle_since - _KEEPALIVE_S:
             self._idle.popleft().abort()
         self._idle.append(connection)

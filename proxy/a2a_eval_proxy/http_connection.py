@@ -48,15 +48,15 @@ class Connection(asyncio.Protocol):
         """Whether it was closed on this side."""
         self.idle_since = 0.0
 
-    def is_quiet(self) -> bool:
-        """Whether the agent neither closed this idle connection nor sent anything, as far as the system knows now.
+    def is_quiet(self, *, look: bool) -> bool:
+        """Whether the agent neither closed this idle connection nor sent anything.
 
-        The event loop may not have looked at the socket since.
+        With `look`, as far as the system knows now; else as far as the event loop has seen.
         """
         transport = self.transport
         if self.lost or transport is None or transport.is_closing():
             return False
-        if not _CAN_POLL:
+        if not look or not _CAN_POLL:
             return True
         if self._poll is None:
             self._poll = select.poll()
@@ -197,6 +197,7 @@ class Exchange:
         if self._upload is not None:
             self._upload.cancel()
         parser = self._parser
+        parser.close()
         went_whole = self._sent and parser.complete and not parser.buffered and self._error is None
         if went_whole and parser.reusable and connection.is_flushed() and not connection.lost:
             connection.used = True

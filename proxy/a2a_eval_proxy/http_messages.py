@@ -48,8 +48,8 @@ def request_head(method: bytes, target: bytes, headers: RawHeaders, framing: byt
     Only `framing` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
     where a line break inside a value would make the agent read another request than this.
     """
-    lines = [b"%b %b HTTP/1.1" % (method, target)]
-    lines += [b"%b: %b" % item for item in headers if item[0].lower() not in _FRAMING]
+    lines = [method + b" " + target + b" HTTP/1.1"]
+    lines += [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
     if framing:
         lines.append(framing)
     head = b"\r\n".join(lines)
@@ -104,7 +104,7 @@ class ResponseParser:
         self._unread = 0
         self._body: list[bytes] = []
         self._until_close = False
-        self._http = httptools.HttpResponseParser(self)
+        self._http: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         # A bare LF ends a line (RFC 9112, section 2.2). Nothing of it gets through: what goes on is written anew.
         self._http.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
 
@@ -113,6 +113,8 @@ class ResponseParser:
 
         What comes after the end is no error of this response: it makes the connection not `reusable`.
         """
+        if self._http is None:
+            raise RuntimeError("the parser is closed")
         self._unread += len(data)
         try:
             self._http.feed_data(data)
@@ -145,6 +147,10 @@ class ResponseParser:
         self.buffered = 0
         return data
 
+    def close(self) -> None:
+        """Nothing is fed any more. httptools' parser and this one hold each other."""
+        self._http = None
+
     # ── callbacks ───────────────────────────────────────────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
@@ -161,11 +167,14 @@ class ResponseParser:
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        status = self._http.get_status_code()
+        http = self._http
+        if http is None:
+            return
+        status = http.get_status_code()
         if status < 200:
             return  # an interim response; the one that counts follows
         self._section_bytes = self._unread = 0
-        self.reusable = self._http.should_keep_alive()
+        self.reusable = http.should_keep_alive()
         lengths, codings = [], []
         for name, value in self.headers:
             lower = name.lower()
