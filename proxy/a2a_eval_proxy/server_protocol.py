@@ -147,8 +147,9 @@ class BoundedProtocol(HttpToolsProtocol):
             end = self._end_of_piece(data, at)
             self._feed(data if end - at == len(data) else data[at:end])
             at = end
-        self._unparsed = data[at:] if not self.transport.is_closing() else b""
-        self.flow.hold(full=len(self._unparsed) > _MAX_AHEAD)
+        self._unparsed = data[at:] if at < len(data) and not self.transport.is_closing() else b""
+        if self._unparsed or self.flow.held:
+            self.flow.hold(full=len(self._unparsed) > _MAX_AHEAD)
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -275,30 +276,31 @@ class _BadRequestError(Exception):
 class _Flow(FlowControl):
     """Uvicorn's flow control, which can be held: then nobody else resumes reading."""
 
-    _held = False
+    held = False
 
     def hold(self, *, full: bool) -> None:
         """Read nothing while `full`."""
         if full:
-            self._held = True
+            self.held = True
             self.pause_reading()
-        elif self._held:
-            self._held = False
+        elif self.held:
+            self.held = False
             self.resume_reading()
 
     def resume_reading(self) -> None:
-        if not self._held:
+        if not self.held:
             super().resume_reading()
 
 
 class _Joining:
     """A transport that keeps a response's header back until the next piece, at most to the end of this loop turn."""
 
-    __slots__ = ("_head", "_loop", "_tls", "_transport", "_write", "stopping")
+    __slots__ = ("_head", "_loop", "_tls", "_transport", "_write", "is_closing", "stopping")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._write = transport.write
+        self.is_closing = transport.is_closing  # asked several times for each request
         self._loop = loop
         self._head = b""
         self._tls = transport.get_extra_info("sslcontext") is not None
