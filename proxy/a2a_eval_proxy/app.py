@@ -25,7 +25,7 @@ from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .client_limits import ClientLimits, connections_possible
 from .clock import CLOCK, JumpGuard
-from .config import DEFAULT_OTLP, Settings, is_loopback
+from .config import DEFAULT_OTLP, Settings
 from .continuity import Continuity
 from .events import EventBus
 from .filewatch import FileWatch
@@ -215,7 +215,7 @@ class RunningProxy:
         )
         data: Any = forwarder
         if settings.adds_credentials:
-            data = BrowserGuard(forwarder, names, check_host=is_loopback(settings.listen))
+            data = BrowserGuard(forwarder, names)
         self._data = await _listening(stack, data, settings.listen, "--listen", settings.shutdown_timeout, limits, tls)
         stack.callback(self._not_ready_any_more)
         self._problems = []

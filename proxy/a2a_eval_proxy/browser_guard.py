@@ -51,7 +51,7 @@ class HostNames:
         return True
 
 
-def refusal(headers: Headers, names: HostNames, *, check_host: bool = True) -> Refusal | None:
+def refusal(headers: Headers, names: HostNames) -> Refusal | None:
     """Why a request is refused; None where it is let in."""
     given: dict[bytes, list[str]] = {}
     for name, value in headers:
@@ -59,7 +59,7 @@ def refusal(headers: Headers, names: HostNames, *, check_host: bool = True) -> R
     hosts = given.get(b"host", [])
     if len(hosts) > 1:
         return Refusal(400, "the request has more than one Host header")
-    if check_host and hosts and hosts[0] and (_host(f"//{hosts[0]}") not in names):
+    if hosts and hosts[0] and (_host(f"//{hosts[0]}") not in names):
         return Refusal(
             421,
             f"Host {hosts[0][:100]!r} is no name of this proxy; use its address, or allow the name with --allow-hosts",
@@ -85,17 +85,14 @@ def _host(url: str) -> str | None:
 class BrowserGuard:
     """An ASGI application behind which requests of other sites' pages do not get; `open_paths` are for everybody."""
 
-    def __init__(
-        self, app: ASGIApp, names: HostNames, *, check_host: bool = True, open_paths: Collection[str] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, names: HostNames, *, open_paths: Collection[str] = ()) -> None:
         self._app = app
         self._names = names
-        self._check_host = check_host
         self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in self._open_paths:
-            refused = refusal(scope["headers"], self._names, check_host=self._check_host)
+            refused = refusal(scope["headers"], self._names)
             if refused is not None:
                 await JSONResponse({"error": refused.message}, refused.status)(scope, receive, send)
                 return

@@ -538,6 +538,12 @@ def test_the_values_in_the_readme_are_good(tmp_path: Path) -> None:
     assert worker_of(manifests)
 
 
+def test_clients_reach_the_proxy_by_the_names_of_its_service() -> None:
+    for extra, more in ((), []), (("--set", "settings.allow_hosts={agent.example}"), ["agent.example"]):
+        config = only(chart(*AGENT, *extra, "--namespace", "store"), "ConfigMap")["data"]["config.yaml"]
+        assert yaml.safe_load(config)["allow_hosts"] == ["shop", "shop.store", *more]
+
+
 def test_helm_monitors() -> None:
     assert_monitors(release("helm-gateway"))
     assert_monitors(chart(*RELEASES["helm-workers"], "--set", "podMonitor.enabled=true"))

@@ -149,7 +149,13 @@ async def test_a_token_decides_where_there_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/", "/.well-known/agent-card.json", "/message:send"])
 async def test_the_agents_credentials_are_not_for_other_sites(tmp_path: Path, path: str) -> None:
     simple = {"origin": "http://evil.example", "content-type": "text/plain"}
-    async with proxy(tmp_path, upstream_header=(("authorization", "Bearer of-the-proxy"),)) as (running, client):
+    credentials = {"upstream_header": (("authorization", "Bearer of-the-proxy"),)}
+    async with proxy(tmp_path, **credentials, listen="0.0.0.0:0") as (running, client):
+        # Whoever listens on every address listens on loopback too, where a page can lead a browser.
+        url = running.url.replace("0.0.0.0", "127.0.0.1")
+        assert (await client.get(url + path, headers={"host": "evil.example"})).status_code == 421
+        assert (await client.get(url + path)).status_code == 200
+    async with proxy(tmp_path, **credentials) as (running, client):
         assert (await client.post(running.url + path, headers=simple, content="{}")).status_code == 403
         assert (await client.get(running.url + path, headers={"host": "evil.example"})).status_code == 421
         assert (await client.get(running.url + path)).status_code == 200

@@ -85,7 +85,9 @@ topologySpreadConstraints:
 {{- define "a2a-eval-proxy.settings" -}}
 {{- $upstream := printf "http://127.0.0.1:%d" (int .Values.agent.port) -}}
 {{- if eq .Values.mode "gateway" }}{{ $upstream = required "upstream: the gateway needs the URL of the agent" .Values.upstream }}{{ end -}}
-{{- toYaml (merge (dict "upstream" $upstream "suite" "/etc/a2a-eval-proxy/suite.yaml") .Values.settings) -}}
+{{- $name := include "a2a-eval-proxy.name" . -}}
+{{- $hosts := concat (list $name (printf "%s.%s" $name .Release.Namespace)) (.Values.settings.allow_hosts | default list) -}}
+{{- toYaml (merge (dict "upstream" $upstream "suite" "/etc/a2a-eval-proxy/suite.yaml" "allow_hosts" $hosts) .Values.settings) -}}
 {{- end -}}
 
 {{/* The container of the proxy. */}}
