@@ -47,7 +47,7 @@ async def work_until_stopped(
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
     for name in ("procrastinate.utils", "psycopg.pool"):  # of a database that is away, Engine tells, and once
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    asyncio.get_running_loop().set_exception_handler(_log_lost_task)
+    asyncio.get_running_loop().set_exception_handler(log_lost_task)
     imported = import_suite(suite_file, allow_plugins=allow_plugins) if suite_file else None
     store = PostgresStore(location)
     try:
@@ -105,7 +105,7 @@ async def _admin(options: AdminOptions, engine: Engine, store: PostgresStore, me
         watching.cancel()
 
 
-def _log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """One line for what the job engine leaves behind in its own tasks, as for a job that another worker took over.
 
     The engine awaits some of its tasks only where the worker ends in order; `Engine` recovers what they were to do.
