@@ -75,16 +75,19 @@ class ClientLimits:
 def connections_possible(wanted: int) -> int:
     """`wanted`, or the fewer client connections for which the process may open files.
 
-    With none left, the admin port could not answer either.
+    With none left, the admin port could not answer either. The soft limit is raised for them as far as the hard one.
     """
     if sys.platform == "win32":
         return wanted
     import resource
 
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed == resource.RLIM_INFINITY:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted * _FILES_PER_CLIENT + _KEPT_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
-    possible = max(1, (allowed - _KEPT_FILES) // _FILES_PER_CLIENT)
-    if possible < wanted:
-        logger.info("at most %d client connections: this process may open %d files (ulimit -n)", possible, allowed)
-    return min(wanted, possible)
+    possible = max(1, (soft - _KEPT_FILES) // _FILES_PER_CLIENT)
+    logger.info("at most %d client connections: this process may open %d files (ulimit -n)", possible, soft)
+    return possible
