@@ -120,6 +120,13 @@ async def in_a_batch_of_its_own() -> None:
         await asyncio.sleep(0)
 
 
+async def waiting(pipeline: Pipeline, turns: int) -> None:
+    """Until so many wait for the store: redaction has a thread of its own."""
+    async with asyncio.timeout(30):
+        while pipeline._store.health.waiting_turns < turns:
+            await asyncio.sleep(0.001)
+
+
 # ── turns on their way to be scored ─────────────────────────────────────────────────────────────────────────
 
 SUITE = """
@@ -183,15 +190,17 @@ async def test_content_that_is_not_kept_cannot_be_read_back(path: Path, monkeypa
         with locked(path):
             for number in range(3):
                 it.take(turn(number, user_text="secret"))
-                await in_a_batch_of_its_own()
+                await waiting(it, number + 1)
         await it.drained()
         assert [item["status"] for item in await stored(it)] == ["done"] * 3
         monkeypatch.setattr(pipeline, "_UNREADABLE_BYTES", 0)
         with locked(path):
             it.take(turn(4, user_text="secret"))
-            await in_a_batch_of_its_own()
+            await waiting(it, 1)
             it.take(turn(5, user_text="secret"))
-            await in_a_batch_of_its_own()
+            async with asyncio.timeout(30):
+                while not it._metrics.turns_dropped:
+                    await asyncio.sleep(0.001)
         await it.drained()
         assert it._metrics.turns_dropped == 1
 
