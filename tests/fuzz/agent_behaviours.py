@@ -31,6 +31,9 @@ from .values import (
 
 URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
 _HUGE = 3_000_000
+_BUFFERS = (3_700_000, 4_100_000)
+"""About what the buffers of a Linux host and of a proxy take for a client that does not read."""
+
 _SMALL = 16_384
 
 TIMING = ("late", "early", "overlapped", "unread")
@@ -125,7 +128,10 @@ def _content(dice: Random, token: bytes, kind: Kind, behaviours: list[str]) -> t
         return b"text/event-stream", _events(token.decode(), dice.randrange(1, 5))
     size = dice.choice((0, 1, 50, 3_000, 60_000))
     if "huge" in behaviours:
-        size = dice.choice((dice.randrange(200_000, 1_500_000), dice.randrange(_HUGE, 2 * _HUGE)))
+        about_full = dice.randrange(*_BUFFERS)
+        size = dice.choice(
+            (dice.randrange(200_000, 1_500_000), about_full, about_full, dice.randrange(_HUGE, 2 * _HUGE))
+        )
     if "sse" in behaviours:
         text = filler(token, b"a", size)
         lines = [b"data: %b\n\n" % text[start : start + 900] for start in range(0, size, 900)]
@@ -217,7 +223,7 @@ def _spoken(dice: Random, message: _Message, request: Request, behaviours: list[
 def _broken(dice: Random, message: _Message, *, timed: bool) -> list[Step]:
     """A beginning of the answer, then the end of the connection, or silence."""
     whole = message.head + (message.payload if message.framed else b"")
-    at = dice.choice((0, dice.randrange(len(message.head)), dice.randrange(len(whole))))
+    at = dice.choice((0, 0, dice.randrange(len(message.head)), dice.randrange(len(whole))))
     ends: list[Step] = [Close(), Reset(), *([Stall()] if timed else [])]
     if not message.framed and at >= len(message.head):
         at = len(message.head) - 1

@@ -332,12 +332,12 @@ def slow_reading(dice: Random) -> Reading:
     """A client that is slow, then hurries or leaves."""
     leaves = dice.random() < 0.6
     return Reading(
-        buffer=dice.choice((4_096, 65_536, None)),
-        wait_s=dice.choice((0.3, 0.8, 1.5)),
-        piece=dice.choice((2_000, 20_000)),
-        pause_s=0.02,
-        slow_pieces=dice.choice((0, 20)),
-        leave_after=dice.choice((0, 1, 30_000, 300_000)) if leaves else None,
+        buffer=dice.choice((4_096, 4_096, 4_096, None)),
+        wait_s=dice.choice((0.3, 0.5, 1.2)),
+        piece=dice.choice((2_000, 20_000, 150_000)),
+        pause_s=dice.choice((0.02, 0.06)),
+        slow_pieces=dice.choice((0, 20, 40)),
+        leave_after=dice.choice((0, 0, 0, 30_000, 300_000)) if leaves else None,
         reset=dice.random() < 0.5,
     )
 

@@ -227,8 +227,6 @@ class Ledger:
     def _settle_refused(self, token: bytes, entry: _Entry) -> None:
         if any(arrival.whole for arrival in entry.arrivals):
             self.report(Fault.ALTERED, f"the agent got the broken request {token.decode()} as a whole one", token)
-        if entry.end is End.ANSWERED:
-            self.report(Fault.ALTERED, f"the broken request {token.decode()} was answered by the agent", token)
 
     def _settle_unanswered(self, token: bytes, entry: _Entry) -> int:
         """Reports a loss without a reason. 1 where the request never came: the agent's closes must account for it."""

@@ -1,7 +1,7 @@
 """A round, planned: which connections there are, what is said on them and how the agent answers. Pure.
 
-A round is a function of its seed. Not everything is in every round: each leaves out about half of the behaviours, so
-that some meet often which would be rare in a mixture of all ("swarm testing").
+A round is a function of its seed. Not everything is in every round: each leaves out a good part of the behaviours,
+so that some meet often which would be rare in a mixture of all ("swarm testing").
 """
 
 from __future__ import annotations
@@ -15,8 +15,14 @@ from .values import ConnectionPlan, Exchange, Reading, token_of
 BEHAVIOURS = (*client_behaviours.SHAPES, *client_behaviours.MANNERS, *agent_behaviours.BEHAVIOURS)
 """The names of all that is unusual, on either side."""
 
+_CHOSEN = 0.6
 _ODD_REQUESTS = 0.55
+_ODD_SENDING = 0.15
 _ODD_ANSWERS = 0.6
+_SLOW_READERS = 0.25
+_PIPELINES = 0.4
+_LIKELY = 0.6
+_SENDING = ("pieces", "slow-head", "leaves", "half-closes")
 _TIMED_ROUNDS = 4
 """One round in so many gives the proxy a response timeout, so that the agent may be silent for good."""
 
@@ -41,7 +47,7 @@ def round_of(
 ) -> Round:
     """The round of that number; `only` these behaviours, all of them, where some are named."""
     dice = Random(f"{seed}/{index}")
-    chosen = only or frozenset(name for name in BEHAVIOURS if dice.random() < 0.5)
+    chosen = only or frozenset(name for name in BEHAVIOURS if dice.random() < _CHOSEN)
     clients = dice.choice((8, 16, 32))
     timed = (index % _TIMED_ROUNDS == _TIMED_ROUNDS - 1) if timed is None else timed
     first = 0
@@ -55,34 +61,45 @@ def round_of(
 
 def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[str], *, timed: bool) -> ConnectionPlan:
     count = dice.choice((1, 1, 2, 4, 6))
-    exchanges = [exchange(dice, token_of(round_index, first + offset), chosen, timed=timed) for offset in range(count)]
     reading = Reading()
-    if "slow-reader" in chosen and dice.random() < 0.2:
+    likely: frozenset[str] = frozenset()
+    if "slow-reader" in chosen and dice.random() < _SLOW_READERS:
         reading = client_behaviours.slow_reading(dice)
-    if "pipeline" in chosen and dice.random() < 0.4:
-        return ConnectionPlan((tuple(exchanges),), reading)
-    return ConnectionPlan(tuple((exchange,) for exchange in exchanges), reading)
+        likely = frozenset({"huge"})  # of less, a slow reader is not slow
+    exchanges = tuple(
+        exchange(dice, token_of(round_index, first + offset), chosen, timed=timed, likely=likely)
+        for offset in range(count)
+    )
+    if "pipeline" in chosen and dice.random() < _PIPELINES:
+        return ConnectionPlan((exchanges,), reading)
+    return ConnectionPlan(tuple((item,) for item in exchanges), reading)
 
 
-def exchange(dice: Random, token: bytes, chosen: frozenset[str], *, timed: bool) -> Exchange:
-    """One exchange with some of the chosen behaviours."""
+def exchange(
+    dice: Random, token: bytes, chosen: frozenset[str], *, timed: bool, likely: frozenset[str] = frozenset()
+) -> Exchange:
+    """One exchange with some of the chosen behaviours; those that are `likely` more often than others."""
     shapes = sorted(chosen & client_behaviours.SHAPES.keys())
     shape = dice.choice(shapes) if shapes and dice.random() < _ODD_REQUESTS else "plain"
-    manners = [
-        name for name in ("pieces", "slow-head", "leaves", "half-closes") if name in chosen and dice.random() < 0.15
-    ]
+    manners = [name for name in _SENDING if name in chosen and dice.random() < _ODD_SENDING]
+    if shape == "get-body" and dice.random() < _LIKELY:
+        manners = ["pieces"]
+        likely |= {"cut"}  # a proxy may send it again, if it can
     request = client_behaviours.sent(dice, client_behaviours.said(dice, token, shape), manners)
-    behaviours = _answering(dice, chosen) if dice.random() < _ODD_ANSWERS else []
+    behaviours = _answering(dice, chosen, likely) if likely or dice.random() < _ODD_ANSWERS else []
     answer = agent_behaviours.answered(dice, token, request, behaviours, timed=timed)
     return Exchange(token, request, answer, (shape, *manners, *behaviours))
 
 
-def _answering(dice: Random, chosen: frozenset[str]) -> list[str]:
+def _answering(dice: Random, chosen: frozenset[str], likely: frozenset[str]) -> list[str]:
     """At most one behaviour of each group: when the agent answers, in which form, how it ends."""
     found = []
     for group in (agent_behaviours.TIMING, agent_behaviours.FORMS, agent_behaviours.ENDINGS, ("pieces",)):
         names = [name for name in group if name in chosen]
-        if names and dice.random() < 0.5:
+        wanted = [name for name in names if name in likely]
+        if wanted and dice.random() < _LIKELY:
+            found += wanted
+        elif names and dice.random() < 0.5:
             found.append(dice.choice(names))
     if "trailers" in found:
         found.append("chunked")

@@ -175,11 +175,7 @@ PLANTS = {
     "unasked-is-overlooked": Plant(
         "a connection on which the agent said more than it was asked is used again",
         (
-            Edit(
-                "http1",
-                "if connection.idle_since > oldest and connection.is_quiet():",
-                "if connection.idle_since > oldest:",
-            ),
+            Edit("http_connection", "        return not self._poll.poll(0)\n", "        return True\n"),
             Edit("http_connection", "            self.abort()  # nobody asked for this", "            pass"),
             Edit("http_connection", "            parser.reusable = False  # nobody asked for this", "            pass"),
             Edit(

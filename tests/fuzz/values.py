@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 TOKEN = re.compile(rb"~[0-9a-f]{12}~")
 TOKEN_HEADER = b"x-fuzz-token"
 ANSWER_HEADER = b"x-fuzz-answer"
 _BLOCK = 64
+_MAX_FILLER = 10_000_000
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -38,11 +39,18 @@ def tokens_in(data: bytes) -> set[bytes]:
     return set(TOKEN.findall(data))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def filler(token: bytes, role: bytes, size: int) -> bytes:
     """`size` bytes that name their exchange, role (b"q" request, b"a" answer) and offset; no two places are alike."""
-    blocks = (b"%b%b%08x" % (token, role, offset) for offset in range(0, size, _BLOCK))
-    return b"".join([block.ljust(_BLOCK, b".") for block in blocks])[:size]
+    name = token + role
+    dots = b"." * (_BLOCK - len(name) - 8)
+    blocks = -(-size // _BLOCK)
+    return (name + (dots + name).join(_offsets()[:blocks]) + dots)[:size]
+
+
+@cache
+def _offsets() -> list[bytes]:
+    return [b"%08x" % offset for offset in range(0, _MAX_FILLER, _BLOCK)]
 
 
 # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -220,8 +228,14 @@ class ConnectionPlan:
     reading: Reading = field(default_factory=Reading)
 
     def stays(self, batch: tuple[Exchange, ...]) -> bool:
-        """Whether the client waits for all answers of that batch."""
-        return self.reading.leave_after is None and not any(exchange.request.leaves for exchange in batch)
+        """Whether the client must get all answers of that batch: it waits, and sends nothing behind a last request.
+
+        Who closes a connection on which more is coming resets it, and answers that were not read yet are lost
+        (RFC 9112, section 9.6).
+        """
+        requests = [exchange.request for exchange in batch]
+        ends = any(request.closes or request.fate is not Fate.FORWARDED for request in requests[:-1])
+        return self.reading.leave_after is None and not ends and not any(request.leaves for request in requests)
 
     @property
     def exchanges(self) -> list[Exchange]:
