@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 _NOT_FORWARDED = frozenset({b"if-none-match", b"if-modified-since", b"accept-encoding"})
 _FOR_SHARED_CACHES = frozenset({b"public", b"private", b"s-maxage"})
+_TARGETED = frozenset({b"cdn-cache-control", b"surrogate-control"})
+"""What shared caches heed in place of Cache-Control (RFC 9213)."""
 _DECIDE_THE_URL = b"forwarded, x-forwarded-host, x-forwarded-proto, x-forwarded-prefix"
 _RECOMPUTED = frozenset({b"content-length", b"etag", b"last-modified", b"content-encoding", *DIGESTS})
 
@@ -48,6 +50,8 @@ class CardRelay:
             return Answer(response.status, raw, body)
         rewritten = self._rewritten(body, public, teaches=scope["path"] in upstream.card_paths)
         if rewritten is None or not rewritten.changed:
+            if head.forwarded and not self._public_url_is_fixed:  # the next client's card may be another
+                raw = _for_one_client(raw)
             return _unless_known(Answer(200, raw, body), dict(head.forward))
         content = _encoded(rewritten.card)
         kept = [item for item in raw if item[0].lower() not in _RECOMPUTED]
@@ -77,13 +81,14 @@ class CardRelay:
         return _encoded(content)
 
     def with_public_location(self, headers: list[tuple[bytes, bytes]], public: str) -> list[tuple[bytes, bytes]]:
-        """`Location` headers that name the upstream, naming the proxy."""
-        return [
+        """Headers of an answer in which a `Location` that names the upstream names the proxy."""
+        located = [
             (name, rewrite_location(value.decode("latin-1"), self._upstream.base, public).encode("latin-1"))
             if name.lower() == b"location"
             else (name, value)
             for name, value in headers
         ]
+        return located if located == headers or self._public_url_is_fixed else _for_one_client(located)
 
     def _rewritten(self, body: bytes, public: str, *, teaches: bool) -> RewrittenCard | None:
         try:
@@ -106,17 +111,16 @@ class CardRelay:
 
 
 def _for_one_client(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Caching headers of a card whose URLs are where this request came in: no shared cache gives it to others."""
+    """The headers of an answer whose URLs follow its request, so that no shared cache gives it to others."""
+    words = [b"private"]
     kept = []
     for name, value in headers:
         if name.lower() == b"cache-control":
-            words = [word.strip() for word in value.split(b",")]
-            words = [
-                word for word in words if word.lower().partition(b"=")[0] not in (b"public", b"s-maxage", b"private")
-            ]
-            value = b", ".join([*words, b"private"])
-        kept.append((name, value))
-    return [*kept, (b"vary", _DECIDE_THE_URL)]
+            listed = (word.strip() for word in value.split(b","))
+            words += [word for word in listed if word and word.lower().partition(b"=")[0] not in _FOR_SHARED_CACHES]
+        elif name.lower() not in _TARGETED:
+            kept.append((name, value))
+    return [*kept, (b"cache-control", b", ".join(words)), (b"vary", _DECIDE_THE_URL)]
 
 
 def _decoded(body: bytes) -> Any:

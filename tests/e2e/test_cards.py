@@ -62,6 +62,48 @@ def test_public_url_from_forwarding_headers(
     assert {url.split("/a2a/")[0] for url in interface_urls(card)} == {expected}
 
 
+CACHED = b"cache-control: public, max-age=3600, s-maxage=7200"
+
+
+@pytest.mark.parametrize(
+    "caching",
+    [CACHED, b"cdn-cache-control: max-age=3600", b"surrogate-control: max-age=3600", b"expires: Fri, 01 Jan 2100"],
+)
+@pytest.mark.parametrize("host", ["attacker.example", "the agent itself"])
+def test_no_shared_cache_gives_a_card_to_others(
+    host: str, caching: bytes, replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    """Anybody may say in a header which host the card names, the agent's own among them, which bypasses the proxy."""
+    card = b'{"url":"%b/rpc"}' % replay.url.encode()
+    proxy = proxy_of(replay.url)
+    replay.card = Answer([b"HTTP/1.1 200 OK\r\n%b\r\ncontent-length: %d\r\n\r\n%b" % (caching, len(card), card)])
+
+    response = get(proxy.url, headers=[("X-Forwarded-Host", host.replace("the agent itself", replay.authority))])
+
+    assert_private(response)
+
+
+def test_no_shared_cache_gives_a_redirect_to_others(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    proxy = proxy_of(replay.url)
+    head = b"HTTP/1.1 308 Permanent Redirect\r\nlocation: %b/there\r\n%b\r\ncontent-length: 0\r\n\r\n"
+    replay.prepare(Answer([head % (replay.url.encode(), CACHED)]))
+
+    response = get(proxy.url, "/here", [("X-Forwarded-Host", "attacker.example")])
+
+    assert response.header("location") == "http://attacker.example/there"
+    assert_private(response)
+
+
+def assert_private(response: RawResponse) -> None:
+    """No cache that others share may keep it (RFC 9111, section 3; RFC 9213)."""
+    control = (response.header("cache-control") or "").replace(" ", "").split(",")
+    assert "private" in control
+    assert not [word for word in control if word == "public" or word.startswith("s-maxage")]
+    assert response.header("cdn-cache-control") is None
+    assert response.header("surrogate-control") is None
+    assert "x-forwarded-host" in (response.header("vary") or "")
+
+
 def test_conditional_requests(agent: GetAgent, proxy_of: GetProxy) -> None:
     """The tag belongs to the rewritten card: the agent's own tag does not match it."""
     upstream = agent("v1")
