@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
@@ -16,6 +17,7 @@ import httpx
 import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, writing
 from kept import Kept, turn
@@ -174,6 +176,31 @@ async def test_a_damaged_store_is_moved_aside_at_the_start(
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.parametrize("page", [1, 2, 3])
+@pytest.mark.parametrize("command", [("export",), ("evaluate", "--suite", "suite.yaml"), ("compare", "a", "b")])
+def test_commands_leave_a_damaged_store_where_it_is(
+    tmp_path: Path,
+    page: int,
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a proxy does so that traffic is kept would here be an empty result, and another file under the name."""
+    path = tmp_path / "turns.db"
+    full_of_turns(path)
+    damage(path, page)
+    (tmp_path / "suite.yaml").write_text("suite: s\nevaluators: [tool_error]")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["a2a-eval-proxy", *command, "--store", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2
+    assert re.fullmatch(r"a2a-eval-proxy: store .* (malformed|file is not a database).*\n", err)
+    assert out == ""
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
 async def test_what_will_not_pass_ends_the_start(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
@@ -224,6 +251,24 @@ async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pyte
     assert "Traceback" not in caplog.text
     with closing(open_store(str(path), must_exist=True)) as store:
         assert len(await Kept(store).ids()) == 1
+
+
+async def test_a_write_ahead_log_that_is_deleted_loses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite would go on in a file without a name: nobody else could read it, and it would end with the process."""
+    path = tmp_path / "turns.db"
+    async with traffic(path) as it:
+        await it.send()
+        await it.proxy.flush(30)
+        (tmp_path / "turns.db-wal").unlink()
+        await it.send()
+        await it.proxy.flush(30)
+        assert await it.runs() == [(2, 0)]
+        assert await it.metric("replaced_total") == 1
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT COUNT(*) FROM turns").fetchone() == (2,)
+    assert "write-ahead log was deleted or replaced while in use" in caplog.text
 
 
 async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(

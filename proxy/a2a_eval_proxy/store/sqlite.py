@@ -17,7 +17,16 @@ from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from .base import Score, Scored
 from .encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, utf8_text
-from .sqlite_file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file
+from .sqlite_file import (
+    Identity,
+    StoreDamagedError,
+    copied,
+    identity,
+    is_damage,
+    moved_aside,
+    open_file,
+    write_ahead_log,
+)
 from .sqlite_reads import SqliteReads
 from .sqlite_retention import prune
 from .writing import (
@@ -48,8 +57,9 @@ class SqliteStore(SqliteReads, QueuedWrites):
     """See `base.Store`. Raises StoreError for what cannot be a store; where the file cannot be opened, StoreFileError,
     unless it is `patient`: then `start` tries for as long as it takes.
 
-    A file that turns out to be damaged while it is in use is moved aside, one that is gone is made anew: turns are
-    kept on, and what there is of the old one stays for whoever wants to repair it.
+    A `patient` store goes on with another file: one that is damaged is moved aside, one that is gone is made anew.
+    Turns are kept on, and what there is of the old one stays for whoever wants to repair it. Any other store leaves a
+    file that it finds damaged where it is.
     """
 
     shared = False
@@ -60,7 +70,9 @@ class SqliteStore(SqliteReads, QueuedWrites):
         QueuedWrites.__init__(self, path)
         self.judge_cache = SqliteJudgeCache(path)
         self._connection: sqlite3.Connection | None = None
+        self._patient = patient
         self._identity: Identity | None = None
+        self._log_identity: Identity | None = None
         self._damage: str | None = None
         if not patient:
             self._open_now()
@@ -74,12 +86,13 @@ class SqliteStore(SqliteReads, QueuedWrites):
         try:
             self._connection = open_file(self._path)
         except StoreDamagedError as error:
-            if not (error.ours or self._identity):
+            if not (self._patient and (error.ours or self._identity)):
                 raise
             logger.error("store %s: %s", self._path, moved_aside(self._path, str(error)))
             self.health.replaced += 1
             self._connection = open_file(self._path)
         self._identity = identity(self._path)
+        self._log_identity = identity(write_ahead_log(self._path))
 
     def _check(self) -> None:
         if self._damage is not None:
@@ -90,6 +103,9 @@ class SqliteStore(SqliteReads, QueuedWrites):
         if identity(self._path) != self._identity:
             self._let_go()
             raise StoreLostError("its file was deleted or replaced while in use; turns are kept in the one now there")
+        if identity(write_ahead_log(self._path)) != self._log_identity:  # what is written to it, nobody else can read
+            self._let_go()  # which writes back what it has
+            raise StoreLostError("its write-ahead log was deleted or replaced while in use; the file is opened anew")
 
     def _let_go(self) -> None:
         """Close the file. Before another takes its name: SQLite deletes a write-ahead log by name."""
@@ -100,7 +116,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
 
     def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
         """A reader met an error: where that is damage, the writing thread is to see to it."""
-        if self._damage is None and file == self._identity and is_damage(error):
+        if self._patient and self._damage is None and file == self._identity and is_damage(error):
             self._damage = str(error)
             self._put(Mark(lambda: None))
 

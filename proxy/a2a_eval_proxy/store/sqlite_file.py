@@ -87,6 +87,11 @@ def identity(path: str) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
+def write_ahead_log(path: str) -> str:
+    """What SQLite keeps beside a file that is in use: what was written and is not in the file yet."""
+    return f"{path}-wal"
+
+
 def open_file(path: str) -> sqlite3.Connection:
     """Open a store to write to it, or make one.
 
@@ -146,8 +151,8 @@ def copied(path: str, folder: Path) -> str:
 def _copy_files(path: str, target: Path) -> None:
     try:
         shutil.copyfile(path, target)
-        if Path(f"{path}-wal").exists():
-            shutil.copyfile(f"{path}-wal", f"{target}-wal")
+        if Path(write_ahead_log(path)).exists():
+            shutil.copyfile(write_ahead_log(path), write_ahead_log(str(target)))
     except OSError as error:
         raise StoreFileError(f"store {path}: it is read-only, and cannot be copied to be read: {error}") from error
 
