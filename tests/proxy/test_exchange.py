@@ -524,6 +524,17 @@ def test_bytes_never_raise(request: bytes, response: bytes) -> None:
     assert len(proxied.turns) >= 1
 
 
+@pytest.mark.parametrize("state", [[], {}, 7, None])
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_state_of_any_type_is_read(proxied: Proxied, state: Any, streams: bool) -> None:
+    task = {"id": "t", "status": {"state": state}}
+    if streams:
+        streaming = {**send(), "method": "SendStreamingMessage"}
+        proxied.request(streaming).event(json.dumps(result({"task": task})).encode(), proxied.tick())
+    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), result(task))
+    assert proxied.turns == []
+
+
 # ── hints ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

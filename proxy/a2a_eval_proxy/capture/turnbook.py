@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture import Finding, TaskMerger
-from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES
+from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, normalize_state
 
 from .dialect_hints import DIALECT_MARKS
 from .lookups import MAX_WAITING, LookUp, Lookups, TaskHistory
@@ -363,10 +363,8 @@ class TurnBook:
 
         What such a stream then still delivers is in the task already: it goes on in a view of its own.
         """
-        task = event.get("task")
-        if record.streams and isinstance(task, dict):
-            status = task.get("status")
-            if not isinstance(status, dict) or status.get("state") not in TERMINAL_STATES:
+        if record.streams and isinstance(event.get("task"), dict):
+            if not _is_over(event):
                 return False
             record.merger = deepcopy(record.merger)
         record.merger.feed(event)
@@ -445,4 +443,4 @@ def _is_over(event: Mapping[str, Any]) -> bool:
     """Whether this is a task that has ended."""
     task = event.get("task")
     status = task.get("status") if isinstance(task, dict) else None
-    return isinstance(status, dict) and status.get("state") in TERMINAL_STATES
+    return isinstance(status, dict) and normalize_state(status.get("state")) in TERMINAL_STATES
