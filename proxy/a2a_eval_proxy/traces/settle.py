@@ -7,6 +7,7 @@ from dataclasses import replace
 from a2a_tool_capture import Finding, Severity, reconcile
 from tool_call_evaluators.turn_health import NO_CAPTURE
 
+from ..capture.dialect_hints import DIALECT_NOT_READ
 from ..capture.turn import Turn
 from .convert import tool_calls
 from .correlate import Evidence
@@ -27,7 +28,8 @@ def settled(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: b
         return turn
     conversion = tool_calls(evidence.spans, logs=evidence.logs)
     joined = reconcile(turn.tool_calls, conversion.tool_calls, absorb_all=absorb_all)
-    known = [finding for finding in turn.findings if finding.code != NO_CAPTURE]  # its calls can be seen: here they are
+    answered = {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else {NO_CAPTURE}  # its calls can be seen
+    known = [finding for finding in turn.findings if finding.code not in answered]
     findings = [*known, *conversion.findings, *joined.findings]
     if evidence.by_time and conversion.tool_calls:
         message = (

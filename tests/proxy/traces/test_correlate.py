@@ -9,6 +9,7 @@ from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.traces.correlate import Evidence, TraceBook
 from a2a_eval_proxy.traces.model import KIND_SERVER, LogEvent
 from a2a_eval_proxy.traces.settle import settled
+from a2a_tool_capture import Finding, Severity
 from golden.spans.building import OTHER_TRACE, SECOND, START, TRACE, a_span, a_tool_span
 
 NOW = START / SECOND
@@ -307,3 +308,16 @@ def test_a_trace_that_tells_of_no_work_is_contested_by_nobody(book: Book) -> Non
     book.take(a_span(1, trace=OTHER_TRACE, name="GET /card", kind=KIND_SERVER))
     assert book.changed == []
     assert book.evidence("one").contested == 0
+
+
+# ── hints that traces answer ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("span", "codes"), [(a_tool_span(1, arguments={}), []), (a_span(1, name="chat"), ["dialect_not_read"])]
+)
+def test_a_dialect_is_no_hint_where_traces_tell_the_calls(book: Book, span: Any, codes: list[str]) -> None:
+    turn = book.open("t", trace=TRACE)
+    turn.findings.append(Finding("dialect_not_read", "parts are marked", Severity.INFO, "response"))
+    book.take(span)
+    assert [finding.code for finding in settled(turn, book.evidence("t")).findings] == codes
