@@ -39,10 +39,13 @@ bench: $(STAMP) ## traffic against nginx, traces against their decoding, evaluat
 fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 3 minutes, ARGS="--minutes 30"
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m fuzz $(ARGS)
 
+soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1 minute, ARGS="--minutes 30"
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m soak $(ARGS)
+
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test bench fuzz demo clean
+.PHONY: help install lint format types test bench fuzz soak demo clean

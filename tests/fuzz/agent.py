@@ -17,7 +17,7 @@ from .values import Answered, Close, Exchange, HalfClose, Pause, ReadBody, Reset
 _RECEIVE_BUFFER = 65_536
 """Small, so that an upload that is not read soon holds its sender up."""
 
-_GRACE_S = 0.3
+_GRACE_S = 1.0
 """After something unasked: what comes sooner may have been on its way."""
 
 
@@ -52,6 +52,7 @@ class Agent:
 
     async def hang_up(self) -> None:
         """Ends all connections, and with them the accepting of new ones."""
+        asyncio.get_running_loop().remove_reader(self._socket)  # lest one be accepted for who no longer waits
         for task in (tasks := list(self._tasks)):
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):

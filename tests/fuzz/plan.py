@@ -22,6 +22,9 @@ _ODD_ANSWERS = 0.6
 _SLOW_READERS = 0.25
 _PIPELINES = 0.4
 _LIKELY = 0.6
+_TOGETHER = {"slow-reader": {"huge", "late"}, "get-body": {"cut"}}
+"""What brings out what: who reads slowly needs much to read; what may be sent again needs a reason."""
+
 _SENDING = ("pieces", "slow-head", "leaves", "half-closes")
 _TIMED_ROUNDS = 4
 """One round in so many gives the proxy a response timeout, so that the agent may be silent for good."""
@@ -48,7 +51,8 @@ def round_of(
     """The round of that number; `only` these behaviours, all of them, where some are named."""
     dice = Random(f"{seed}/{index}")
     chosen = only or frozenset(name for name in BEHAVIOURS if dice.random() < _CHOSEN)
-    clients = dice.choice((8, 16, 32))
+    chosen = chosen.union(*(others for name, others in _TOGETHER.items() if name in chosen and not only))
+    clients = dice.choice((8, 16, 32, 32))
     timed = (index % _TIMED_ROUNDS == _TIMED_ROUNDS - 1) if timed is None else timed
     first = 0
     plans = []
