@@ -42,8 +42,8 @@ class Agent:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._socket.close()
         await self.hang_up()
+        self._socket.close()
 
     async def watched(self) -> None:
         """Waits until it is known of every connection whether something unasked met a request on its way."""
