@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import socket
 import sqlite3
@@ -174,6 +175,18 @@ async def test_a_damaged_store_is_moved_aside_at_the_start(
     assert aside.read_bytes()[4096:] == damaged[4096:]  # the first page counts changes
     assert f"it was moved to {aside}" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+async def test_a_store_that_lacks_its_end_is_moved_aside_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    full_of_turns(path)
+    os.truncate(path, path.stat().st_size // 2)
+    async with traffic(path) as it:
+        await it.until(lambda: it.proxy.store.health.replaced == 1 and it.proxy.store.health.problem is None)
+        await it.send()
+        await it.proxy.flush(30)
+        assert await it.runs() == [(1, 0)]
+    assert list(tmp_path.glob("turns.db.damaged-*Z"))
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])

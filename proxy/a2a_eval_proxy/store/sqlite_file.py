@@ -59,6 +59,8 @@ COMMIT;
 _BESIDE = ("-wal", "-shm")
 """What SQLite keeps beside a file: the write-ahead log, which is part of it, and an index of that."""
 
+_HEADER_BYTES = 100
+
 _GIVE = "give the path of a store, or of a file to be made"
 
 Identity = tuple[int, int]
@@ -117,6 +119,8 @@ def open_file(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         message = f"store {path}: {error}; {_GIVE}"
         if is_damage(error):
+            if version is None:  # SQLite reads nothing of a file that lacks its end
+                version = _version_in_header(path)
             raise StoreDamagedError(message, ours=version in (_BEFORE, SCHEMA_VERSION)) from error
         raise StoreFileError(message) from error
     except OSError as error:
@@ -124,6 +128,18 @@ def open_file(path: str) -> sqlite3.Connection:
             f"store {path}: {error.strerror}; give the path of a store, or of a file to be made"
         ) from error
     return connection
+
+
+def _version_in_header(path: str) -> int | None:
+    """The user version that the first 100 bytes of a database tell (https://www.sqlite.org/fileformat2.html, 1.3)."""
+    try:
+        with Path(path).open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return None
+    if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
+        return None
+    return int.from_bytes(header[60:64], "big")
 
 
 def is_read_only(path: str) -> bool:
