@@ -518,7 +518,7 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     \b
     Example: a2a-eval-proxy record --run monday --out suite.yaml
     """
-    from .ownfiles import write_own
+    from .ownfiles import write_out
     from .record import record_run
 
     if out is not None and out.exists():
@@ -527,7 +527,7 @@ def record(store: str, run_name: str | None, out: Path | None) -> None:
     if out is None:
         click.echo(recording.text, nl=False)
     else:
-        write_own(out, recording.text)
+        write_out(out, recording.text)
     told = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
     click.echo("\n".join([*recording.left_out, told + (f" to {out}" if out else "")]), err=True)
 

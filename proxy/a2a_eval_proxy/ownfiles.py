@@ -8,15 +8,23 @@ import secrets
 from pathlib import Path
 
 
-def write_own(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) to a file with mode 0600, whole or not at all, also where it was there with another mode.
+def write_out(path: Path, text: str) -> None:
+    """Write `text` (UTF-8) where a user asked for it: to a file as `write_own` does, or to what is none.
 
-    A symbolic link is not followed: whoever may write to a folder must not choose which file of ours is overwritten.
-    What is no file, such as /dev/stdout, is written to. Raises OSError.
+    That is such as /dev/stdout, or a pipe of the shell. Raises OSError.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_text(text, "utf-8")
-        return
+    else:
+        write_own(path, text)
+
+
+def write_own(path: Path, text: str) -> None:
+    """Write `text` (UTF-8) to a file with mode 0600, whole or not at all, also where it was there with another mode.
+
+    A symbolic link is not followed, and a pipe or device gives way to the file: whoever may write to a folder must not
+    choose which file of ours is overwritten, or who reads what is written. Raises OSError.
+    """
     refuse_link(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

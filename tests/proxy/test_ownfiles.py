@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.ownfiles import write_own
+from a2a_eval_proxy.ownfiles import write_out, write_own
 
 
 def test_a_file_is_replaced_whole_and_private(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_link_is_not_followed(tmp_path: Path, there: bool) -> None:
 
 def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    write_own(Path(f"/proc/self/fd/{writing}"), "hello")
+    write_out(Path(f"/proc/self/fd/{writing}"), "hello")
     os.close(writing)
     assert os.read(reading, 100) == b"hello"
     os.close(reading)
@@ -48,3 +48,22 @@ def test_a_text_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> 
         write_own(path, "\ud800")
     assert path.read_text() == "before"
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_link_to_a_device_is_not_followed(tmp_path: Path) -> None:
+    """Or to a pipe, whose reader would get what only the owner may read."""
+    path = tmp_path / "report.html"
+    path.symlink_to("/dev/null")
+    with pytest.raises(OSError, match="symbolic link"):
+        write_own(path, "ours")
+
+
+def test_a_pipe_gives_way_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_own(path, "ours")
+    assert os.read(reading, 10) == b""
+    os.close(reading)
+    assert path.read_text() == "ours"
+    assert path.stat().st_mode & 0o777 == 0o600

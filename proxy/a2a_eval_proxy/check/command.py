@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from ..ownfiles import write_own
+from ..ownfiles import write_out
 from .discretion import discreet
 from .jsonform import report_json
 from .judging import Report, judge
@@ -49,7 +49,7 @@ async def check_and_show(
     else:
         text = io.StringIO()
         _write(report, url, form, Console(highlight=False, file=text, width=_WIDTH))
-        await asyncio.to_thread(write_own, out, text.getvalue())
+        await asyncio.to_thread(write_out, out, text.getvalue())
     return report.verdict is Verdict.CONFORMING
 
 
