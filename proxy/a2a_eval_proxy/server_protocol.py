@@ -63,7 +63,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unsent = 0
         self._unsent_since = 0.0
         self._on_gone: Callable[[], None] | None = None
-        self._extensions = {ON_GONE: self._set_on_gone}
 
     # ── the connection ──────────────────────────────────────────────────────────────────────────────────
 
@@ -78,6 +77,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unparsed = b""
         self._gone()
+        # Both hold this object. The memory of a connection, with TLS 160 KB, must not wait for the garbage collector.
+        self.scope = self.cycle = None  # type: ignore[assignment]  # as before the first request
 
     def shutdown(self) -> None:
         """The server stops: end when the current response, if any, is sent."""
@@ -236,7 +237,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 length = int(value)
         if hosts > 1:  # RFC 9112, section 3.2
             raise _BadRequestError("The request has more than one Host.")
-        self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]  # ours
+        self.scope["extensions"] = {ON_GONE: self._set_on_gone}  # type: ignore[dict-item]  # ours
         if not self.url.startswith(b"/"):
             self.url = _with_path(self.url)
         super().on_headers_complete()

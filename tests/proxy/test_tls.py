@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import socket
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -17,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.client_watch import ClientWatch
 from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.server import HttpServer
 from a2a_tool_capture import CaptureClient
@@ -370,6 +373,40 @@ async def test_a_slow_client_gets_the_end_of_the_last_response(authority: Author
     await stopping
     writer.transport.abort()
     assert answer.endswith(b"\r\n\r\n" + body)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_the_memory_of_a_connection_goes_with_it(authority: Authority, leaves: bool) -> None:
+    """The buffers of TLS are large, and `serve` has the collector of cycles run seldom."""
+    connections = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        watch = ClientWatch(scope)
+        connections.append(weakref.ref(watch._on_gone.__self__))  # type: ignore[attr-defined]  # the server's own
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"hello", "more_body": leaves})
+        if leaves:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        else:
+            watch.stop()
+
+    server = HttpServer(app, "127.0.0.1:0", shutdown_timeout_s=1, tls=authority.server())
+    await server.start()
+    parts = urlsplit(server.url)
+    gc.disable()
+    try:
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=authority.client())
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await reader.readuntil(b"hello")
+            writer.transport.abort()
+        async with asyncio.timeout(20):  # not reached where it works
+            while any(connection() for connection in connections):
+                await asyncio.sleep(0.01)
+    finally:
+        gc.enable()
+    await server.stop()
 
 
 # ── headers of ours for the agent ───────────────────────────────────────────────────────────────────────────
