@@ -19,6 +19,7 @@ from golden.recorded import expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
 from junk import almost_events, json_objects, json_values
+from tool_call_evaluators.turn_health import turn_failure_of
 
 
 class Proxied:
@@ -342,7 +343,21 @@ def test_a_response_without_events(proxied: Proxied) -> None:
 @pytest.mark.parametrize("body", [b"hello", b"", b"[1]", b"{}", b'{"result":{"other":1}}'])
 def test_an_answer_that_makes_no_sense(body: bytes, proxied: Proxied) -> None:
     proxied.answer(proxied.request(send()), body)
-    assert proxied.codes == ["malformed_response"]
+    assert proxied.codes == ["malformed_response", "no_answer"]
+    assert turn_failure_of(proxied.turn.state, "", proxied.turn.findings) is not None
+
+
+def test_a_stream_of_events_that_make_no_sense(proxied: Proxied) -> None:
+    proxied.stream(proxied.request(send()), b"oops", b"{}")
+    assert proxied.codes == ["malformed_response", "malformed_response", "no_answer"]
+
+
+def test_a_poll_that_makes_no_sense_does_not_fail_the_turn(proxied: Proxied) -> None:
+    proxied.answer(proxied.request(send()), result({"task": task("WORKING")}))
+    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), b"<html>")
+    proxied.answer(proxied.request(rpc("GetTask", {"id": "t"})), result(task("COMPLETED")))
+    assert "no_answer" not in proxied.codes
+    assert turn_failure_of(proxied.turn.state, "", proxied.turn.findings) is None
 
 
 def test_one_bad_event_does_not_spoil_the_others(proxied: Proxied) -> None:

@@ -184,7 +184,6 @@ class Exchange:
         try:
             payload = decode_json(data)
         except ValueError as error:
-            self._understood = True
             self.report("malformed_response", f"not JSON: {error}")
             return
         if isinstance(payload, dict):
@@ -203,7 +202,6 @@ class Exchange:
             return
         event = normalize_event(payload)
         if event is None:
-            self._understood = True
             self.report("malformed_response", "JSON, but neither a task, a message nor an update")
             return
         self._understood = True
