@@ -166,7 +166,7 @@ def test_a_card_made_for_one_client_is_not_for_a_shared_cache(agent: H11Agent, p
     )
     assert "a.example" in first.text
     assert "b.example" in second.text
-    assert first.headers["cache-control"] == "max-age=60, private"
+    assert first.headers["cache-control"] == "private, max-age=60"
     assert {"forwarded", "x-forwarded-host"} <= {name.strip() for name in first.headers["vary"].split(",")}
 
 
