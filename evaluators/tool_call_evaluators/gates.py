@@ -247,9 +247,11 @@ def _run_reasons(outcomes: Sequence[Outcome], run: RunGates) -> list[Reason]:
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
     if expecting and not any(outcome.captured or outcome.called for outcome in outcomes):
         reasons.append(Reason("nothing_captured", _NOTHING_CAPTURED))
-    if unseen := [outcome.unseen for outcome in outcomes if outcome.unseen is not None]:
-        message = (
-            f"{len(unseen)} of {len(outcomes)} turns and conversations were not scored for tool calls: {unseen[0]}"
+    # A turn that failed has a reason of its own.
+    if unseen := Counter(outcome.unseen for outcome in outcomes if outcome.unseen and not outcome.failure):
+        message = f"{unseen.total()} of {len(outcomes)} turns and conversations were not scored for tool calls: "
+        message += "; ".join(
+            f"{why} ({count} times)" if len(unseen) > 1 else why for why, count in unseen.most_common(3)
         )
         reasons.append(Reason(CALLS_UNSEEN, message))
     if run.captured is not None and not expecting:

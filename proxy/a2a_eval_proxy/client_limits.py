@@ -89,5 +89,6 @@ def connections_possible(wanted: int) -> int:
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
     possible = max(1, (soft - _KEPT_FILES) // _FILES_PER_CLIENT)
-    logger.info("at most %d client connections: this process may open %d files (ulimit -n)", possible, soft)
+    if possible < wanted // 2:
+        logger.warning("at most %d client connections: this process may open %d files (ulimit -n)", possible, soft)
     return possible

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture.models import Finding, Severity
 from tool_call_evaluators import EvalCase, get_evaluator
-from tool_call_evaluators.gates import TOLERABLE
+from tool_call_evaluators.gates import TOLERABLE, Outcome, gate
 from tool_call_evaluators.model import EvalResult, Status
 from tool_call_evaluators.outcomes import follow, judge
 from tool_call_evaluators.registry import evaluator_names
@@ -153,3 +153,14 @@ def test_what_errored_is_named_before_what_was_skipped_everywhere() -> None:
     assert "everywhere" not in junit_xml(Report.build("r", turns, verdict.to_dict(), suite=suite))
     skipped_only = judge(suite, follow([turn(3, skipped)]))
     assert "skipped everywhere (not given: user_goal)" in skipped_only.reasons[-1].message
+
+
+def test_the_reason_counts_what_could_not_be_seen_and_leaves_failed_turns_to_theirs() -> None:
+    def outcome(unseen: str | None, failure: str | None = None) -> Outcome:
+        return Outcome("turn", "c", [], failure=failure, unseen=unseen)
+
+    outcomes = [outcome("no card"), outcome("no answer", failure="HTTP status 500"), outcome("no card"), outcome("cut")]
+    (reason,) = (one for one in gate(outcomes).reasons if one.code == "calls_unseen")
+    assert reason.message == (
+        "3 of 4 turns and conversations were not scored for tool calls: no card (2 times); cut (1 times)"
+    )
