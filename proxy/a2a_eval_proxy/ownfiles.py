@@ -31,9 +31,11 @@ def write_own(path: Path, text: str) -> None:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
         part.replace(path)
-    except OSError as error:
+    except BaseException as error:
         part.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the user gave
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the user gave
+        raise
 
 
 def refuse_link(path: Path) -> None:

@@ -56,7 +56,8 @@ async def tell(keep: bool, *, console: Console | None = None) -> int:
             console.print(f"Sample agent: {agent_url}   proxy: {proxy.url}", soft_wrap=True)
             seen = await _traffic(proxy.url, suite, console)
             await proxy.flush(FLUSH_TIMEOUT_S)
-            turns = await proxy.turns(run=RUN)
+            # A turn that continues a task is stored a little later than its neighbours: by the order of their starts.
+            turns = sorted(await proxy.turns(run=RUN), key=lambda turn: str(turn["started_at"]))
             with exported.open("w", encoding="utf-8") as out:
                 await write_turns(str(store), RUN, out)
             _report(turns, suite, seen, console)
