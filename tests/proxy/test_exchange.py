@@ -619,3 +619,16 @@ def test_a_turn_says_that_its_webhook_kept_the_proxy_from_asking(
     )
     (turn,) = proxied.turns
     assert [finding.code for finding in turn.findings] == codes
+
+
+def test_a_client_may_leave_once_it_has_the_message(proxied: Proxied) -> None:
+    """SDK clients close the stream after a Message, which is the whole answer: its turn misses nothing."""
+    gone = Finding("client_gone", "the client left before the answer was complete")
+    answer = {"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}]}}
+    exchange = proxied.request(send() | {"method": "SendStreamingMessage"})
+    proxied.stream(exchange, result(answer), problem=gone)
+    (turn,) = proxied.turns
+    assert (turn.response_text, turn.findings) == ("hello", [])
+    exchange = proxied.request(send() | {"method": "SendStreamingMessage"})
+    proxied.stream(exchange, problem=gone)
+    assert gone in proxied.turns[-1].findings

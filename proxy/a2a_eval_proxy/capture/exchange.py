@@ -59,6 +59,7 @@ class Exchange:
         self._read = False
         self._understood = False
         self._final = False
+        self._message_came = False
         self.request: A2ARequest | None = None
         self.requested = facts.requested_by_header
         self.task_ids: list[str] = []
@@ -172,6 +173,8 @@ class Exchange:
             return
         if problem is None and not self._understood and stream.turn is not None:
             self.report("no_answer", "the response held no A2A event", Severity.ERROR)
+        if problem is not None and problem.code == "client_gone" and self._message_came:
+            problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
         self._book.end(stream, now, problem=problem, final=self._final or lost)
 
     def _take(self, data: bytes, now: float, *, live: bool) -> None:
@@ -205,6 +208,7 @@ class Exchange:
             self.report("malformed_response", "JSON, but neither a task, a message nor an update")
             return
         self._understood = True
+        self._message_came = self._message_came or "message" in event
         self._remember(self._book.feed(stream, event, now, live=live))
 
     def _take_list(self, stream: Stream, payload: Any, includes_artifacts: bool, now: float) -> None:
