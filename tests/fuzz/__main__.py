@@ -68,14 +68,13 @@ async def _find_plants(names: list[str], seed: int, options: argparse.Namespace)
             seconds = time.monotonic() - started
             if result.findings or seconds > _PLANT_FOUND_WITHIN_S:
                 break
-        finding = result.findings[0] if result.findings else None
-        hidden += finding is None
-        told = f"{finding.fault}: {finding.message[:160]}" if finding else "NOT FOUND"
+        hidden += not result.findings or seconds > _PLANT_FOUND_WITHIN_S
+        told = f"{result.findings[0].fault}: {result.findings[0].message[:160]}" if result.findings else "NOT FOUND"
         print(
             f"{name} ({PLANTS[name].what})\n  after {seconds:.0f} s, round {plan.index} of seed {seed}: {told}",
             flush=True,
         )
-    print(f"{len(names) - hidden} of {len(names)} planted faults found")
+    print(f"{len(names) - hidden} of {len(names)} planted faults found within {_PLANT_FOUND_WITHIN_S} s")
     return 1 if hidden else 0
 
 
