@@ -27,6 +27,7 @@ from .client_limits import ClientLimits, connections_possible
 from .clock import CLOCK, JumpGuard
 from .config import DEFAULT_OTLP, Settings
 from .continuity import Continuity
+from .errors import ListenError
 from .events import EventBus
 from .filewatch import FileWatch
 from .forward import Forwarder
@@ -35,7 +36,7 @@ from .negotiation import Negotiation
 from .pipeline import Pipeline
 from .privacy import judge_cache_of, privacy_of, redactor_of
 from .scoring import Scorer
-from .server import HttpServer, ListenError
+from .server import HttpServer
 from .store import StoreError, TurnQuery, open_store
 from .store_metrics import StoreCollector
 from .telemetry import start_telemetry

@@ -20,7 +20,6 @@ from . import __version__
 from .config import (
     DEFAULT_STORE,
     SETTINGS,
-    ConfigError,
     Settings,
     check_pair,
     environment_name,
@@ -29,6 +28,7 @@ from .config import (
     parse_header_lines,
     parse_url,
 )
+from .errors import ConfigError
 from .flags import Command, known_settings
 from .helptext import HelpfulCommand
 from .location import is_postgres, shown
@@ -641,9 +641,9 @@ def _exit_code(error: Exception) -> int | None:
     """The exit code of an expected failure; None for a bug."""
     from tool_call_evaluators.suite import SuiteError
 
+    from .errors import ListenError
     from .rayscoring import RayMissingError
     from .scoringthread import ScoringLostError
-    from .server import ListenError
     from .store import StoreError, StoreUnreachableError
     from .traces.grpc_receiver import GrpcMissingError
 

@@ -18,6 +18,7 @@ from a2a_tool_capture.dialects import DIALECTS
 
 from .card import WELL_KNOWN_PATHS
 from .detectors import DETECTORS
+from .errors import ConfigError
 from .headers import NOT_TO_SET
 from .location import shown
 from .redaction import Rule
@@ -31,10 +32,6 @@ DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"
 DEFAULT_OTLP = "127.0.0.1:4318"
 LOG_LEVELS = ("debug", "info", "warning", "error")
-
-
-class ConfigError(ValueError):
-    """A setting is wrong: one sentence that names it, what was given and what is accepted."""
 
 
 # ── parsers: text (or a YAML scalar) to value; they raise ValueError with what is accepted ──────────────────────

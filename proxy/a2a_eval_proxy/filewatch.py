@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .config import ConfigError
+from .errors import ConfigError
 
 logger = logging.getLogger(__name__)
 

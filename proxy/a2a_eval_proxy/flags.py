@@ -7,7 +7,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from .config import SETTINGS, ConfigError, environment_name, read_config_file
+from .config import SETTINGS, environment_name, read_config_file
+from .errors import ConfigError
 from .helptext import HelpfulCommand, option_key
 
 

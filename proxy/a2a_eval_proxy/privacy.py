@@ -15,7 +15,7 @@ from tool_call_evaluators.judge.cache import JudgeCache
 from tool_call_evaluators.suite import Suite
 
 from .capture.turn import Turn
-from .config import ConfigError
+from .errors import ConfigError
 from .expectations import redacted_suite
 from .redaction import Redactor, Rule
 from .redactionrules import hashes

@@ -124,8 +124,7 @@ def _a2a_proxies(pytestconfig: pytest.Config) -> Iterator[ProxyPool]:
 
 
 def _acquire(pool: ProxyPool, agent_url: str, settings: dict[str, Any]) -> EvalProxy:
-    from .config import ConfigError
-    from .server import ListenError
+    from .errors import ConfigError, ListenError
 
     try:
         return pool.acquire(agent_url, settings)

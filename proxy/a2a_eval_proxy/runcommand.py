@@ -19,8 +19,8 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.unchecked import unchecked
 
 from .conclusion import Conclusion
-from .config import ConfigError
 from .display import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line
+from .errors import ConfigError
 from .location import shown
 from .logs import start_logging
 from .privacy import Privacy

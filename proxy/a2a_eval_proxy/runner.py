@@ -22,7 +22,7 @@ from .capture.turn import Turn
 from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .conclusion import Conclusion, conclude
-from .config import ConfigError
+from .errors import ConfigError
 from .events import EventBus
 from .ids import new_turn_id
 from .location import shown

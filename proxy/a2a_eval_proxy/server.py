@@ -15,19 +15,13 @@ import uvicorn
 
 from .client_limits import ClientLimits
 from .config import split_address
+from .errors import ListenError
 from .server_protocol import BoundedProtocol
 
 _CHECK_EVERY_TICKS = 10
 """Ticks of uvicorn's main loop, 0.1 s each, between two checks of the clients' time limits."""
 
 _CUT = "ASGI callable returned without completing response."
-
-
-class ListenError(OSError):
-    """An address cannot be listened on; the message says which and why."""
-
-    def __str__(self) -> str:
-        return self.strerror or ""
 
 
 class _PassCutsQuietly(logging.Filter):

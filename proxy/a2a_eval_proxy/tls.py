@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .config import ConfigError
+from .errors import ConfigError
 
 _ALPN = ["http/1.1"]
 _MAX_PEM_BYTES = 16 * 1024 * 1024

@@ -10,15 +10,8 @@ from typing import Any
 import a2a_eval_proxy
 import pytest
 from a2a_eval_proxy.cli import serve
-from a2a_eval_proxy.config import (
-    ConfigError,
-    Settings,
-    environment_name,
-    is_loopback,
-    load_settings,
-    parse_url,
-    split_address,
-)
+from a2a_eval_proxy.config import Settings, environment_name, is_loopback, load_settings, parse_url, split_address
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.helptext import SECTIONS
 from click.testing import CliRunner
 from hypothesis import given

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy import filewatch
-from a2a_eval_proxy.config import ConfigError
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.filewatch import FileWatch
 from certificates import MountedSecret
 

@@ -8,7 +8,8 @@ from typing import Any
 import click
 import pytest
 from a2a_eval_proxy.cli import cli
-from a2a_eval_proxy.config import SETTINGS, ConfigError
+from a2a_eval_proxy.config import SETTINGS
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.flags import Command
 from click.testing import CliRunner
 

@@ -20,7 +20,7 @@ from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.capture.turnbook import TurnBook
 from a2a_eval_proxy.cases import CaseBook, RegisteredCase
 from a2a_eval_proxy.conclusion import conclude
-from a2a_eval_proxy.config import ConfigError
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.events import EventBus
 from a2a_eval_proxy.export import write_turns
 from a2a_eval_proxy.ids import new_turn_id

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
-from a2a_eval_proxy.server import ListenError
+from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.traces.grpc_receiver import GrpcMissingError, GrpcReceiver
 from a2a_eval_proxy.traces.otlp_forward import OtlpForwarder
 from a2a_eval_proxy.traces.receiver_intake import LOGS, METRICS, TRACES, Rejected

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from a2a.server.routes import create_agent_card_routes
-from a2a_eval_proxy.config import ConfigError
 from a2a_eval_proxy.demo.agent import agent_card, run_agent
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.privacy import Privacy, privacy_of
 from a2a_eval_proxy.redactionrules import parse_rules
 from a2a_eval_proxy.rescoring import evaluate_store

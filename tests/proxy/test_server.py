@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.client_limits import ClientLimits
-from a2a_eval_proxy.server import HttpServer, ListenError
+from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.server import HttpServer
 from a2a_eval_proxy.server_protocol import _Joining
 
 

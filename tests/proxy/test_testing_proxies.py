@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from a2a_eval_proxy.config import ConfigError
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.testing import EvalProxy, ProxyPool
 from a2a_eval_proxy.testing.proxies import MAX_IDLE
 from agents.scenario_agent import scenario_agent

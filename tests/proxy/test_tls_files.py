@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.config import ConfigError
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.tls import TlsFiles
 from certificates import Authority
 

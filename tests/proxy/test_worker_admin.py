@@ -16,7 +16,8 @@ import psycopg
 import pytest
 from a2a_eval_proxy import cli
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.config import ConfigError, Settings
+from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.worker.admin import AdminOptions
 from kept import Kept, turn

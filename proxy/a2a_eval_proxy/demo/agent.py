@@ -23,7 +23,8 @@ from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from ..server import HttpServer, ListenError
+from ..errors import ListenError
+from ..server import HttpServer
 from .executor import ShopAgent
 from .tools import Shop
 

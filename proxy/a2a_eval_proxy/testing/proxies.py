@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from ..app import RunningProxy, run_proxy
 from ..capture.turn import Turn
-from ..config import ConfigError, Settings, load_settings, parse_url
+from ..config import Settings, load_settings, parse_url
+from ..errors import ConfigError
 from ..stored import conversation_results, reading, turns_of
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..server import ListenError
+from ..errors import ListenError
 from .otlp_forward import OtlpForwarder
 from .receiver_decode import PROTOBUF
 from .receiver_errors import BodyError, BusyError

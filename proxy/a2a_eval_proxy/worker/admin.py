@@ -17,9 +17,10 @@ from starlette.types import ASGIApp
 
 from ..admin.api import HEALTH_PATHS, RequireToken
 from ..browser_guard import BrowserGuard, HostNames
-from ..config import ConfigError, is_loopback, parse_address
+from ..config import is_loopback, parse_address
+from ..errors import ConfigError, ListenError
 from ..metrics import Metrics, evaluations
-from ..server import HttpServer, ListenError
+from ..server import HttpServer
 
 
 @dataclass(frozen=True, slots=True)
