@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from .dedupe import Reconciliation, reconcile
 from .merge import TaskMerger
-from .models import Finding, Severity, ToolCall, ToolCallSource
+from .models import CapturedTurn, Finding, Severity, ToolCall, ToolCallSource
 from .payload import ToolCallReading, read_tool_calls
 from .spec import METADATA_KEY, URI, agent_extension
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .client import CaptureClient, CapturedTurn
+    from .client import CaptureClient
     from .gating import without_tool_calls
     from .handler import CapturingRequestHandler, GatedPushConfigStore
     from .middleware import CapturingMiddleware
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "CaptureClient": "client",
-    "CapturedTurn": "client",
     "CapturingExecutor": "server",
     "CapturingMiddleware": "middleware",
     "CapturingRequestHandler": "handler",
@@ -34,7 +33,7 @@ _LAZY = {
     "without_tool_calls": "gating",
 }
 
-_NEWER_SDK = frozenset({"CaptureClient", "CapturedTurn", "GatedPushConfigStore"})
+_NEWER_SDK = frozenset({"CaptureClient", "GatedPushConfigStore"})
 """What a2a-sdk 0.3 has nothing for."""
 
 __all__ = [

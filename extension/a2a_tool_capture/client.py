@@ -8,7 +8,6 @@ import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -39,7 +38,7 @@ from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeout as TurnTimeout
 from .headervalues import filled_header
 from .merge import TaskMerger
-from .models import Finding, ToolCall
+from .models import CapturedTurn
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
 from .wire import INTERRUPTED_STATES, SETTLED_STATES
 
@@ -54,35 +53,6 @@ MAX_LOST_IN_A_ROW = 5
 MAX_OPEN_TASKS = 1000
 
 _GATEWAY_STATUSES = (502, 503, 504)
-
-
-@dataclass(frozen=True, slots=True)
-class CapturedTurn:
-    """One user message and all the agent did for it.
-
-    `state` is the task's state in 1.0 names, None where the agent answered with a Message alone; `task_id` and
-    `context_id` are "" where the agent gave none. `declared` says whether the card declares the extension.
-    Times are aware UTC; `first_event_at` is None where nothing came.
-    """
-
-    user_text: str
-    text: str
-    tool_calls: tuple[ToolCall, ...]
-    findings: tuple[Finding, ...]
-    state: str | None
-    task_id: str
-    context_id: str
-    declared: bool
-    binding: str
-    protocol_version: str
-    started_at: datetime
-    first_event_at: datetime | None
-    ended_at: datetime
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the task waits for the user: the next message should name `task_id`."""
-        return self.state in INTERRUPTED_STATES
 
 
 class CaptureClient:

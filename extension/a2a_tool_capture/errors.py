@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .client import CapturedTurn
+from .models import CapturedTurn
 
 
 class CaptureError(Exception):

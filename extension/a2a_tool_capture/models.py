@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from .wire import INTERRUPTED_STATES
+
 
 class ToolCallSource(StrEnum):
     """Where a call was learnt from. Set by the reader, never taken from the wire."""
@@ -100,6 +102,35 @@ class Finding:
     @classmethod
     def from_dict(cls, data: Mapping[str, str]) -> Finding:
         return cls(data["code"], data["message"], Severity(data["severity"]), data.get("where", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTurn:
+    """One user message and all the agent did for it.
+
+    `state` is the task's state in 1.0 names, None where the agent answered with a Message alone; `task_id` and
+    `context_id` are "" where the agent gave none. `declared` says whether the card declares the extension.
+    Times are aware UTC; `first_event_at` is None where nothing came.
+    """
+
+    user_text: str
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    findings: tuple[Finding, ...]
+    state: str | None
+    task_id: str
+    context_id: str
+    declared: bool
+    binding: str
+    protocol_version: str
+    started_at: datetime
+    first_event_at: datetime | None
+    ended_at: datetime
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the task waits for the user: the next message should name `task_id`."""
+        return self.state in INTERRUPTED_STATES
 
 
 def rfc3339(moment: datetime) -> str:

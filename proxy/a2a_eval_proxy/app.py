@@ -146,7 +146,7 @@ class RunningProxy:
         stack.callback(upstream.http.close)
         self.negotiation = Negotiation(settings.negotiate, upstream.fetch_card)
         stack.push_async_callback(self.negotiation.close)
-        judge_cache = judge_cache_of(self.store, self.privacy)
+        judge_cache = judge_cache_of(self.store.judge_cache, self.privacy)
         scorer = Scorer(self.cases, self.suite, judge_cache) if settings.evaluate else None
         if settings.otlp or settings.otlp_grpc:
             self._tracing = Tracing(

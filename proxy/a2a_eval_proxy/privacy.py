@@ -20,7 +20,6 @@ from .expectations import redacted_suite
 from .redaction import Redactor, Rule
 from .redactionrules import hashes
 from .shapes import result_without_content, without_content
-from .store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -101,9 +100,9 @@ def redactor_of(privacy: Privacy | None) -> Redactor | None:
     return None if privacy is None else privacy.redactor
 
 
-def judge_cache_of(store: Store, privacy: Privacy | None) -> JudgeCache | None:
-    """Where judges' answers are kept, which quote what was said; None where nothing of that is to be kept."""
-    return store.judge_cache if privacy is None or privacy.keeps_content else None
+def judge_cache_of(cache: JudgeCache, privacy: Privacy | None) -> JudgeCache | None:
+    """The store's `cache` of judges' answers; None where content must not be stored, since these answers quote it."""
+    return cache if privacy is None or privacy.keeps_content else None
 
 
 def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = False) -> Privacy | None:

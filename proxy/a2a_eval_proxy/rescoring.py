@@ -46,7 +46,7 @@ async def evaluate_store(
     async with reading(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
         cases = CaseBook(suite, redactor=redactor_of(privacy))
-        scorer = Scorer(cases, suite, judge_cache_of(store, privacy))
+        scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
         expected = suite if privacy is None else privacy.suite(suite)
         scoring = RayScoring(expected, location, privacy) if engine == "ray" else None
         page_size = _PAGE if scoring is None else scoring.batch

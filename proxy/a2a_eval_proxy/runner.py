@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.client import CaptureClient, CapturedTurn, Conversation
+from a2a_tool_capture.client import CaptureClient, Conversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachable, CaptureError
+from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.agentdefaults import AgentDefaults
 from tool_call_evaluators.outcomes import follow, remaining
 from tool_call_evaluators.suite import Case, Suite
@@ -122,7 +123,7 @@ async def run_suite(
                 " anew"
             )
         cases = CaseBook(suite, redactor=redactor_of(privacy))
-        scorer = Scorer(cases, suite, judge_cache_of(store, privacy))
+        scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
         pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy)
         expected = suite if privacy is None else privacy.suite(suite)
         try:

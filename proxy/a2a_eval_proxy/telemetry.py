@@ -8,19 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .metrics import Metrics
+from .telemetry_common import report
 
 if TYPE_CHECKING:
     from .telemetry_export import Telemetry
 
 logger = logging.getLogger(__name__)
 
-SCOPE = "a2a_eval_proxy"
-"""Instrumentation scope of all we export. What bears it is ours, and tells nothing of what an agent did."""
-
 SIGNALS = ("traces", "metrics", "logs")
 
 _PROTOCOL = "http/protobuf"
-_reported: set[str] = set()
 
 
 def wanted_signals(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -79,10 +76,3 @@ def start_telemetry(
     except Exception as error:  # noqa: BLE001  # a proxy without telemetry is better than none
         report(error)
         return None
-
-
-def report(error: Exception) -> None:
-    """Log what failed in telemetry, once: with the same traffic it fails again and again."""
-    if repr(error) not in _reported and len(_reported) < 100:
-        _reported.add(repr(error))
-        logger.error("telemetry failed; traffic and evaluation are not affected", exc_info=error)

@@ -14,7 +14,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 from .capture.turn import Turn
 from .clock import CLOCK
 from .store import ScoredConversation
-from .telemetry import report
+from .telemetry_common import report
 
 EVENT = "gen_ai.evaluation.result"
 

@@ -18,7 +18,7 @@ from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from . import __version__
 from .metrics import Metrics
-from .telemetry import SCOPE, report
+from .telemetry_common import SCOPE, report
 from .telemetry_evaluations import EvaluationTelemetry
 from .telemetry_metrics import observe
 from .telemetry_requests import RequestTelemetry

@@ -24,7 +24,7 @@ from opentelemetry.trace import (
 )
 
 from .headers import ClientRequestHeaders
-from .telemetry import report
+from .telemetry_common import report
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

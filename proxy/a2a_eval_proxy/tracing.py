@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from .capture.turn import Turn
 from .clock import CLOCK
 from .metrics import Metrics
-from .telemetry import SCOPE
+from .telemetry_common import SCOPE
 from .traces.correlate import Evidence, TraceBook
 from .traces.model import LogEvent, Span
 from .traces.otlp import logs_from_proto, nameless_spans, spans_from_proto

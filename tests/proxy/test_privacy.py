@@ -188,7 +188,7 @@ class Running:
         self.path = folder / "turns.db"
         self.cases = CaseBook(suite, redactor=redactor_of(privacy))
         self.store = SqliteStore(str(self.path))
-        self.scorer = Scorer(self.cases, suite, judge_cache_of(self.store, privacy))
+        self.scorer = Scorer(self.cases, suite, judge_cache_of(self.store.judge_cache, privacy))
         self.bus, self.metrics = EventBus(), Metrics()
         self.pipeline = Pipeline(self.store, self.cases, self.scorer, self.bus, self.metrics, privacy=privacy)
         self.exported = InMemoryLogRecordExporter()

@@ -18,7 +18,8 @@ from a2a_eval_proxy import telemetry_export
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.redactionrules import parse_rules
-from a2a_eval_proxy.telemetry import SCOPE, wanted_signals
+from a2a_eval_proxy.telemetry import wanted_signals
+from a2a_eval_proxy.telemetry_common import SCOPE
 from a2a_eval_proxy.telemetry_evaluations import result_attributes
 from a2a_eval_proxy.traces.receiver import otlp_app
 from agents.scenario_agent import scenario_agent

@@ -15,7 +15,7 @@ from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 from ..capture.bindings import Operation, decode_json
 from ..capture.sse import EventTooLargeError, SseSplitter
 from ..card import WELL_KNOWN_PATHS
-from .discretion import credentials_in
+from .credentials import credentials_in
 from .model import Asked, CardSeen, Event, Exchange, Interface, Request
 from .reading import answered, is_settled
 
