@@ -42,7 +42,7 @@ def require_chromium() -> tuple[str, str]:
 
 
 @contextmanager
-def chromium(folder: Path, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator[Any]:
+def chromium(folder: Path) -> Iterator[Any]:
     """A WebDriver whose profile is in `folder`; its log keeps what pages complain about."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -50,18 +50,33 @@ def chromium(folder: Path, width: int = 1280, height: int = 900, *, dark: bool =
     browser, driver = require_chromium()
     options = webdriver.ChromeOptions()
     options.binary_location = browser
-    for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}"):
+    for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     session = webdriver.Chrome(options=options, service=Service(driver))
     try:
+        yield session
+    finally:
+        session.quit()
+
+
+@contextmanager
+def tab(session: Any, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator[Any]:
+    """The WebDriver in a new tab with such a screen. Nothing of earlier tabs is left: no storage of pages, no log."""
+    (first,) = session.window_handles
+    session.switch_to.new_window("tab")
+    try:
+        for kind in ("browser", "performance"):
+            session.get_log(kind)
+        session.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
         screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         session.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
         yield session
     finally:
-        session.quit()
+        session.close()
+        session.switch_to.window(first)
 
 
 def screenshot(session: Any, path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,10 @@ from postgres_server import PostgresServer, running_postgres, why_not
 # Whether a property holds does not depend on how busy the machine is.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+# Hundreds of processes import the same modules: without bytecode on disk, each would compile them again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _NAMED_BYTES = 16
 

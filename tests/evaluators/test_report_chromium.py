@@ -6,10 +6,11 @@ import base64
 import itertools
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from chromium import chromium, require_chromium, screenshot
+from chromium import chromium, screenshot, tab
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.outcomes import follow, judge
 from tool_call_evaluators.report import Report, html_report
@@ -22,9 +23,10 @@ ARTIFACTS = ROOT / "artifacts" / "report"
 BREAKING_OUT = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _installed():
-    require_chromium()
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("browser")) as session:
+        yield session
 
 
 def report(turns, suite=None, **more) -> Report:
@@ -47,22 +49,18 @@ def demo() -> Report:
 
 
 @pytest.fixture
-def opened(tmp_path):
-    """Open a report in a browser that is closed at the end."""
-    sessions = []
+def opened(browser, tmp_path):
+    """Open a report in a tab that is closed at the end."""
+    with ExitStack() as until_end:
 
-    def _open(made: Report, fragment: str = "", **browser):
-        path = tmp_path / "report.html"
-        path.write_text(html_report(made), "utf-8")
-        context = chromium(tmp_path / f"browser-{len(sessions)}", **browser)
-        session = context.__enter__()
-        sessions.append(context)
-        session.get(path.as_uri() + fragment)
-        return session
+        def _open(made: Report, fragment: str = "", **screen):
+            path = tmp_path / "report.html"
+            path.write_text(html_report(made), "utf-8")
+            session = until_end.enter_context(tab(browser, **screen))
+            session.get(path.as_uri() + fragment)
+            return session
 
-    yield _open
-    for context in sessions:
-        context.__exit__(None, None, None)
+        yield _open
 
 
 def complaints(session) -> list[str]:
@@ -352,7 +350,7 @@ def test_everything_a_report_can_hold_is_drawn(opened):
     assert complaints(session) == []
 
 
-def test_ten_thousand_turns_open(opened):
+def test_ten_thousand_turns_open(opened, tmp_path):
     """How long that takes is written down and not asserted: it says more about the machine than about the page."""
     made = report(list(many_turns(10_000)))
     before = time.monotonic()
@@ -366,8 +364,8 @@ def test_ten_thousand_turns_open(opened):
     ARTIFACTS.mkdir(parents=True, exist_ok=True)
     measured = {
         "turns": 10_000,
-        "bytes": len(html_report(made).encode()),
+        "bytes": (tmp_path / "report.html").stat().st_size,
         "load_ms": round(navigation["loadEventEnd"]),
-        "with_start_of_browser_and_search_s": round(time.monotonic() - before, 1),
+        "with_search_s": round(time.monotonic() - before, 1),
     }
     (ARTIFACTS / "ten-thousand-turns.json").write_text(json.dumps(measured, indent=2) + "\n", "utf-8")
