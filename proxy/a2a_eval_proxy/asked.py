@@ -1,4 +1,4 @@
-"""Which tasks a caller asked the extension for: that caller's later get, list and subscribe answers keep it."""
+"""Which tasks a caller asked the extension for, and which have a webhook: both decide what later requests get."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from .card import ApiKey
@@ -34,26 +34,50 @@ _FORWARDED_FOR = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
 Headers = Iterable[tuple[bytes, bytes]]
 
 
+Key = TypeVar("Key")
+
+
+class _RecentKeys(Generic[Key]):
+    """A set of at most `limit` keys; the key that was added least recently leaves first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._keys: OrderedDict[Key, None] = OrderedDict()
+
+    def add(self, key: Key) -> None:
+        self._keys[key] = None
+        self._keys.move_to_end(key)
+        if len(self._keys) > self._limit:
+            self._keys.popitem(last=False)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._keys
+
+
 class AskedTasks:
-    """A bounded memory of (caller, task id); the pair not heard of for longest goes first."""
+    """Remembers which caller asked for which task, and which tasks have a webhook; at most `limit` of each."""
 
     def __init__(self, limit: int = 100_000) -> None:
-        self._limit = limit
-        self._pairs: OrderedDict[tuple[bytes, str], None] = OrderedDict()
+        self._pairs: _RecentKeys[tuple[bytes, str]] = _RecentKeys(limit)
+        self._with_webhook: _RecentKeys[str] = _RecentKeys(limit)
 
     def add(self, caller: bytes | None, task_ids: Iterable[str]) -> None:
         """`caller` is what `Callers.key` gives; nothing is remembered of nobody."""
-        if caller is None:
-            return
-        for task_id in task_ids:
-            self._pairs[caller, task_id] = None
-            self._pairs.move_to_end((caller, task_id))
-            if len(self._pairs) > self._limit:
-                self._pairs.popitem(last=False)
+        if caller is not None:
+            for task_id in task_ids:
+                self._pairs.add((caller, task_id))
 
     def has(self, caller: bytes | None, task_id: str) -> bool:
         """Whether this caller asked for this task."""
         return caller is not None and (caller, task_id) in self._pairs
+
+    def add_webhook(self, task_ids: Iterable[str]) -> None:
+        """Remember that the agent notifies a webhook of these tasks, whoever configured it."""
+        for task_id in task_ids:
+            self._with_webhook.add(task_id)
+
+    def has_webhook(self, task_id: str) -> bool:
+        return task_id in self._with_webhook
 
 
 class Request(NamedTuple):

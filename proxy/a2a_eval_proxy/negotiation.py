@@ -84,12 +84,12 @@ class Negotiation:
     def asks(self, request: A2ARequest | None) -> bool:
         """Whether the agent is asked for the extension in `request` (None: one that could not be read).
 
-        Only where the answer is read and guarded. What the agent sends to a webhook is not: a webhook set by a request
-        that asks would be told the tool calls.
+        Only where the answer is read and guarded. What the agent sends to a webhook is not: there the tool calls of a
+        request that asks would arrive.
         """
         if request is None or not self.wants_extension():
             return False
-        return request.operation in CARRIES_TASKS and not request.sets_webhook
+        return request.operation in CARRIES_TASKS and not request.has_webhook
 
     async def close(self) -> None:
         if self._refreshing is not None:

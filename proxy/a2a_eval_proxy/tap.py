@@ -92,7 +92,7 @@ class Tap:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
             if complete:
-                self._exchange.read_request(rest, body)
+                self._read(rest, body)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
         return self._exchange.request
@@ -106,11 +106,28 @@ class Tap:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
             if complete:
+                self._read(rest, body)
                 self._exchange.request_body(rest, body, CLOCK.now())
             else:
                 self._exchange.unread_request(rest, body, CLOCK.now())
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
+
+    def _read(self, rest: A2ARequest | None, body: bytes) -> None:
+        self._exchange.read_request(rest, body)
+        request = self._exchange.request
+        if request is not None and self._asked.has_webhook(request.named_task):
+            request.has_webhook = True
+        self._remember()
+
+    def _remember(self) -> None:
+        """Keep what the exchange has shown of its tasks for later requests."""
+        exchange = self._exchange
+        if exchange.requested:
+            self._asked.add(self._caller(), exchange.task_ids)
+        if exchange.request is not None and exchange.request.has_webhook:
+            named = exchange.request.named_task
+            self._asked.add_webhook([named, *exchange.task_ids] if named else exchange.task_ids)
 
     def decodes(self, encoding: str) -> bool:
         """Prepare for a `Content-Encoding`; False where capture cannot read it."""
@@ -170,16 +187,14 @@ class Tap:
             now = CLOCK.now()
             for event in events:
                 self._exchange.event(event.data, now)
-            if self._exchange.requested:
-                self._asked.add(self._caller(), self._exchange.task_ids)
+            self._remember()
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
 
     def answer(self, status: int, body: bytes) -> None:
         try:
             self._exchange.answer(status, body, CLOCK.now())
-            if self._exchange.requested:
-                self._asked.add(self._caller(), self._exchange.task_ids)
+            self._remember()
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
 

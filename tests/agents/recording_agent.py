@@ -11,15 +11,18 @@ import httpx
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler, RequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import (
     BasePushNotificationSender,
     InMemoryPushNotificationConfigStore,
     InMemoryTaskStore,
+    PushNotificationConfigStore,
     TaskUpdater,
 )
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface
-from a2a_tool_capture import CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
+from a2a_tool_capture import CapturingExecutor, CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
+from a2a_tool_capture.server import declare_tool_calls
 from starlette.applications import Starlette
 
 UNKEPT = httpx.Limits(max_keepalive_connections=0)
@@ -87,7 +90,40 @@ class Agent(AgentExecutor):
 def build_app(url: str) -> Any:
     """The ASGI application of an agent reached at `url`."""
     recorder = ToolCallRecorder()
-    card = AgentCard(
+    card = agent_card(url)
+    webhooks = GatedPushConfigStore(InMemoryPushNotificationConfigStore())
+    handler = CapturingRequestHandler(
+        Agent(recorder),
+        InMemoryTaskStore(),
+        card,
+        recorder=recorder,
+        push_config_store=webhooks,
+        push_sender=push_sender(webhooks),
+    )
+    return application(card, handler)
+
+
+def build_ungated_app(url: str) -> Any:
+    """As `build_app`, but its author did not gate webhooks: they get whatever a task holds."""
+    recorder = ToolCallRecorder()
+    card = agent_card(url)
+    declare_tool_calls(card)
+    webhooks = InMemoryPushNotificationConfigStore()
+    executor = CapturingExecutor(Agent(recorder), recorder)
+    return application(
+        card,
+        DefaultRequestHandler(
+            executor, InMemoryTaskStore(), card, push_config_store=webhooks, push_sender=push_sender(webhooks)
+        ),
+    )
+
+
+def push_sender(webhooks: PushNotificationConfigStore) -> BasePushNotificationSender:
+    return BasePushNotificationSender(httpx.AsyncClient(trust_env=False, limits=UNKEPT), webhooks)
+
+
+def agent_card(url: str) -> AgentCard:
+    return AgentCard(
         name="Recording agent",
         version="1",
         supported_interfaces=[
@@ -97,15 +133,9 @@ def build_app(url: str) -> Any:
         ],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True),
     )
-    webhooks = GatedPushConfigStore(InMemoryPushNotificationConfigStore())
-    handler = CapturingRequestHandler(
-        Agent(recorder),
-        InMemoryTaskStore(),
-        card,
-        recorder=recorder,
-        push_config_store=webhooks,
-        push_sender=BasePushNotificationSender(httpx.AsyncClient(trust_env=False, limits=UNKEPT), webhooks),
-    )
+
+
+def application(card: AgentCard, handler: RequestHandler) -> Starlette:
     return Starlette(
         routes=[
             *create_agent_card_routes(card),

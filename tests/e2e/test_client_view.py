@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.recording_agent import VERBS, build_app
+from agents.recording_agent import VERBS, build_app, build_ungated_app
 from agents.serving import ServerThread
 from e2e.contracts import GetProxy
 from e2e.processes import ChildProcess
@@ -140,6 +140,12 @@ def test_an_agent_by_the_recipe(
 
 
 @pytest.fixture(scope="module")
+def ungated_agent() -> Iterator[str]:
+    with ServerThread(build_ungated_app) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
 def legacy_agent() -> Iterator[str]:
     command = [python_environment("a2a-0.3"), "-m", "agents.v03_recording_agent"]
     with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as process:
@@ -215,12 +221,14 @@ def test_a_webhook_that_comes_with_the_message_is_told_no_calls(
     assert told[0] == told[1]
 
 
+@pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize(("version", "binding"), BINDINGS)
 def test_a_webhook_set_by_its_method_is_told_no_calls(
-    version: str, binding: str, agent: str, proxy_of: GetProxy, webhook: Webhook
+    version: str, binding: str, gated: bool, agent: str, ungated_agent: str, proxy_of: GetProxy, webhook: Webhook
 ) -> None:
     told = []
-    for url in (agent, proxy_of(agent).url):
+    direct = agent if gated else ungated_agent
+    for url in (direct, proxy_of(direct).url):
         client = Client(url, version, binding)
         task, context = ids(client.say("ask"))
         if version == "1.0":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import uuid
 
 import httpx
 import pytest
@@ -128,3 +129,59 @@ def test_a_request_too_large_to_read_is_not_asked_in(replay: ReplayAgent, proxy_
     large = rpc("SendMessage", message=MESSAGE | {"parts": [{"text": "x" * 5_000_000}]})
     assert not asked(replay, url, "POST /", [], large)
     assert asked(replay, url, "POST /", [], SEND)
+
+
+# ── a task that has a webhook ───────────────────────────────────────────────────────────────────────────────
+
+
+CONFIGURED = rpc("SendMessage", message=MESSAGE, configuration={"taskPushNotificationConfig": {"url": "u"}})
+LEGACY_CONFIGURED = rpc("message/send", message=MESSAGE, configuration={"pushNotificationConfig": {"url": "u"}})
+CREATE = rpc("CreateTaskPushNotificationConfig", taskId="TASK", url="u")
+
+
+@pytest.mark.parametrize(
+    ("line", "headers", "body"),
+    [
+        ("POST /", [], CONFIGURED),
+        ("POST /", [("Content-Encoding", "gzip")], CONFIGURED),
+        ("POST /", [], LEGACY_CONFIGURED),
+        ("POST /message:send", [], b'{"message":{"role":"ROLE_USER"},"configuration":{"pushNotification":{}}}'),
+        ("POST /", [], CREATE),
+        ("POST /", [], rpc("CreateTaskPushNotificationConfig", task_id="TASK", url="u")),
+        ("POST /", [], rpc("SetTaskPushNotificationConfig", parent="tasks/TASK")),
+        ("POST /", [], rpc("GetTaskPushNotificationConfig", name="acme/tasks/TASK/pushNotificationConfigs/p")),
+        ("POST /", [], rpc("tasks/pushNotificationConfig/set", taskId="TASK", pushNotificationConfig={"url": "u"})),
+        ("POST /", [], rpc("tasks/pushNotification/set", id="TASK", pushNotificationConfig={"url": "u"})),
+        ("POST /tasks/TASK/pushNotificationConfigs", [], b'{"url":"u"}'),
+        ("POST /acme/v1/tasks/TASK/pushNotificationConfigs", [], b"{}"),
+        ("GET /tasks/TASK/pushNotificationConfigs/p", [], b""),
+    ],
+)
+def test_nothing_is_asked_of_a_task_that_has_a_webhook(
+    line: str, headers: Headers, body: bytes, replay: ReplayAgent, replay_proxy_url: str
+) -> None:
+    """What the agent does next for such a task goes to the webhook, past the proxy."""
+    task, other = uuid.uuid4().hex, uuid.uuid4().hex
+
+    def of(task_id: str) -> list[tuple[str, Headers, bytes]]:
+        message = MESSAGE | {"taskId": task_id}
+        snake = MESSAGE | {"task_id": task_id}
+        return [
+            ("POST /", [], rpc("SendMessage", message=message)),
+            ("POST /message:stream", [], json.dumps({"message": snake}).encode()),
+            ("POST /", [], rpc("tasks/resubscribe", id=task_id)),
+            (f"POST /tasks/{task_id}:cancel", [], b""),
+            (f"GET /tasks/{task_id}", [], b""),
+        ]
+
+    answer = json.dumps({"result": {"task": {"id": task, "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}}}).encode()
+    bare = json.dumps(json.loads(answer)["result"]).encode()
+    content = answer if line == "POST /" else bare
+    length = b"content-length: %d\r\n\r\n" % len(content)
+    body = body.replace(b"TASK", task.encode())
+    body = gzip.compress(body) if headers else body
+    replay.prepare(Answer([b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + length + content]))
+    exchange(replay_proxy_url, f"{line.replace('TASK', task)} HTTP/1.1", headers, body)
+
+    assert [asked(replay, replay_proxy_url, *request) for request in of(task)] == [False] * 5
+    assert [asked(replay, replay_proxy_url, *request) for request in of(other)] == [True] * 5

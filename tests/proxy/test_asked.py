@@ -33,6 +33,14 @@ def test_the_one_not_heard_of_for_longest_goes_first() -> None:
     assert [asked.has(ANN, "t1"), asked.has(ANN, "t2"), asked.has(BOB, "t3")] == [True, False, True]
 
 
+def test_a_webhook_of_a_task_is_remembered_whoever_configured_it() -> None:
+    asked = AskedTasks(limit=2)
+    for task_id in ("t1", "t2", "t1", "t3"):
+        asked.add_webhook([task_id])
+    assert [asked.has_webhook(task_id) for task_id in ("t1", "t2", "t3", "")] == [True, False, True, False]
+    assert not asked.has(ANN, "t1")
+
+
 # ── who is the same ─────────────────────────────────────────────────────────────────────────────────────────
 
 PEER = "192.0.2.1"

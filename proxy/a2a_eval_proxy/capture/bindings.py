@@ -22,6 +22,8 @@ class Operation(StrEnum):
     SUBSCRIBE = "subscribe"
     CANCEL = "cancel"
     EXTENDED_CARD = "extended_card"
+    PUSH_CONFIG = "push_config"
+    """Any request about the push-notification configurations of a task, in any version."""
     BATCH = "batch"
     OTHER = "other"
 
@@ -57,8 +59,12 @@ _RPC_OPERATIONS = {
 # Tenants and mount points come before these (A2A 1.0, section 11.3; 0.3 puts `/v1` there).
 _REST_PATH = re.compile(
     r"(?:/message:(?P<message>send|stream)|/tasks/(?P<id>[^/]+?)(?::(?P<verb>cancel|subscribe))?"
+    r"|/tasks/(?P<notified>[^/]+)/pushNotificationConfigs(?:/[^/]*)?"
     r"|(?P<list>/tasks)|(?P<card>/extendedAgentCard|/v1/card|/agent/authenticatedExtendedCard))$"
 )
+
+_TASK_OF_PUSH_CONFIG = re.compile(r"(?:^|/)tasks/([^/]+)|^([^/]+)$")
+"""The task's id, which some versions of the protocol give alone, others within a resource name."""
 
 _RPC_METHOD = re.compile(rb'"method"\s*:\s*"([A-Za-z/]{1,64})"')
 
@@ -74,8 +80,14 @@ class A2ARequest:
     includes_artifacts: bool = False
     legacy: bool = False
     """Whether the method's name is of protocol 0.3."""
-    sets_webhook: bool = False
-    """Whether the message comes with a push-notification configuration."""
+    has_webhook: bool = False
+    """Whether the agent may notify a webhook of what it does for this request."""
+
+    @property
+    def named_task(self) -> str:
+        """The id of the task that the request is about; "" where it names none."""
+        task_id = self.task_id or (self.message or {}).get("taskId")
+        return task_id if isinstance(task_id, str) else ""
 
 
 def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
@@ -86,7 +98,9 @@ def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
     match = _REST_PATH.search(path)
     if match is None:
         return None
-    message, task_id, verb, listing, card = match.group("message", "id", "verb", "list", "card")
+    message, task_id, verb, notified, listing, card = match.group("message", "id", "verb", "notified", "list", "card")
+    if notified:
+        return A2ARequest(Operation.PUSH_CONFIG, Binding.HTTP_JSON, task_id=notified, has_webhook=True)
     if message and method == "POST":
         operation = Operation.SEND if message == "send" else Operation.STREAM
     elif verb == "cancel" and method == "POST":
@@ -123,11 +137,23 @@ def rpc_request(body: Any) -> A2ARequest | None:
     request = A2ARequest(_RPC_OPERATIONS.get(method, Operation.OTHER), Binding.JSONRPC, legacy="/" in method)
     if request.operation in (Operation.SEND, Operation.STREAM):
         request.message = user_message(params)
-        request.sets_webhook = sets_webhook(params)
+        request.has_webhook = sets_webhook(params)
+    elif "pushnotification" in method.lower():
+        request.operation, request.has_webhook = Operation.PUSH_CONFIG, True
+        request.task_id = _task_of_push_config(params)
     elif isinstance(params.get("id"), str):
         request.task_id = params["id"]
     request.includes_artifacts = params.get("includeArtifacts") is True
     return request
+
+
+def _task_of_push_config(params: dict[str, Any]) -> str:
+    """The id of the task whose push-notification configurations a JSON-RPC request is about."""
+    for field in ("taskId", "task_id", "parent", "name", "id"):
+        value = params.get(field)
+        if isinstance(value, str) and (match := _TASK_OF_PUSH_CONFIG.search(value)):
+            return match[1] or match[2]
+    return ""
 
 
 def rpc_method(beginning: bytes) -> A2ARequest | None:

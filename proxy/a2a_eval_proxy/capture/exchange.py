@@ -86,7 +86,7 @@ class Exchange:
                 request = rpc_request(decoded)
             else:
                 request.message = user_message(decoded)
-                request.sets_webhook = sets_webhook(decoded)
+                request.has_webhook = sets_webhook(decoded)
         self.request = request
         if request is None:
             return
@@ -112,6 +112,7 @@ class Exchange:
         """The request was too large to keep: what its path or first bytes say has to do."""
         self.request = rest or rpc_method(beginning)
         if self.request is not None and self.request.operation in (Operation.SEND, Operation.STREAM):
+            self.request.has_webhook = True  # as far as anybody knows
             self._open_turn(self.request, {}, now)
             self.report("request_too_large", "the request exceeds the limit for capture; it was forwarded unread")
 
@@ -136,8 +137,8 @@ class Exchange:
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
         self._stream = self._book.open(turn, now)
-        if request.sets_webhook and facts.declared and not facts.requested_by_header:
-            why = "the agent was not asked for tool calls: it would tell them to the webhook of this message"
+        if request.has_webhook and facts.declared and not facts.requested_by_header:
+            why = "the agent was not asked for tool calls: a webhook of this task may get them, past the proxy"
             self.report(NOT_ASKED, why)
 
     @property
