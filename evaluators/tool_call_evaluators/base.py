@@ -179,3 +179,8 @@ class AwaitedEvaluator(EvaluatorBase):
             return self._skipped(str(skip))
         except FAILURES as error:  # what measures may raise anything, and a result says so
             return self._errored(error)
+
+
+def is_built_in(evaluator: type[EvaluatorBase]) -> bool:
+    """Whether the class is one of this package, not of a plug-in."""
+    return evaluator.__module__.partition(".")[0] == __name__.partition(".")[0]

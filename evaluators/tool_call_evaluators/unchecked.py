@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .base import Scope
+from .base import Scope, is_built_in
 from .external import External
 from .options import or_known
 from .suite import Case, Suite
@@ -54,9 +54,7 @@ def unchecked(suite: Suite) -> list[str]:
 def _names(suite: Suite, scope: Scope, case: Case | None) -> frozenset[str] | None:
     """The evaluators' names; None where one is of another's making."""
     evaluators = suite.build_evaluators(scope, case)
-    ours = all(
-        type(item).__module__.startswith(f"{__package__}.") and type(item) is not External for item in evaluators
-    )
+    ours = all(is_built_in(type(item)) and type(item) is not External for item in evaluators)
     return frozenset(item.name for item in evaluators) if ours else None
 
 

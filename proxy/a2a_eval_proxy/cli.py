@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from a2a_tool_capture import __version__
 from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.errors import AgentError, AgentUnreachable, ConfigurationError
 
-from . import __version__
 from .config import (
     DEFAULT_STORE,
     SETTINGS,

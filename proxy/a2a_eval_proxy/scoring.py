@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from a2a_tool_capture import Finding
-from tool_call_evaluators.base import EvaluatorBase
+from tool_call_evaluators.base import EvaluatorBase, is_built_in
 from tool_call_evaluators.converse import evaluate_conversation
 from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
 from tool_call_evaluators.model import EvalCase, EvalResult
@@ -35,8 +35,6 @@ WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
 
 _NO_CONTENT = "what was said is not kept (--no-content), so that it cannot be looked at any more"
-
-_OWN_PACKAGE = EvaluatorBase.__module__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,7 @@ class Scorer:
 
         of_turns = built("turn")
         waits = any(evaluator.waits for evaluator in of_turns)
-        own = all(type(evaluator).__module__.startswith(f"{_OWN_PACKAGE}.") for evaluator in of_turns)
+        own = all(is_built_in(type(evaluator)) for evaluator in of_turns)
         return Evaluators(of_turns, built("conversation"), waits, swift=own and not waits)
 
     def _case_or_errors(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
+from a2a_tool_capture import __version__
 from opentelemetry._logs import LoggerProvider, NoOpLoggerProvider
 from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
@@ -16,7 +17,6 @@ from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
-from . import __version__
 from .metrics import Metrics
 from .telemetry_common import SCOPE, report
 from .telemetry_evaluations import EvaluationTelemetry

@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from a2a_tool_capture.models import Severity, ToolCall
 
 from ..agentdefaults import BINDINGS, AgentDefaults
-from ..base import EvaluatorBase
+from ..base import EvaluatorBase, is_built_in
 from ..gates import TOLERABLE, Gate
 from ..judge.settings import JudgeSettings
 from ..matching import ArgumentMatcher
@@ -197,7 +197,7 @@ def _matcher() -> Schema:
 
 def _evaluators() -> Schema:
     classes = {name: evaluator_class(name) for name in evaluator_names()}
-    own = {name: cls for name, cls in classes.items() if cls.__module__.startswith(f"{__package__.split('.')[0]}.")}
+    own = {name: cls for name, cls in classes.items() if is_built_in(cls)}
     options = {name: _options(cls) for name, cls in own.items()}
     alone = [name for name, schema in options.items() if "required" not in schema]
     return {

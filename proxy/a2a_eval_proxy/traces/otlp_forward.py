@@ -14,7 +14,8 @@ from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .. import __version__
+from a2a_tool_capture import __version__
+
 from ..http1 import HttpClient, RawHeaders, Response, UpstreamError
 from ..metrics import ForwardCounts
 
