@@ -26,6 +26,7 @@ _LINES = {
     "header_timeout": "{count} client connection(s) sent no whole header within client_header_timeout and were closed",
     "body_timeout": "{count} client(s) stopped inside a request for client_body_timeout and were cut off",
     "send_timeout": "{count} client(s) read nothing of a response for client_send_timeout and were cut off",
+    "close_ignored": "{count} client(s) went on sending after the last response and were cut off",
     "too_many_connections": "{count} client connection(s) beyond the limit were answered with 503",
 }
 
@@ -45,6 +46,8 @@ class ClientLimits:
     """At once; None: no limit."""
     broken_limits: Counter[str] = field(default_factory=Counter)
     """How often each was broken, by the keys of the log's lines."""
+    turned_away: int = field(default=0, init=False)
+    """Connections beyond the limit that are not closed yet."""
 
     def __post_init__(self) -> None:
         self._logs = {problem: ProblemLog(logger, text, logging.WARNING) for problem, text in _LINES.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import select
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .client_limits import ClientLimits
+from .client_transport import ClientTransport
 from .client_watch import ON_GONE
 
 for _status in range(600, 1000):  # uvicorn has no status line for these; RFC 9110, section 15, has clients take them
@@ -24,11 +24,8 @@ _END_OF_SECTION = b"\r\n\r\n"
 _MAX_AHEAD = 64 * 1024
 """Bytes of requests sent ahead of answers, beyond which nothing is read until an answer is complete."""
 
-_GOODBYE_S = 1.0
-"""How long a client may take to answer the close of a TLS connection while the server stops."""
-
-_MAX_GOODBYES = 30
-"""So many times, while not everything is sent: as long as event loops wait."""
+_MAX_TURNED_AWAY = 32
+"""Connections beyond the limit that are closed in stages; further ones at once, which may take their answer away."""
 
 _LEFT = getattr(select, "POLLRDHUP", 0)
 
@@ -44,7 +41,7 @@ class BoundedProtocol(HttpToolsProtocol):
     - An offer to upgrade is ignored (RFC 9110, section 7.8), and the request served. Uvicorn loses its body.
     - Clients have limits of time and number (`ClientLimits`); what they break is counted, and logged once a minute.
     - Whoever answers is told when the client leaves (`ON_GONE`), also while reading is paused.
-    - Header and beginning of a response leave in one packet, and TLS clients need not say goodbye (`_Joining`).
+    - Header and beginning of a response leave in one packet, and connections close in stages (`ClientTransport`).
     """
 
     flow: _Flow
@@ -63,18 +60,21 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unsent = 0
         self._unsent_since = 0.0
         self._on_gone: Callable[[], None] | None = None
+        self._turned_away = False
 
     # ── the connection ──────────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        self._joining = _Joining(transport, self.loop)
-        super().connection_made(self._joining)  # type: ignore[arg-type]  # it is one, but in name
-        self.flow = _Flow(self._joining)  # type: ignore[arg-type]  # as above
+        self._wire = ClientTransport(transport, self.loop, self._limits)
+        super().connection_made(self._wire)  # type: ignore[arg-type]  # it is one, but in name
+        self.flow = _Flow(self._wire)  # type: ignore[arg-type]  # as above
         if self._limits.is_full(len(self.connections)):
-            self._refuse(503, "too_many_connections", "The proxy has too many client connections.")
+            self._turn_away()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._turned_away:
+            self._limits.turned_away -= 1
         self._unparsed = b""
         self._gone()
         # Both hold this object. The memory of a connection, with TLS 160 KB, must not wait for the garbage collector.
@@ -82,8 +82,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server stops: end when the current response, if any, is sent."""
-        self._joining.stopping = True
+        self._wire.hurried = True
         super().shutdown()
+
+    @property
+    def may_be_receiving(self) -> bool:
+        """Whether a request is on its way, or could be: its beginning, its body, or one behind it."""
+        return self._in_request or self._head_since is not None or bool(self._unparsed)
 
     def check(self, now: float) -> None:
         """End the connection if its client is too slow or has left. To be called about once a second."""
@@ -96,6 +101,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 limits.broken("send_timeout")
                 self.transport.abort()
                 return
+        if self.transport.is_closing():
+            return
         if flow.read_paused and _LEFT and self._has_left():
             self.transport.abort()
         elif self._head_since is not None:
@@ -186,6 +193,16 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._unread > self._limits.max_unread_bytes:
             self._refuse(431, "header_too_large", "The request's header fields are too large.")
+
+    def _turn_away(self) -> None:
+        """Refuse a connection beyond the limit. It takes no place of another while it closes."""
+        self.connections.discard(self)
+        self._turned_away = True
+        self._limits.turned_away += 1
+        self._wire.hurried = True
+        if self._limits.turned_away > _MAX_TURNED_AWAY:
+            self._head_since = None  # close at once, whatever the client sends
+        self._refuse(503, "too_many_connections", "The proxy has too many client connections.")
 
     def _go_on_without_upgrade(self) -> None:
         """The parser stops behind a header that offers an upgrade: another one reads it again, without the offer."""
@@ -291,65 +308,3 @@ class _Flow(FlowControl):
     def resume_reading(self) -> None:
         if not self.held:
             super().resume_reading()
-
-
-class _Joining:
-    """A transport that keeps a response's header back until the next piece, at most to the end of this loop turn."""
-
-    __slots__ = ("_head", "_loop", "_tls", "_transport", "_write", "is_closing", "stopping")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._write = transport.write
-        self.is_closing = transport.is_closing  # asked several times for each request
-        self._loop = loop
-        self._head = b""
-        self._tls = transport.get_extra_info("sslcontext") is not None
-        self.stopping = False
-        """Whether the server stops, and waits for this connection to end."""
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(b"HTTP/1.1 "):
-            self._head = data
-            self._loop.call_soon(self._flush)
-            return
-        self._write(data)
-
-    def close(self) -> None:
-        self._flush()
-        if not self._tls:
-            self._transport.close()
-            return
-        if not self._transport.is_closing():
-            self._transport.close()
-        if self.stopping:
-            self._loop.call_later(_GOODBYE_S, self._part, _MAX_GOODBYES)
-
-    def _part(self, goodbyes: int) -> None:
-        """End a TLS connection without the client's goodbye, which need not be waited for (RFC 8446, 6.1).
-
-        asyncio and uvloop wait for it for 30 s, and clients with idle connections do not send it: to stop would take
-        as long. An end of what comes in is what makes them go on; it cuts nothing of what goes out.
-        """
-        if self._transport.get_write_buffer_size():
-            if goodbyes:
-                self._loop.call_later(_GOODBYE_S, self._part, goodbyes - 1)
-            return
-        connection = self._transport.get_extra_info("socket")
-        if connection is None:  # it is closed
-            return
-        try:
-            with connection.dup() as own:  # uvloop's own has no shutdown
-                own.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass  # it is closed, or the client has left
-
-    def _flush(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._write(head)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.client_limits import ClientLimits
+from a2a_eval_proxy.client_transport import ClientTransport
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.server import HttpServer
-from a2a_eval_proxy.server_protocol import _Joining
 
 
 async def hello(scope: Any, receive: Any, send: Any) -> None:
@@ -201,16 +201,13 @@ class _Wire(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.writes.append(bytes(data))
 
-    def close(self) -> None:
-        self.writes.append(b"closed")
-
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
 
 async def test_a_header_and_the_body_that_follows_are_one_write() -> None:
     wire = _Wire()
-    joining = _Joining(wire, asyncio.get_running_loop())
+    joining = ClientTransport(wire, asyncio.get_running_loop())
     for _ in range(2):
         joining.write(HEAD)
         joining.write(b"hello")
@@ -220,17 +217,8 @@ async def test_a_header_and_the_body_that_follows_are_one_write() -> None:
 
 async def test_a_header_without_a_body_is_not_held_back() -> None:
     wire = _Wire()
-    joining = _Joining(wire, asyncio.get_running_loop())
+    joining = ClientTransport(wire, asyncio.get_running_loop())
     joining.write(HEAD)
     await asyncio.sleep(0)
     joining.write(b"an event")
     assert wire.writes == [HEAD, b"an event"]
-
-
-async def test_closing_comes_after_the_header() -> None:
-    wire = _Wire()
-    joining = _Joining(wire, asyncio.get_running_loop())
-    joining.write(HEAD)
-    joining.close()
-    await asyncio.sleep(0)
-    assert wire.writes == [HEAD, b"closed"]
