@@ -124,12 +124,18 @@ class Pipeline:
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        store.on_ended = partial(self._loop.call_soon_threadsafe, self._idle.set)
         self._positions: OrderedDict[tuple[str, str, str], int] = OrderedDict()
 
     @property
     def depth(self) -> int:
         """Turns taken and not yet done."""
         return self._unfinished
+
+    @property
+    def store_ended(self) -> bool:
+        """Whether no turn is stored any more; `drained` raises why."""
+        return self._store.ended_by is not None
 
     def take(self, turn: Turn) -> None:
         """Take a closed turn. Called on the event loop; never waits, never raises for a slow store."""
@@ -240,7 +246,9 @@ class Pipeline:
     async def drained(self) -> None:
         """Returns when every turn taken so far is done (or, without evaluation, stored).
 
-        Raises what ended the scoring, where that was lost."""
+        Raises what ended the scoring, where that was lost, and StoreError where the store writes nothing more."""
+        if self._store.ended_by is not None:
+            self._idle.set()
         idle = self._loop.create_task(self._idle.wait())
         try:
             ended, _ = await asyncio.wait({idle, *self._workers}, return_when=asyncio.FIRST_COMPLETED)
@@ -248,6 +256,8 @@ class Pipeline:
             idle.cancel()
         for task in ended - {idle}:
             task.result()
+        if self._store.ended_by is not None:
+            raise self._store.ended_by
 
     async def close(self) -> None:
         """Stop scoring; what is not done stays pending in the store."""

@@ -211,14 +211,17 @@ class _Driver:
         """The first thing that went wrong, as it may be told."""
 
     async def drive(self, conversations: Iterator[Case], concurrency: int) -> None:
-        """Have these conversations, so many at once."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(self._have(conversations))
+        """Have these conversations, so many at once. Raises StoreError where the store writes nothing more."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(concurrency):
+                    group.create_task(self._have(conversations))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def _have(self, conversations: Iterator[Case]) -> None:
         for case in conversations:
-            if self._pipeline.depth >= _MAX_WAITING:
+            if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
                 await self._pipeline.drained()
             await self._converse(case)
 

@@ -21,6 +21,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, writing
+from agents.scenario_agent import scenario_agent
 from kept import Kept, turn
 from postgres_server import PostgresServer
 
@@ -214,6 +215,45 @@ def test_commands_leave_a_damaged_store_where_it_is(
     assert not list(tmp_path.glob("*.damaged-*"))
 
 
+@pytest.mark.parametrize("command", [("evaluate",), ("run", "--agent", "AGENT", "--run", "r")])
+def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
+    tmp_path: Path,
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its reads do not meet the damage: it is in an index that only writes look into."""
+    path = tmp_path / "turns.db"
+    store = SqliteStore(str(path))
+    store.add([turn(number, status="pending") for number in range(3)], lambda: None)
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_turns_1'"
+        ).fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xde\xad\xbe\xef" * 1_024)
+    damaged = path.read_bytes()
+    (tmp_path / "suite.yaml").write_text(
+        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: chunks}, {user: chunks}]}]"
+    )
+    monkeypatch.chdir(tmp_path)
+    with scenario_agent() as agent:
+        arguments = [argument.replace("AGENT", agent.url) for argument in command]
+        suite = ["suite.yaml"] if command[0] == "run" else ["--suite", "suite.yaml"]
+        monkeypatch.setattr(sys, "argv", ["a2a-eval-proxy", *arguments, *suite, "--store", str(path)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert re.search(r"(?m)^a2a-eval-proxy: store .*malformed.*\.recover.*$", err)
+    assert ("turn(s) are lost" in err) is (command[0] == "run")
+    assert "Traceback" not in err
+    assert path.read_bytes()[4096:] == damaged[4096:]  # the first page counts changes
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
 async def test_what_will_not_pass_ends_the_start(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
@@ -317,6 +357,17 @@ def test_reading_does_not_make_a_file(tmp_path: Path) -> None:
         asyncio.run(store.runs())
     assert not path.exists()
     store.close()
+
+
+async def test_a_store_that_is_not_patient_makes_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    with closing(SqliteStore(str(path))) as store:
+        path.unlink()
+        store.add([turn(1)], lambda: None)
+        for _ in range(2):  # also when it is known
+            with pytest.raises(StoreFileError, match="deleted or replaced while in use"):
+                await store.drained()
+    assert not path.exists()
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -127,6 +127,12 @@ class Store(Protocol):
     on_opened: Callable[[], object]
     """Called in the store's thread when it was opened; to be set before `start`."""
 
+    on_ended: Callable[[], object]
+    """Called in the store's thread when it has `ended_by`."""
+
+    ended_by: StoreError | None
+    """Why nothing more is ever written; None as long as the store is written, or tried again."""
+
     def start(self) -> None:
         """Open it in the background, and keep trying; for one that was opened `patiently`."""
 
@@ -209,7 +215,7 @@ class Store(Protocol):
         """How many of the `newest` turns are scored, by run, case and conversation."""
 
     async def drained(self) -> None:
-        """Returns when everything queued before the call is committed."""
+        """Returns when everything queued before the call is committed. Raises `ended_by`."""
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Commit what is queued and close. Blocks until that is done, or for `timeout_s`: what is not written by then

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
-from .base import Score, Scored
+from .base import Score, Scored, StoreFileError
 from .encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, utf8_text
 from .sqlite_file import (
     Identity,
@@ -58,8 +58,8 @@ class SqliteStore(SqliteReads, QueuedWrites):
     unless it is `patient`: then `start` tries for as long as it takes.
 
     A `patient` store goes on with another file: one that is damaged is moved aside, one that is gone is made anew.
-    Turns are kept on, and what there is of the old one stays for whoever wants to repair it. Any other store leaves a
-    file that it finds damaged where it is.
+    Turns are kept on, and what there is of the old one stays for whoever wants to repair it. Any other store writes
+    to no other file than the one it opened, and leaves that where it is: damaged or gone, nothing more is written.
     """
 
     shared = False
@@ -97,12 +97,19 @@ class SqliteStore(SqliteReads, QueuedWrites):
     def _check(self) -> None:
         if self._damage is not None:
             self._let_go()
+            if not self._patient:
+                raise StoreFileError(
+                    f"store {self._path}: {self._damage}; 'sqlite3 FILE .recover' may get turns from it"
+                )
             message = moved_aside(self._path, self._damage)
             self._damage = None
             raise StoreLostError(message)
         if identity(self._path) != self._identity:
             self._let_go()
-            raise StoreLostError("its file was deleted or replaced while in use; turns are kept in the one now there")
+            gone = "its file was deleted or replaced while in use"
+            if not self._patient:
+                raise StoreFileError(f"store {self._path}: {gone}")
+            raise StoreLostError(f"{gone}; turns are kept in the one now there")
         if identity(write_ahead_log(self._path)) != self._log_identity:  # what is written to it, nobody else can read
             self._let_go()  # which writes back what it has
             raise StoreLostError("its write-ahead log was deleted or replaced while in use; the file is opened anew")

@@ -129,7 +129,9 @@ class QueuedWrites(ABC):
     def __init__(self, name: str) -> None:
         self._name = name
         self.health = StoreHealth()
-        self.on_opened: Callable[[], object] = lambda: None
+        self.on_opened: Callable[[], object] = _nothing
+        self.on_ended: Callable[[], object] = _nothing
+        self.ended_by: StoreError | None = None
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -146,7 +148,8 @@ class QueuedWrites(ABC):
         """Make it ready to be written, and its tables where there are none. Raises StoreError."""
 
     def _check(self) -> None:  # noqa: B027  # a database on a server needs none
-        """Raises `StoreLostError` where what was opened is not the store any more. Called before each write."""
+        """Called before each write. Where what was opened is not the store any more, raises StoreLostError to go on
+        with what is there now, or StoreError to write nothing more."""
 
     @abstractmethod
     def _writing(self, group: list[Item]) -> Callable[[], None]:
@@ -209,6 +212,8 @@ class QueuedWrites(ABC):
         reached = asyncio.Event()
         self._put(Mark(lambda: loop.call_soon_threadsafe(reached.set)))
         await reached.wait()
+        if self.ended_by is not None:
+            raise self.ended_by
 
     def close(self, timeout_s: float = 30.0) -> None:
         self._give_up_at = time.monotonic() + timeout_s
@@ -246,6 +251,7 @@ class QueuedWrites(ABC):
                 self._tell_lost(self.health.problem)
                 return
             if any(isinstance(item, Mark) and item.last for item in group):
+                self._tell_lost(self.health.problem)
                 return
 
     def _tell_lost(self, problem: str | None) -> None:
@@ -294,8 +300,18 @@ class QueuedWrites(ABC):
         """False where there is no more time for it."""
         group = [item for item in queued if not isinstance(item, Prune)]
         something = any(not isinstance(item, Mark) for item in group)
-        if not self._try_until_written(self._writing(group) if something else _nothing):
-            return False
+        try:
+            if self.ended_by is None and not self._try_until_written(self._writing(group) if something else _nothing):
+                return False
+        except StoreError as error:
+            self.ended_by = error
+            self.health.problem = str(error).removeprefix(f"store {self._name}: ")
+            self.on_ended()
+        if self.ended_by is not None:
+            for item in queued:
+                if isinstance(item, Mark):
+                    item.committed()
+            return True
         if something:
             self.health.writes += 1
             self.health.last_write_at = time.time()
