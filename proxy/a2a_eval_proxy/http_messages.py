@@ -171,8 +171,11 @@ class ResponseParser:
         if http is None:
             return
         status = http.get_status_code()
-        if status < 200:
-            return  # an interim response; the one that counts follows
+        if not 200 <= status <= 599:
+            if 100 <= status < 200:
+                return  # an interim response; the one that counts follows
+            # RFC 9110, section 15: not valid
+            raise UpstreamError(f"the answer has the status {status:03d}; expected 100 to 599")
         self._section_bytes = self._unread = 0
         self.reusable = http.should_keep_alive()
         lengths, codings = [], []
@@ -182,6 +185,8 @@ class ResponseParser:
                 lengths.append(value)
             elif lower == b"transfer-encoding":
                 codings.append(value.strip().lower())
+        if codings and http.get_http_version() == "1.0":
+            self.reusable = False  # RFC 9112, section 6.1: its framing is taken for faulty
         if self._method == b"HEAD":
             # The parser expects a body; there is none, so this connection cannot go on.
             self.reusable = False

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import httptools
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from .client_limits import ClientLimits
 from .client_transport import ClientTransport
 from .client_watch import ON_GONE
-
-for _status in range(600, 1000):  # uvicorn has no status line for these; RFC 9110, section 15, has clients take them
-    STATUS_LINE.setdefault(_status, b"HTTP/1.1 %d \r\n" % _status)
 
 _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
@@ -39,6 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
     - Trailer fields are dropped. Uvicorn takes them for header fields (RFC 9110, section 6.5.1, forbids it): a client
       could say behind its request what the agent is to read before it.
     - An offer to upgrade is ignored (RFC 9110, section 7.8), and the request served. Uvicorn loses its body.
+    - An HTTP/1.0 client gets no chunks (`_OldCycle`) and no 100 Continue.
     - Clients have limits of time and number (`ClientLimits`); what they break is counted, and logged once a minute.
     - Whoever answers is told when the client leaves (`ON_GONE`), also while reading is paused.
     - Header and beginning of a response leave in one packet, and connections close in stages (`ClientTransport`).
@@ -258,6 +257,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self.url = _with_path(self.url)
         super().on_headers_complete()
+        if self.scope["http_version"] == "1.0":
+            self.cycle.__class__ = _OldCycle  # uvicorn has no other way to choose it
+            self.cycle.waiting_for_100_continue = False  # RFC 9110, section 10.1.1
         if self.url.endswith(b"?"):  # ASGI has no word for a query that is there and empty
             self.scope["raw_path"] += b"?"
         self._unread = 0
@@ -289,6 +291,23 @@ def _with_path(target: bytes) -> bytes:
 
 class _BadRequestError(Exception):
     """A request that parses, and must be refused all the same."""
+
+
+class _OldCycle(RequestResponseCycle):
+    """A request of HTTP/1.0: where its response has no length, the close ends the body (RFC 9112, section 6.1)."""
+
+    _until_close = False
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if message["type"] == "http.response.start":
+            self._until_close = all(name.lower() != b"content-length" for name, _ in message.get("headers", ()))
+            if self._until_close:
+                self.chunked_encoding = False
+                self.transport.close_ends_body = True  # type: ignore[attr-defined]  # ours
+        elif message["type"] == "http.response.body" and self._until_close:
+            self.expected_content_length = len(message.get("body", b""))  # as much as there is
+            self.transport.close_ends_body = message.get("more_body", False)  # type: ignore[attr-defined]
+        await super().send(message)
 
 
 class _Flow(FlowControl):

@@ -468,6 +468,8 @@ async def test_concurrent_requests_have_connections_of_their_own() -> None:
     [
         b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
         b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        # RFC 9112, section 6.1: chunks in HTTP/1.0 count as faulty framing
+        b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
     ],
 )
 async def test_a_connection_that_will_close_is_not_used_again(answer: bytes) -> None:
@@ -479,6 +481,25 @@ async def test_a_connection_that_will_close_is_not_used_again(answer: bytes) -> 
     async with origin(behave) as it, client_of(it) as client:
         assert [await get(client), await get(client)] == [b"ok", b"ok"]
         assert it.connections == 2
+
+
+async def test_a_connection_of_http_1_0_is_used_again_where_it_may_be() -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        while True:
+            await it.head(reader)
+            writer.write(b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok")
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert [await get(client), await get(client)] == [b"ok", b"ok"]
+        assert it.connections == 1
+
+
+@pytest.mark.parametrize("status", [b"000", b"099", b"600", b"999"])
+async def test_a_status_outside_of_http_is_no_answer(status: bytes) -> None:
+    answer = b"HTTP/1.1 %b Odd\r\ncontent-length: 2\r\n\r\nok" % status
+    async with origin(answering(answer + OK)) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match=f"the answer has the status {status.decode()}; expected 100 to 599"):
+            await get(client)
 
 
 async def test_a_response_given_up_costs_its_connection() -> None:
