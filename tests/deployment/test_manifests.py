@@ -672,6 +672,7 @@ def test_a_digest_goes_before_the_tag() -> None:
         ("agent.image=a:1,netwrokPolicy.enabled=false", "netwrokPolicy"),
         ("agent.image=a:1,podLabels.app\\.kubernetes\\.io/name=b", "podLabels: app.kubernetes.io/name is what"),
         ("agent.image=a:1,autoscaling.enabled=true,store.type=persistentVolumeClaim", "a volume is for one replica"),
+        ("agent.image=a:1,autoscaling.enabled=true,autoscaling.minReplicas=6", "minReplicas is 6, maxReplicas 5"),
     ],
 )
 def test_helm_refuses(values: str, complaint: str) -> None:
