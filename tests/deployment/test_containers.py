@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import time
 import uuid
 from collections import Counter
@@ -23,8 +22,8 @@ from deployment.pod import PROXY, TOKEN, Pod, running, say
 from deployment.rendering import overlay
 from e2e.ports import free_ports
 from e2e.provision import UnavailableError
-from e2e.proxy import COMMAND
 from postgres_server import PostgresServer
+from prefork import run
 
 HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges")
 CLIENTS = 6
@@ -180,5 +179,4 @@ async def test_it_ends_under_load_in_order(pod: Pod, podman: Podman) -> None:
 
 
 def exported(store: Path) -> list[dict[str, Any]]:
-    lines = subprocess.run([COMMAND, "export", "--store", store], capture_output=True, text=True, check=True).stdout
-    return [json.loads(line) for line in lines.splitlines()]
+    return [json.loads(line) for line in run("export", "--store", store).stdout.splitlines()]

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from prefork import COMMAND, Forked
+
 TESTS = Path(__file__).parents[1]
 STOP_TIMEOUT_S = 10
 
@@ -27,19 +29,22 @@ class ChildProcess:
         self._cwd = cwd
         self._environment = os.environ | {"PYTHONUNBUFFERED": "1"} | (environment or {})
         self._stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 (closed by stop)
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str] | Forked | None = None
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._command,
-            cwd=self._cwd,
-            env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            text=True,
-            bufsize=1,
-        )
+        if self._command[0] == str(COMMAND):
+            self._process = Forked.with_pipes(self._command[1:], self._cwd, self._environment, self._stderr)
+        else:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._cwd,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                text=True,
+                bufsize=1,
+            )
         return self
 
     def __exit__(
@@ -48,7 +53,7 @@ class ChildProcess:
         self.stop()
 
     @property
-    def process(self) -> subprocess.Popen[str]:
+    def process(self) -> subprocess.Popen[str] | Forked:
         if self._process is None:
             raise RuntimeError(f"not started: {self._command}")
         return self._process
@@ -87,7 +92,7 @@ class ChildProcess:
 
     def terminate(self) -> None:
         """SIGTERM, without waiting for what comes of it."""
-        self.process.terminate()
+        self.process.send_signal(signal.SIGTERM)
 
     def wait(self, timeout_s: float) -> int:
         """The exit code of a process that is ending. Raises TimeoutExpired."""
@@ -104,7 +109,7 @@ class ChildProcess:
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            process.send_signal(signal.SIGKILL)
             process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None and not stream.closed:

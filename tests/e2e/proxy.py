@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,8 +10,8 @@ from typing import Any, Self
 
 import httpx
 from e2e.processes import ChildProcess
+from prefork import COMMAND
 
-COMMAND = Path(sys.executable).with_name("a2a-eval-proxy")
 READY = (
     r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>https?://[^\s,]+), admin (?P<admin>http://[^\s,]+), "
     r"(traces (?P<traces>http://[^\s,]+), )?"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -19,14 +18,11 @@ from agents.faulty_agent import Fault, faulty, faulty_app
 from agents.serving import ServerThread
 from checking import check, rules_with
 from e2e.contracts import GetAgent, GetProxy
-from e2e.proxy import COMMAND
+from prefork import run as command
 
 
 def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
-    return subprocess.run(
-        [COMMAND, "check", *arguments], env=clean | environment, capture_output=True, text=True, timeout=60
-    )
+    return command("check", *arguments, **environment)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -17,8 +16,9 @@ import pytest
 from agents.serving import ServerThread
 from e2e.contracts import GetAgent, GetProxy
 from e2e.processes import ChildProcess
-from e2e.proxy import COMMAND, READY, Proxy
+from e2e.proxy import READY, Proxy
 from e2e.raw_a2a import Wire
+from prefork import COMMAND, run
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,13 +32,6 @@ cases:
       - user: artifact please
         expect: {tool_calls: [{name: search}, {name: convert}]}
 """
-
-
-def run(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
-    return subprocess.run(
-        [COMMAND, *arguments], cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=60
-    )
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.client import CaptureClient
 from e2e.contracts import GetAgent, GetProxy
-from e2e.proxy import COMMAND
+from prefork import run
 
 STYLES = ("adk-messages", "adk-artifacts")
 
@@ -77,10 +76,8 @@ async def test_the_proxy_reads_them_only_where_asked_and_clients_see_them_in_any
 def test_a_run_reads_them_too(dialects: str, agent: GetAgent, tmp_path: Path) -> None:
     suite = tmp_path / "suite.yaml"
     suite.write_text(SUITE.format(text="tools please"), "utf-8")
-    command = [COMMAND, "run", suite, "--agent", agent("adk-messages"), "--store", tmp_path / "turns.db"]
     options = ["--dialects", dialects] if dialects else []
-    result = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    result = run("run", suite, "--agent", agent("adk-messages"), "--store", "turns.db", *options, cwd=tmp_path)
     assert result.returncode == (0 if dialects else 1), result.stdout + result.stderr
-    export = [COMMAND, "export", "--store", tmp_path / "turns.db"]
-    line = subprocess.run(export, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True).stdout
+    line = run("export", "--store", "turns.db", cwd=tmp_path).stdout
     assert len(json.loads(line)["tool_calls"]) == (3 if dialects else 0)

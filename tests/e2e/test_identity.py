@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,9 @@ import pytest
 from agents.scenario_agent import scenario_agent
 from agents.serving import ServerThread
 from certificates import Authority
-from e2e.proxy import COMMAND, Proxy
+from e2e.proxy import Proxy
 from e2e.raw_a2a import Wire
+from prefork import run
 
 SECRETS = ("t0ken-of-ours", "k3y-of-ours", "op3n-sesame")
 SUITE = """\
@@ -30,13 +29,6 @@ cases:
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
-
-
-def run(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
-    return subprocess.run(
-        [COMMAND, *arguments], cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=60
-    )
 
 
 class Collector:

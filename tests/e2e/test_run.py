@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import sqlite3
@@ -17,9 +16,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from e2e.contracts import GetAgent
 from e2e.processes import ChildProcess
-from e2e.proxy import COMMAND, Proxy
+from e2e.proxy import Proxy
 from e2e.raw_a2a import Wire
 from e2e.test_crash import wait_until_stored
+from prefork import COMMAND, run
 
 SUITE = """\
 suite: weather
@@ -31,13 +31,6 @@ cases:
         expect: {tool_calls: [{name: search, arguments: null}, {name: convert, arguments: null}]}
 """
 FAILING = SUITE.replace("name: convert", "name: sing")
-
-
-def run(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
-    return subprocess.run(
-        [COMMAND, *arguments], cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=100
-    )
 
 
 def written(folder: Path, text: str | bytes, name: str = "suite.yaml") -> Path:

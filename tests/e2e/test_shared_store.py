@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 from e2e.contracts import GetAgent
-from e2e.proxy import COMMAND
 from e2e.shared_store import EVALUATORS, Fleet, Said, fleet, keep_talking
 from postgres_server import PostgresServer
+from prefork import run
 
 BATCH = 20
 SEED = 7
@@ -104,11 +104,11 @@ async def test_sidecars_store_and_workers_score(agent: GetAgent, postgres: Postg
 
 
 async def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(subprocess.run, [COMMAND, *arguments], capture_output=True, text=True)
+    return await asyncio.to_thread(run, *arguments)
 
 
 def test_workers_need_a_store_that_can_be_shared() -> None:
-    told = subprocess.run([COMMAND, "worker", "--store", "turns.db"], capture_output=True, text=True)
+    told = run("worker", "--store", "turns.db")
     assert told.returncode == 2
     assert told.stderr == "a2a-eval-proxy: --store: workers share a store; expected postgresql://..., got 'turns.db'\n"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import uuid
 from collections import Counter
 from contextlib import ExitStack
@@ -15,10 +14,11 @@ import pytest
 from e2e.balancer import Balancer, Behind, balancer
 from e2e.contracts import GetAgent
 from e2e.ports import free_ports
-from e2e.proxy import COMMAND, Proxy, Turn
+from e2e.proxy import Proxy, Turn
 from e2e.raw_a2a import Wire
 from e2e.streams import HEADERS, open_gate, open_streams, said
 from e2e.traffic import Traffic, constant_traffic
+from prefork import run
 
 STREAMS = 200
 GRACE_S = 30
@@ -27,8 +27,7 @@ GRACE_S = 30
 
 def stored(store: Path) -> list[Turn]:
     """What a process that is gone has left."""
-    lines = subprocess.run([COMMAND, "export", "--store", store], capture_output=True, text=True, check=True).stdout
-    return [json.loads(line) for line in lines.splitlines()]
+    return [json.loads(line) for line in run("export", "--store", store).stdout.splitlines()]
 
 
 async def until_not_ready(proxy: Proxy) -> None:

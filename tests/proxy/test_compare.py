@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.compare import compare_runs
 from a2a_eval_proxy.store import ConversationKey, ScoredConversation, StoreError, open_store
+from prefork import run
 from stored_runs import store_turns
 from turn_samples import call, result, turn
 
@@ -36,8 +37,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def compare(store: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "a2a_eval_proxy", "compare", "--store", str(store), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | environment)
+    return run("compare", "--store", store, *arguments, **environment)
 
 
 def test_as_text(store: Path) -> None:
@@ -125,8 +125,8 @@ async def test_an_empty_store(tmp_path: Path) -> None:
 
 async def test_scores_of_repetitions_have_an_interval(tmp_path: Path) -> None:
     path = tmp_path / "turns.db"
-    for run, score in (("before", 1.0), ("after", 0.0)):
-        store_turns(path, [case("a", score, number=number) for number in range(8)], run)
+    for name, score in (("before", 1.0), ("after", 0.0)):
+        store_turns(path, [case("a", score, number=number) for number in range(8)], name)
     comparison = await compare_runs(str(path), "before", "after")
     (change,) = comparison.cases[0].scores
     assert change.counts == (8, 8)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
+from prefork import run
 from stored_runs import store_turns
 from turn_samples import turn
 
@@ -27,12 +25,9 @@ judge: {{model: {MODEL}, base_url: "{server.url}/v1"}}
 evaluators: [{{helpfulness: {{threshold: 1}}}}]
 cases: [{{id: a, turns: [{{user: "Where is my order?"}}]}}]
 """)
-        command = [sys.executable, "-m", "a2a_eval_proxy", "evaluate", "--store", str(tmp_path / "turns.db")]
-        environment = os.environ | {"A2A_EVAL_PROXY_JUDGE_API_KEY": KEY}
         for _ in asked:
-            done = subprocess.run(
-                [*command, "--suite", str(suite), *flags], capture_output=True, text=True, timeout=60, env=environment
-            )
+            command = ("evaluate", "--store", tmp_path / "turns.db", "--suite", suite, *flags)
+            done = run(*command, A2A_EVAL_PROXY_JUDGE_API_KEY=KEY)
             assert done.returncode == 0, done.stdout + done.stderr
             requests.append(len(api.requests))
     assert requests == asked

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.demo.agent import run_agent
+from prefork import run as command
 from stored_runs import store_turns
 from tool_call_evaluators import load_suite
 from turn_samples import call, turn
 
 DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/demo/suite.yaml"
-
-
-def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "a2a_eval_proxy", *map(str, arguments)], capture_output=True, text=True, timeout=100
-    )
 
 
 def test_a_suite_on_standard_output(tmp_path: Path) -> None:
