@@ -17,7 +17,9 @@ from .upstream import Upstream
 
 logger = logging.getLogger(__name__)
 
-_NOT_FORWARDED = frozenset({b"if-none-match", b"if-modified-since", b"accept-encoding"})
+CONDITIONS = frozenset({b"if-none-match", b"if-modified-since"})
+"""Of a request for a card: the proxy checks them, since the card it serves is its own."""
+_NOT_FORWARDED = CONDITIONS | {b"accept-encoding"}
 _FOR_SHARED_CACHES = frozenset({b"public", b"private", b"s-maxage"})
 _TARGETED = frozenset({b"cdn-cache-control", b"surrogate-control"})
 """What shared caches heed in place of Cache-Control (RFC 9213)."""
@@ -49,19 +51,40 @@ class CardRelay:
         if response.status != 200:
             return Answer(response.status, raw, body)
         rewritten = self._rewritten(body, public, teaches=scope["path"] in upstream.card_paths)
-        if rewritten is None or not rewritten.changed:
-            if head.forwarded and not self._public_url_is_fixed:  # the next client's card may be another
-                raw = _for_one_client(raw)
-            return _unless_known(Answer(200, raw, body), dict(head.forward))
-        content = _encoded(rewritten.card)
-        kept = [item for item in raw if item[0].lower() not in _RECOMPUTED]
-        etag = f'W/"{hashlib.sha256(content).hexdigest()}"'.encode()
-        kept.append((b"etag", etag))
-        if not self._public_url_is_fixed:
-            kept = _for_one_client(kept)
-        return _unless_known(Answer(200, kept, content), dict(head.forward))
+        changed = _encoded(rewritten.card) if rewritten is not None and rewritten.changed else None
+        return self._cacheable(Answer(200, raw, body), changed, head, private=not self._public_url_is_fixed)
 
-    def rewrite_extended(self, body: bytes, public: str, *, in_envelope: bool) -> bytes:
+    def extended(
+        self, answer: Answer, decoded: bytes, head: ClientRequestHeaders, public: str, *, in_envelope: bool
+    ) -> Answer:
+        """The agent's `answer` to a request for its extended card, of which `decoded` is the body without its coding.
+
+        Whoever else asks may get another card: a changed one is for its caller alone. The answer to a JSON-RPC
+        request (`in_envelope`) has no validators.
+        """
+        content = self._rewritten_extended(decoded, public, in_envelope=in_envelope)
+        changed = None if content is decoded else content
+        if answer.status == 200 and not in_envelope:
+            return self._cacheable(answer, changed, head, private=True)
+        return answer if changed is None else Answer(answer.status, _without_recomputed(answer.headers), changed)
+
+    def _cacheable(self, answer: Answer, changed: bytes | None, head: ClientRequestHeaders, *, private: bool) -> Answer:
+        """The answer to a GET with `changed` as its body, if it is, and caching headers that are right for it.
+
+        `private`: a changed card is for its caller alone.
+        """
+        headers, body = answer.headers, answer.body
+        if changed is not None:
+            body = changed
+            etag = f'W/"{hashlib.sha256(body).hexdigest()}"'.encode()
+            headers = [*_without_recomputed(headers), (b"etag", etag)]
+        else:  # the next client's card may be another
+            private = bool(head.forwarded) and not self._public_url_is_fixed
+        if private:
+            headers = _for_one_client(headers)
+        return _unless_known(Answer(200, headers, body), dict(head.forward))
+
+    def _rewritten_extended(self, body: bytes, public: str, *, in_envelope: bool) -> bytes:
         """The extended card in a response body (in a JSON-RPC `result`, or bare); `body` itself if unchanged."""
         try:
             content = _decoded(body)
@@ -108,6 +131,10 @@ class CardRelay:
             if finding.message not in self._warned and len(self._warned) < 100:
                 self._warned.add(finding.message)
                 logger.warning("%s", finding.message)
+
+
+def _without_recomputed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [item for item in headers if item[0].lower() not in _RECOMPUTED]
 
 
 def _for_one_client(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

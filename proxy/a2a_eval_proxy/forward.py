@@ -17,12 +17,13 @@ from a2a_tool_capture import Finding, Severity
 
 from . import answers, leakguard
 from .answer_watch import AnswerWatch
+from .answers import Answer
 from .asked import AskedTasks, Callers, Request
 from .capture.bindings import CARRIES_TASKS, A2ARequest, Binding, Operation, rest_request
 from .capture.exchange import RequestFacts
 from .capture.sse import SseEvent, with_data
 from .capture.turnbook import TurnBook
-from .cards import CardRelay
+from .cards import CONDITIONS, CardRelay
 from .client_watch import ClientWatch
 from .clock import CLOCK
 from .config import Settings
@@ -263,6 +264,8 @@ class _Request:
 
     def _upstream_headers(self) -> RawHeaders:
         headers = negotiated(self._head) if self._asks else self._head.forward
+        if self._rest is not None and self._rest.operation is Operation.EXTENDED_CARD:
+            headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._owner._upstream.headers(headers)
 
     async def _upload(self, message: MutableMapping[str, Any], tap: Tap) -> AsyncIterator[bytes]:
@@ -463,13 +466,10 @@ class _Request:
             logger.warning("the extended agent card could not be read; its URLs may lead past the proxy")
             await self._pass(response, body)
             return
-        rewritten = self._owner._cards.rewrite_extended(
-            decoded, self._public_url, in_envelope=request.binding is Binding.JSONRPC
-        )
-        if rewritten is decoded:
-            await self._answer(response, body)
-        else:
-            await self._answer(response, rewritten, drop=_OF_OTHER_BYTES)
+        received = Answer(response.status, self._response_headers(response, frozenset()), body)
+        in_envelope = request.binding is Binding.JSONRPC
+        answer = self._owner._cards.extended(received, decoded, self._head, self._public_url, in_envelope=in_envelope)
+        await self._put(answer.status, answer.headers, answer.body)
 
     async def relay_card(self) -> None:
         """The agent's card, interfaces rewritten to the proxy."""

@@ -223,7 +223,10 @@ def test_card_path(path: str, replay: ReplayAgent, tmp_path: Path) -> None:
         assert {url.split("/a2a/")[0] for url in interface_urls(card)} == {proxy.url}
 
 
-@pytest.mark.parametrize("path", ["/extendedAgentCard", "/v1/card", "/agent/authenticatedExtendedCard"])
+EXTENDED = ["/extendedAgentCard", "/v1/card", "/agent/authenticatedExtendedCard"]
+
+
+@pytest.mark.parametrize("path", EXTENDED)
 def test_compressed_extended_cards_lead_to_the_proxy(path: str, replay: ReplayAgent, proxy_of: GetProxy) -> None:
     proxy = proxy_of(replay.url)
     body = gzip.compress(json.dumps(signed_card(replay)).encode())
@@ -234,3 +237,61 @@ def test_compressed_extended_cards_lead_to_the_proxy(path: str, replay: ReplayAg
 
     assert response.header("content-encoding") is None
     assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body))} == {proxy.url}
+
+
+@pytest.mark.parametrize("public", [[], ["--public-url", PUBLIC]])
+@pytest.mark.parametrize("path", EXTENDED)
+def test_an_extended_card_that_is_changed_is_cached_as_what_it_is(
+    path: str, public: list[str], replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    """By its caller alone, since others may get another one, and by a tag of its own."""
+    proxy = proxy_of(replay.url, *public)
+    body = json.dumps(signed_card(replay)).encode()
+    validators = b'etag: "agent"\r\nlast-modified: Sun, 22 Nov 2026 08:00:00 GMT'
+    head = b"HTTP/1.1 200 OK\r\n%b\r\n%b\r\ncontent-length: %d\r\n\r\n" % (CACHED, validators, len(body))
+    replay.prepare(Answer([head + body]))
+
+    first = get(proxy.url, path)
+    tag = first.header("etag") or ""
+    known = get(proxy.url, path, [("If-None-Match", tag)])
+    foreign = get(
+        proxy.url, path, [("If-None-Match", '"agent"'), ("If-Modified-Since", "Sun, 22 Nov 2026 08:00:00 GMT")]
+    )
+
+    assert_private(first)
+    assert first.header("last-modified") is None
+    assert (known.status, known.body, known.header("etag")) == (304, b"", tag)
+    assert (foreign.status, foreign.body) == (200, first.body)
+    conditions = {name for request in replay.received for name, _ in request.headers if name.startswith("if-")}
+    assert conditions == set(), "the agent could only answer them for its own card"
+
+
+def test_an_extended_card_that_names_the_proxy_is_cached_as_the_agent_says(
+    replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    proxy = proxy_of(replay.url, "--public-url", PUBLIC)
+    body = json.dumps({"url": f"{PUBLIC}/rpc"}).encode()
+    head = b'HTTP/1.1 200 OK\r\n%b\r\netag: "agent"\r\ncontent-length: %d\r\n\r\n' % (CACHED, len(body))
+    replay.prepare(Answer([head + body]))
+
+    response = get(proxy.url, EXTENDED[0])
+    known = get(proxy.url, EXTENDED[0], [("If-None-Match", '"agent"')])
+
+    assert (response.body, response.header("etag")) == (body, '"agent"')
+    assert response.header("cache-control") == CACHED.decode().partition(": ")[2]
+    assert (known.status, known.body) == (304, b"")
+
+
+def test_an_extended_card_over_json_rpc_keeps_no_validator_of_other_bytes(
+    replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    proxy = proxy_of(replay.url)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": signed_card(replay)}).encode()
+    head = b'HTTP/1.1 200 OK\r\netag: "agent"\r\nlast-modified: now\r\ncontent-length: %d\r\n\r\n' % len(body)
+    replay.prepare(Answer([head + body]))
+    asking = b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}'
+
+    response = exchange(proxy.url, "POST /rpc HTTP/1.1", [], asking)
+
+    assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body)["result"])} == {proxy.url}
+    assert (response.header("etag"), response.header("last-modified")) == (None, None)
