@@ -18,12 +18,16 @@ from typing import Any, NamedTuple
 
 from .canonical import too_deep
 from .dedupe import reconcile
+from .footprint import value_bytes
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .plain import plain_text
 from .sameness import finished, same_call
 
 MAX_SAYINGS = 20_000
 """Most calls and responses that are kept of one task."""
+
+_SAID_BYTES = 500
+"""Memory of one of these, its key included, without its arguments and texts."""
 
 CODE_EXECUTION = "code_execution"
 """Name given to code that a model had run: the wire has none."""
@@ -61,6 +65,10 @@ class _Said(NamedTuple):
     result: str | None = None
     error: str | None = None
     source: ToolCallSource = ToolCallSource.ADK
+
+
+def _size(one: _Said) -> int:
+    return _SAID_BYTES + value_bytes([one.name, one.id, one.arguments, one.result, one.error])
 
 
 class FunctionOutcome(NamedTuple):
@@ -102,6 +110,8 @@ class DialectReader:
         self._messages: dict[str, list[_Said]] = {}
         self._artifacts: dict[str, list[_Said]] = {}
         self._count = 0
+        self.size = 0
+        """Bytes of memory that what is kept takes, about."""
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -136,7 +146,8 @@ class DialectReader:
             self._keep(self._artifacts, key, (self._artifacts.get(key, []) if append else []) + said, findings)
 
     def _keep(self, kept: dict[str, list[_Said]], key: str, said: list[_Said], findings: list[Finding]) -> None:
-        earlier = len(kept.get(key, ()))
+        replaced = kept.get(key, [])
+        earlier = len(replaced)
         room = MAX_SAYINGS - self._count + earlier
         if len(said) > room:
             message = f"more than {MAX_SAYINGS} calls and responses; the rest is not kept"
@@ -146,7 +157,11 @@ class DialectReader:
             kept[key] = said
         else:
             kept.pop(key, None)
-        self._count += len(said) - earlier
+        self._count += len(said) - len(replaced)
+        if said[:earlier] != replaced:  # else only what is new is measured: artifacts grow chunk by chunk
+            self.size -= sum(map(_size, replaced))
+            earlier = 0
+        self.size += sum(map(_size, said[earlier:]))
 
     def _read(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_Said]:
         said = []

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Any
 
 from .dedupe import reconcile
 from .dialects import DialectReader
+from .footprint import calls_bytes
 from .models import Finding, Severity, ToolCall
 from .payload import listed_uris, read_tool_calls
 from .sameness import CallPlaces, contradicts, filled, is_cumulative, new_calls, unite
@@ -23,6 +25,11 @@ MAX_CALLS = 10_000
 MAX_TEXT_CHARS = 1_000_000
 MAX_FINDINGS = 200
 
+_ARTIFACT_BYTES, _FINDING_BYTES, _URI_BYTES = 800, 400, 300
+"""Of the objects without their texts: about what CPython takes."""
+
+_KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
+
 _RESTORED = "\x00restored"
 """Stands for the artifacts of a turn of which only the calls and the text are known."""
 
@@ -32,6 +39,8 @@ class _Artifact:
     calls: list[ToolCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     places: CallPlaces = field(default_factory=CallPlaces)
+    size: int = 0
+    """Bytes of memory, about."""
 
 
 @dataclass(slots=True)
@@ -44,6 +53,11 @@ class _TurnStart:
     """Of `calls`, those of turns that this merger was not fed with."""
     said: Sequence[str] = ()
     """Response texts of such turns."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about. Calls that the task still has count twice."""
+        return calls_bytes(self.calls) + sum(map(getsizeof, (*self.texts.values(), *self.said)))
 
 
 class TaskMerger:
@@ -73,6 +87,7 @@ class TaskMerger:
         self._text_chars = 0
         self._call_count = 0
         self._turn = _TurnStart()
+        self._artifact_bytes = self._other_bytes = self._earlier_bytes = 0
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,8 +128,10 @@ class TaskMerger:
             said=self._turn.said,
             texts={artifact_id: "".join(artifact.text) for artifact_id, artifact in self._artifacts.items()},
         )
-        self._status_text = ""
-        self._message_text = ""
+        self._earlier_bytes = self._turn.size
+        self._set_status_text("")
+        self._set_message_text("")
+        self._other_bytes -= sum(map(_finding_bytes, self._findings))
         self._findings.clear()
 
     def know_earlier(self, calls: Sequence[ToolCall], texts: Sequence[str]) -> None:
@@ -125,17 +142,25 @@ class TaskMerger:
         self._turn.calls = [*self._turn.calls, *calls][:MAX_CALLS]
         self._turn.elsewhere = [*self._turn.elsewhere, *calls][:MAX_CALLS]
         self._turn.said = [*self._turn.said, *(text for text in texts if text)]
+        self._earlier_bytes = self._turn.size
 
     def restore(self, calls: Sequence[ToolCall], text: str) -> None:
         """The current turn has had these calls and this text so far. They stand until a Task object comes."""
         if calls or text:
-            self._artifacts[_RESTORED] = _Artifact(list(calls), [text] if text else [])
+            self._artifacts[_RESTORED] = restored = _Artifact(list(calls), [text] if text else [])
+            self._grow(restored, calls_bytes(calls) + getsizeof(text))
 
     def continue_turn_of(self, other: TaskMerger) -> None:
         """This view of the task replaces `other` in mid-turn: what was earlier for that is earlier for this."""
-        self._turn = other._turn
+        self._turn, self._earlier_bytes = other._turn, other._earlier_bytes
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that this task takes, about. Kept up to date with every event: asking is cheap."""
+        own = self._artifact_bytes + self._other_bytes + self._earlier_bytes
+        return own if self._dialects is None else own + self._dialects.size
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -204,7 +229,7 @@ class TaskMerger:
     def _message(self, message: Mapping[str, Any]) -> None:
         self._look_for_misplaced(message, "a message")
         self._identify(message.get("taskId"), message.get("contextId"))
-        self._message_text = parts_text(message)[:MAX_TEXT_CHARS]
+        self._set_message_text(parts_text(message)[:MAX_TEXT_CHARS])
 
     def _snapshot(self, task: Mapping[str, Any]) -> None:
         self._look_for_misplaced(task, "a task")
@@ -213,6 +238,7 @@ class TaskMerger:
         before = self.tool_calls if self._artifacts else []
         streamed = bool(self._artifacts)
         self._artifacts.clear()
+        self._artifact_bytes = 0
         self._text_chars = 0
         self._call_count = 0
         artifacts = task.get("artifacts")
@@ -245,9 +271,11 @@ class TaskMerger:
     # ── parts of events ─────────────────────────────────────────────────────────────────────────────────
 
     def _identify(self, task_id: Any, context_id: Any) -> None:
-        if isinstance(task_id, str) and task_id:
+        if isinstance(task_id, str) and task_id and task_id != self.task_id:
+            self._other_bytes += getsizeof(task_id) - getsizeof(self.task_id)
             self.task_id = task_id
-        if isinstance(context_id, str) and context_id:
+        if isinstance(context_id, str) and context_id and context_id != self.context_id:
+            self._other_bytes += getsizeof(context_id) - getsizeof(self.context_id)
             self.context_id = context_id
 
     def _status(self, status: Any) -> None:
@@ -261,7 +289,7 @@ class TaskMerger:
             self._look_for_misplaced(message, "a message")
         text = parts_text(message)
         if text:
-            self._status_text = text[:MAX_TEXT_CHARS]
+            self._set_status_text(text[:MAX_TEXT_CHARS])
 
     def _look_for_misplaced(self, holder: Mapping[str, Any], what: str) -> None:
         """Calls count on artifacts only (A2A 1.0, section 3.7)."""
@@ -282,14 +310,16 @@ class TaskMerger:
         if replaced is not None:
             self._text_chars -= sum(map(len, replaced.text))
             self._call_count -= len(replaced.calls)
+            self._artifact_bytes -= replaced.size
         placed = _Artifact()
+        self._grow(placed, _ARTIFACT_BYTES + getsizeof(artifact_id))
         for call in self._read(artifact_id, artifact):
             self._add(placed, call, artifact_id)
-        placed.text = self._text(artifact)
+        self._add_text(placed, artifact)
         self._artifacts[artifact_id] = placed
 
     def _extend(self, artifact_id: str, known: _Artifact, artifact: Mapping[str, Any]) -> None:
-        known.text.extend(self._text(artifact))
+        self._add_text(known, artifact)
         if "metadata" not in artifact:  # the usual chunk: text only
             self._remember_listed(artifact_id, artifact)
             return
@@ -316,10 +346,13 @@ class TaskMerger:
         known.places.put(call, len(known.calls), known.calls)
         known.calls.append(call)
         self._call_count += 1
+        self._grow(known, calls_bytes((call,)))
 
     def _replace(self, known: _Artifact, position: int, call: ToolCall, artifact_id: str) -> None:
         earlier = known.calls[position]
-        known.calls[position] = filled(call, earlier)
+        known.calls[position] = later = filled(call, earlier)
+        if later != earlier:
+            self._grow(known, calls_bytes((later,)) - calls_bytes((earlier,)))
         known.places.put(known.calls[position], position, known.calls)
         if contradicts(earlier, call):
             message = f"call {call.id!r} of {call.name!r} was announced with other arguments than it ended with"
@@ -337,20 +370,36 @@ class TaskMerger:
     def _remember_listed(self, artifact_id: str, artifact: Mapping[str, Any]) -> frozenset[str]:
         listed = self._listed.get(artifact_id, frozenset())
         if artifact.get("extensions"):
-            listed |= listed_uris(artifact)
+            if artifact_id not in self._listed:
+                self._other_bytes += _URI_BYTES + getsizeof(artifact_id)
+            listed |= listed_uris(artifact) & _KNOWN_URIS
             self._listed[artifact_id] = listed
         return listed
 
-    def _text(self, artifact: Mapping[str, Any]) -> list[str]:
+    def _add_text(self, known: _Artifact, artifact: Mapping[str, Any]) -> None:
         text = parts_text(artifact)
         if not text:
-            return []
+            return
         room = MAX_TEXT_CHARS - self._text_chars
         if len(text) > room:
             self._report("text_truncated", f"more than {MAX_TEXT_CHARS} characters of text; the rest is not kept")
             text = text[:room]
-        self._text_chars += len(text)
-        return [text] if text else []
+        if text:
+            self._text_chars += len(text)
+            known.text.append(text)
+            self._grow(known, getsizeof(text))
+
+    def _set_status_text(self, text: str) -> None:
+        self._other_bytes += getsizeof(text) - getsizeof(self._status_text)
+        self._status_text = text
+
+    def _set_message_text(self, text: str) -> None:
+        self._other_bytes += getsizeof(text) - getsizeof(self._message_text)
+        self._message_text = text
+
+    def _grow(self, known: _Artifact, size: int) -> None:
+        known.size += size
+        self._artifact_bytes += size
 
     def _report(self, code: str, message: str, *, where: str = "") -> None:
         self._keep(self._finding(code, message, where))
@@ -359,8 +408,13 @@ class TaskMerger:
         return Finding(code, message, Severity.WARNING, where or f"task {self.task_id!r}")
 
     def _keep(self, finding: Finding) -> None:
-        if len(self._findings) < MAX_FINDINGS:
+        if len(self._findings) < MAX_FINDINGS and finding not in self._findings:
             self._findings[finding] = None
+            self._other_bytes += _finding_bytes(finding)
+
+
+def _finding_bytes(finding: Finding) -> int:
+    return _FINDING_BYTES + getsizeof(finding.message) + getsizeof(finding.where)
 
 
 def _unsaid(texts: list[str], said: Sequence[str]) -> list[str]:

@@ -35,6 +35,7 @@ from .metrics import Metrics, MetricsCollector, process_registry
 from .negotiation import Negotiation
 from .pipeline import Pipeline
 from .privacy import judge_cache_of, privacy_of, redactor_of
+from .problem_log import ProblemLog
 from .scoring import Scorer
 from .server import HttpServer
 from .store import StoreError, TurnQuery, open_store
@@ -82,6 +83,7 @@ class RunningProxy:
         self._problems = ["the proxy is starting"]
         self._tracing: Tracing | None = None
         self._finish_by = 0.0
+        self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
 
     @property
     def url(self) -> str:
@@ -168,6 +170,7 @@ class RunningProxy:
             self._closed,
             on_opened=self._opened,
             on_outliving=self._outlives,
+            on_evicted=self._evicted,
             look_up=self.continuity.look_up,
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,
@@ -281,6 +284,7 @@ class RunningProxy:
         await self.flush(self.settings.shutdown_timeout)
         await self.continuity.close()
         await self.pipeline.close()
+        self._no_room.close()
         self.bus.close()
 
     async def _receive_traces(self, stack: AsyncExitStack) -> HttpServer | None:
@@ -332,6 +336,11 @@ class RunningProxy:
 
     def _outlives(self, turn: Turn) -> bool:
         return self.keeps_open_turns and self.continuity.outlives(turn)
+
+    def _evicted(self, turns: int) -> None:
+        """Turns were closed before their time, because there was no room for them."""
+        self.metrics.turns_evicted += turns
+        self._no_room.seen(turns)
 
     def _adopted(self, turn: Turn) -> None:
         """A turn that another process left open goes on here."""

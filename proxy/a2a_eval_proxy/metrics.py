@@ -70,6 +70,8 @@ class Metrics:
     """Turns that the agent failed, by code (see `turn_health.TurnFailure`)."""
     turns_scored: int = 0
     turns_dropped: int = 0
+    turns_evicted: int = 0
+    """Closed as incomplete because open turns took too much memory."""
     spans: int = 0
     spans_dropped: int = 0
     otlp_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -104,6 +106,11 @@ class MetricsCollector(Collector):
             ("turns_closed", "Turns captured to their end", metrics.turns_closed),
             ("turns_scored", "Turns scored", metrics.turns_scored),
             ("turns_dropped", "Turns lost because the store did not keep up", metrics.turns_dropped),
+            (
+                "turns_evicted",
+                "Turns closed as incomplete, since open ones took too much memory",
+                metrics.turns_evicted,
+            ),
             ("spans", "Spans received", metrics.spans),
             ("spans_dropped", "Spans that belonged to no turn, or had to make room", metrics.spans_dropped),
         ):

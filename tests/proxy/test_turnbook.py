@@ -807,6 +807,7 @@ def test_the_task_not_heard_of_for_longest_goes_first_when_there_are_too_many() 
     wire = Wire(options={"max_open": 2})
     for task_id in ("t1", "t2"):
         wire.answers(wire.sends(), task("WORKING", task_id=task_id))
+    wire.now += 1
     wire.answers(wire.watches(), task("WORKING", task_id="t1"))
     wire.answers(wire.sends(), task("WORKING", task_id="t3"))
     assert [turn.task_id for turn in wire.closed] == ["t2"]
@@ -825,6 +826,154 @@ def test_the_stream_of_a_task_that_was_given_up_harms_nobody() -> None:
     wire.streams(two, says("COMPLETED", task_id="t2"))
     wire.ends(two)
     assert [turn.task_id for turn in wire.closed] == ["t1", "t2"]
+
+
+# ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+LARGE = "x" * 10_000
+
+
+def bounded(limit: int) -> tuple[Wire, list[int]]:
+    """A wire whose turn book may hold `limit` bytes, and how many turns it closes for want of room."""
+    evicted: list[int] = []
+    return Wire(options={"max_open_bytes": limit, "on_evicted": evicted.append}), evicted
+
+
+def test_what_clients_leave_behind_is_bounded() -> None:
+    wire, evicted = bounded(2**17)
+    for number in range(50):
+        wire.now += 1
+        sent = wire.sends()
+        wire.streams(sent, gives(artifact("a", text=LARGE), task_id=f"t{number}"))
+        wire.ends(sent, Finding("client_gone", "the client left"))
+        assert wire.book.held_bytes <= 2**17
+    assert [turn.task_id for turn in wire.closed] == [f"t{number}" for number in range(len(wire.closed))]
+    assert len(wire.closed) + len(wire.book.open_turns) == 50
+    assert sum(evicted) == len(wire.closed) > 35
+    assert {turn.response_text for turn in wire.closed} == {LARGE}
+    reasons = {finding.message for turn in wire.closed for finding in turn.findings if finding.code == "incomplete"}
+    assert reasons == {"the turn was closed before it was complete: open turns take more than 0.125 MiB"}
+
+
+def test_turns_whose_client_has_left_make_room_before_those_whose_client_waits() -> None:
+    wire, _ = bounded(100_000)
+    waits = wire.sends()
+    wire.streams(waits, gives(artifact("a", text=LARGE), task_id="waits"))
+    for number in range(20):
+        wire.now += 1
+        leaves = wire.sends()
+        wire.streams(leaves, gives(artifact("a", text=LARGE), task_id=f"t{number}"))
+        wire.ends(leaves)
+    wire.streams(waits, says("COMPLETED", task_id="waits"))
+    wire.ends(waits)
+    (turn,) = [turn for turn in wire.closed if turn.task_id == "waits"]
+    assert (turn.state, turn.response_text, turn.findings) == ("TASK_STATE_COMPLETED", LARGE, [])
+
+
+def test_tasks_that_wait_for_their_user_make_room_before_any_turn_is_closed() -> None:
+    wire, evicted = bounded(100_000)
+    for number in range(20):
+        wire.now += 1
+        wire.answers(wire.sends(), task("INPUT_REQUIRED", artifact("a", text=LARGE), task_id=f"t{number}"))
+        assert wire.book.held_bytes <= 100_000
+    assert (len(wire.closed), evicted, wire.findings) == (20, [], [[]] * 20)
+
+
+def test_a_turn_that_is_too_large_makes_room_before_the_others() -> None:
+    wire, _ = bounded(100_000)
+    small, large = wire.sends(), wire.sends()
+    wire.streams(small, gives(artifact("a", text=LARGE), task_id="small"))
+    wire.now += 1
+    wire.streams(large, gives(artifact("a", text=9 * LARGE), task_id="large"))
+    assert [turn.task_id for turn in wire.closed] == ["large"]
+
+
+def test_what_comes_for_a_turn_that_had_to_make_room_is_not_kept() -> None:
+    wire, evicted = bounded(100_000)
+    sent = wire.sends()
+    for number in range(50):
+        wire.streams(sent, gives(artifact(f"a{number}", text=LARGE), task_id="t"))
+        assert sent.merger.size + wire.book.held_bytes < 200_000
+    assert (sent.turn, sent.record, evicted) == (None, None, [1])
+    wire.ends(sent)
+    assert (len(wire.closed), wire.book.held_bytes) == (1, 0)
+
+
+def test_texts_and_arguments_count_as_the_memory_they_take(wire: Wire) -> None:
+    said, called = wire.sends(), wire.sends()
+    before = wire.book.held_bytes
+    wire.streams(said, message("\N{GRINNING FACE}" * 20_000))
+    assert 80_000 < wire.book.held_bytes - before < 90_000
+    before = wire.book.held_bytes
+    entry = {"name": "f", "arguments": {"a": [[]] * 2_000}}
+    wire.streams(called, gives(artifact("a") | {"metadata": {METADATA_KEY: [entry]}}))
+    assert 2_000 * 56 < wire.book.held_bytes - before < 2_000 * 90
+
+
+def test_what_waits_for_the_store_counts() -> None:
+    asked: list[str] = []
+    wire = Wire(options={"max_open_bytes": 100_000, "look_up": lambda task_id, *_: asked.append(task_id)})
+    for number in range(20):
+        wire.now += 1
+        sent = wire.sends(f"t{number}")
+        wire.streams(sent, gives(artifact("a", text=LARGE), task_id=f"t{number}"))
+        assert wire.book.held_bytes <= 100_000
+    assert len(asked) == 20
+    assert "earlier_calls_unknown" not in wire.findings[0]  # it has no calls
+    assert wire.closed
+
+
+_tasks = st.sampled_from(["t0", "t1", "t2"])
+_events = st.one_of(
+    st.builds(lambda t, n: gives(artifact(f"a{n}", "call", text="x" * 3_000), task_id=t), _tasks, st.integers(0, 3)),
+    st.builds(lambda t, s: says(s, task_id=t), _tasks, st.sampled_from(["WORKING", "INPUT_REQUIRED", "COMPLETED"])),
+    st.builds(lambda t, s: task(s, artifact("a", "one"), task_id=t), _tasks, st.sampled_from(["WORKING", "FAILED"])),
+    st.just(message("x" * 3_000)),
+    almost_events.filter(lambda event: isinstance(event, dict)),
+)
+_steps = st.one_of(
+    st.tuples(st.just("send"), st.sampled_from(["", "t0", "t1"])),
+    st.tuples(st.just("watch"), st.none()),
+    st.tuples(st.sampled_from(["stream", "answer"]), st.tuples(st.integers(0, 9), _events)),
+    st.tuples(st.just("end"), st.integers(0, 9)),
+    st.tuples(st.just("pass"), st.sampled_from([1, 3, 400])),
+    st.tuples(st.just("found"), _tasks),
+)
+
+
+@given(st.lists(_steps, max_size=40), st.sampled_from([20_000, 10**9]))
+def test_held_bytes_are_what_is_held(steps: list[tuple[str, Any]], limit: int) -> None:
+    asked: list[str] = []
+    wire = Wire(options={"max_open_bytes": limit, "look_up": lambda task_id, *_: asked.append(task_id)})
+    under_way: list[Stream] = []
+    sent = 0
+    for step, what in steps:
+        wire.now += 0.1
+        if step == "send":
+            under_way.append(wire.sends(what))
+            sent += 1
+        elif step == "watch":
+            under_way.append(wire.watches())
+        elif step == "pass":
+            wire.passes(what)
+        elif step == "found":
+            wire.book.found(what, TaskHistory(), wire.now)
+        elif step == "end" and under_way:
+            wire.ends(under_way.pop(what % len(under_way)))
+        elif step in ("stream", "answer") and under_way:
+            number, event = what
+            wire.book.feed(under_way[number % len(under_way)], event, wire.now, live=step == "stream")
+        views = {id(one.merger): one.merger.size for one in under_way if one.turn is not None or one.record is not None}
+        waiting = any(one.lookup is not None and not one.lookup.answered for one in under_way)
+        assert wire.book.held_bytes <= limit
+        assert waiting or sum(views.values()) <= wire.book.held_bytes
+    for one in under_way:
+        wire.ends(one)
+    for task_id in asked:
+        wire.book.found(task_id, TaskHistory(), wire.now)
+    for _ in range(3):
+        wire.passes(4_000)
+    assert (len(wire.closed), wire.book.held_bytes, wire.book.open_turns) == (sent, 0, [])
 
 
 def test_when_the_proxy_stops(wire: Wire) -> None:

@@ -136,6 +136,7 @@ class Exchange:
         )
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
+        request.message = None  # the turn has what is needed of it; the rest may be large
         self._stream = self._book.open(turn, now)
         if request.has_webhook and facts.declared and not facts.requested_by_header:
             why = "the agent was not asked for tool calls: a webhook of this task may get them, past the proxy"

@@ -50,6 +50,8 @@ class Lookup:
     ended: int = 0
     """Exchanges that are over already."""
     answered: bool = False
+    size: int = 0
+    """Bytes of memory of what waits, about."""
 
 
 class Lookups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity, TaskMerger
@@ -28,6 +29,19 @@ class Stream:
     answered_at: float | None = None
     """When a Message, which is a whole answer, came for a turn without a task."""
 
+    counted: int = 0
+    """Size of `merger` when it was last counted."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory of an exchange without a task, or with a view of its own, about."""
+        return _turn_bytes(self.turn) + self.merger.size
+
+    @property
+    def importance(self) -> tuple[int, float]:
+        """As `TaskRecord.importance`, for an exchange without a task."""
+        return 2, self.touched_at
+
 
 @dataclass(slots=True, eq=False)
 class TaskRecord:
@@ -50,6 +64,33 @@ class TaskRecord:
     """When the open turn was last given to the store."""
     captured: list[str] = field(default_factory=list)
     """Ids of the turns of which `merger` was told."""
+    counted: int = 0
+    """As in `Stream`."""
+    opener: Stream | None = None
+    """The exchange that opened the turn, as long as it is under way."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about, without views that streams have of their own."""
+        over = self.over.size if self.over is not None else 0
+        return _turn_bytes(self.turn) + self.merger.size + over
+
+    @property
+    def importance(self) -> tuple[int, float]:
+        """The least goes first where there is no room: a task without an open turn, then one without its client."""
+        rank = 0 if self.turn is None else 1 if self.outlives and not self.streams else 2
+        return rank, self.touched_at
+
+
+UNCOUNTED_BYTES = 1_024
+"""By so much an exchange may grow before it is counted again: most events are small."""
+
+_OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
+"""Of a turn and what is kept beside it, without texts: about what CPython takes."""
+
+
+def _turn_bytes(turn: Turn | None) -> int:
+    return _OBJECTS_BYTES + (getsizeof(turn.user_text) if turn is not None else 0)
 
 
 EARLIER_UNKNOWN = Finding(

@@ -6,7 +6,6 @@ and a task may span several turns. The book joins them by task id.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -14,11 +13,13 @@ from functools import partial
 from typing import Any
 
 from a2a_tool_capture import Finding, TaskMerger
+from a2a_tool_capture.footprint import value_bytes
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, normalize_state
 
 from .dialect_hints import DIALECT_MARKS
-from .lookups import MAX_WAITING, LookUp, Lookups, TaskHistory
-from .records import EARLIER_UNKNOWN, Stream, TaskRecord, incomplete_because, task_id_of
+from .held_bytes import HeldBytes
+from .lookups import MAX_WAITING, LookUp, Lookup, Lookups, TaskHistory
+from .records import EARLIER_UNKNOWN, UNCOUNTED_BYTES, Stream, TaskRecord, incomplete_because, task_id_of
 from .turn import Turn
 
 LINGER_S = 2.0
@@ -26,6 +27,12 @@ LINGER_S = 2.0
 
 WAITING_S = 3600.0
 """How long a task that waits for its user is remembered: his reply would else count its earlier calls as new."""
+
+MAX_OPEN_BYTES = 64 * 1024 * 1024
+"""Of memory, for all that is kept of tasks and open turns."""
+
+_ROOM_SHARE = 8
+"""Where there is no room, an eighth of all is given up at once: to find the oldest costs time."""
 
 
 class TurnBook:
@@ -37,8 +44,10 @@ class TurnBook:
     about a task, see `LookUp`: what earlier turns had, also with another process, is no call of a later turn. Without
     these two, the book knows what it was told itself, and closes every turn at the end.
 
-    `turn_timeout_s` is how long a turn may stay open with nothing heard of it, be its request open or not; at most
-    `max_open` tasks are kept, the one not heard of for longest is closed as incomplete when there are more.
+    `turn_timeout_s` is how long a turn may stay open with nothing heard of it, be its request open or not. At most
+    `max_open` tasks are kept, and `max_open_bytes` of memory. Beyond that, tasks without an open turn are forgotten
+    first; then turns are closed as incomplete: what alone takes a quarter of all, then those whose client has left,
+    then the others, in the order in which they were last heard of. `on_evicted` gets the number of turns closed so.
     `require_artifact_uri` and `dialects` are TaskMerger's.
     """
 
@@ -51,6 +60,8 @@ class TurnBook:
         look_up: LookUp | None = None,
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
+        max_open_bytes: int = MAX_OPEN_BYTES,
+        on_evicted: Callable[[int], None] = lambda turns: None,
         require_artifact_uri: bool = True,
         dialects: Collection[str] = (),
     ) -> None:
@@ -60,11 +71,14 @@ class TurnBook:
         self._lookups = Lookups(look_up)
         self._timeout_s = turn_timeout_s
         self._max_open = max_open
+        self._held = HeldBytes(max_open_bytes)
+        self._on_evicted = on_evicted
+        self._making_room = False
         self._require_artifact_uri = require_artifact_uri
         self._dialects = dialects
         self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
         """What shows that an agent speaks a dialect that is not read."""
-        self._tasks: OrderedDict[str, TaskRecord] = OrderedDict()
+        self._tasks: dict[str, TaskRecord] = {}
         self._unbound: dict[str, tuple[Turn, Stream]] = {}
 
     @property
@@ -86,6 +100,11 @@ class TurnBook:
             )
         )
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of all that is kept of tasks and open turns, about."""
+        return self._held.total
+
     # ── exchanges ───────────────────────────────────────────────────────────────────────────────────────
 
     def open(self, turn: Turn, now: float) -> Stream:
@@ -96,6 +115,7 @@ class TurnBook:
         stream.lookup = self._lookups.of_turn(turn, list(record.captured) if record is not None else ())
         if stream.lookup is not None:
             stream.lookup.waiting.append(partial(self._open, stream, now))
+            self._count_waiting(stream.lookup, stream.size, now)
         else:
             self._open(stream, now)
         return stream
@@ -105,9 +125,11 @@ class TurnBook:
         assert turn is not None  # noqa: S101  # `open` makes it so
         record = self._resumed(turn.task_id, turn, now) if turn.task_id else None
         if record is not None:
-            stream.record, stream.merger = record, record.merger
+            stream.record, stream.merger, record.opener = record, record.merger, stream
         else:
             self._unbound[turn.turn_id] = (turn, stream)
+            self._hold(stream)
+        self._make_room(now)
 
     def watch(self) -> Stream:
         """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel."""
@@ -126,6 +148,8 @@ class TurnBook:
             lookup.waiting.append(partial(self._feed, stream, event, now, live, task_id))
             if len(lookup.waiting) > MAX_WAITING:
                 self.found(lookup.task_id, TaskHistory(known=False), now)
+            else:
+                self._count_waiting(lookup, value_bytes(event), now)
         else:
             self._feed(stream, event, now, live, task_id)
         return task_id
@@ -135,6 +159,9 @@ class TurnBook:
         if stream.turn is not None and stream.turn.first_event_at is None:
             stream.turn.first_event_at = max(now, stream.turn.started_at)
         record = stream.record
+        if record is not None and self._tasks.get(record.task_id) is not record:  # forgotten meanwhile
+            self._let_go(stream)
+            record = None
         if record is None and task_id:
             record = self._bind(stream, task_id, now)
         if record is None:
@@ -142,10 +169,9 @@ class TurnBook:
                 stream.merger.feed(event)
                 if "message" in event:
                     stream.answered_at = now
+                self._count(stream, now)
             return
         record.touched_at = now
-        if record.task_id in self._tasks:  # else its turn is closed already: an afterthought
-            self._tasks.move_to_end(record.task_id)
         if live:
             if stream not in record.streams:
                 self._attach(stream, record)
@@ -157,6 +183,7 @@ class TurnBook:
             self._judge(record, event, now, conclusive=not live and stream.turn is record.turn)
         elif live and stream.merger.snapshot_seen and stream.merger.state in TERMINAL_STATES:
             record.over = stream.merger
+        self._count(stream, now)
 
     def touch(self, stream: Stream, now: float) -> None:
         """The exchange shows that it is alive, and nothing else (a comment in a stream)."""
@@ -179,9 +206,10 @@ class TurnBook:
         record, turn = stream.record, stream.turn
         if record is not None and stream in record.streams:
             self._detach(stream, record)
+        if record is not None and record.opener is stream:
+            record.opener = None
         if turn is not None and turn.turn_id in self._unbound:
-            del self._unbound[turn.turn_id]
-            self._finish(turn, stream.merger, stream.findings, now)
+            self._finish_unbound(stream, now)
         elif record is not None and record.turn is not None:
             found = record.turn.findings
             found.extend(finding for finding in stream.findings if finding not in found)  # polls repeat themselves
@@ -206,6 +234,7 @@ class TurnBook:
         if not history.known:
             for turn in lookup.turns:
                 turn.findings.append(EARLIER_UNKNOWN)
+        self._held.drop(lookup)
         for report in lookup.waiting:
             report()
 
@@ -216,8 +245,6 @@ class TurnBook:
             if not history.closed and history.open is None:
                 return
             record = self._tasks[task_id] = TaskRecord(task_id, self._merger(), now)
-            if len(self._tasks) > self._max_open:
-                self._evict(now)
         elsewhere = [turn for turn in history.closed if turn.turn_id not in record.captured]
         calls = [call for turn in elsewhere for call in turn.tool_calls]
         record.merger.know_earlier(calls, [turn.response_text for turn in elsewhere])
@@ -228,6 +255,8 @@ class TurnBook:
             record.turn, record.settled_at, record.over, record.resuming = history.open, None, None, False
             record.captured.append(history.open.turn_id)
             record.outlives, record.stored_at, record.touched_at = True, now, now
+        self._hold(record)
+        self._make_room(now)
 
     def _has_open(self, task_id: str) -> bool:
         record = self._tasks.get(task_id)
@@ -246,12 +275,10 @@ class TurnBook:
         """Close what nobody has touched for `turn_timeout_s`, and what is answered while its stream lingers."""
         for turn, stream in list(self._unbound.values()):
             if stream.answered_at is not None and now - stream.answered_at > LINGER_S:
-                del self._unbound[turn.turn_id]
-                self._finish(turn, stream.merger, stream.findings, now)
+                self._finish_unbound(stream, now)
             elif stream.answered_at is None and now - stream.touched_at > self._timeout_s:
-                del self._unbound[turn.turn_id]
                 turn.findings.append(incomplete_because(f"nothing was heard of it for {self._timeout_s:g} s"))
-                self._finish(turn, stream.merger, stream.findings, now)
+                self._finish_unbound(stream, now)
         for record in list(self._tasks.values()):
             idle_s = now - record.touched_at
             if record.turn is None:
@@ -275,10 +302,9 @@ class TurnBook:
         for task_id in self._lookups.task_ids:
             self.found(task_id, TaskHistory(known=False), now)
         for turn, stream in list(self._unbound.values()):
-            del self._unbound[turn.turn_id]
             if stream.answered_at is None:
                 turn.findings.append(incomplete_because("the proxy was stopped before the agent answered"))
-            self._finish(turn, stream.merger, stream.findings, now)
+            self._finish_unbound(stream, now)
         for record in list(self._tasks.values()):
             if record.turn is not None:
                 settled = record.settled_at is not None
@@ -296,16 +322,15 @@ class TurnBook:
         if turn is None:
             stream.record = self._tasks.get(task_id)
             return stream.record
-        if self._unbound.pop(turn.turn_id, None) is None:
-            return None  # it was closed while its stream lingered
+        del self._unbound[turn.turn_id]
+        self._held.drop(stream)
         record = self._resumed(task_id, turn, now)
         if record is None:
             record = TaskRecord(task_id, stream.merger, now, turn, captured=[turn.turn_id])
             self._tasks[task_id] = record
-            if len(self._tasks) > self._max_open:
-                self._evict(now)
+            self._hold(record)
         turn.task_id = task_id
-        stream.record = record
+        stream.record, record.opener = record, stream
         return record
 
     def _resumed(self, task_id: str, turn: Turn, now: float) -> TaskRecord | None:
@@ -317,6 +342,8 @@ class TurnBook:
             record = self._tasks.get(task_id)
         if record is None:
             return None
+        if record.opener is not None and record.opener not in record.streams:
+            self._let_go(record.opener)
         record.merger.begin_turn()
         record.turn = turn
         record.captured.append(turn.turn_id)
@@ -325,6 +352,7 @@ class TurnBook:
         record.outlives, record.stored_at = False, None
         record.resuming = True
         record.touched_at = now
+        self._hold(record)
         return record
 
     def _judge(self, record: TaskRecord, event: Mapping[str, Any], now: float, *, conclusive: bool) -> None:
@@ -347,6 +375,7 @@ class TurnBook:
 
     def _detach(self, stream: Stream, record: TaskRecord) -> None:
         record.streams.remove(stream)
+        self._held.drop(stream)
         if stream.merger is record.merger and record.settled_at is None:  # the one that led was cut
             if record.over is not None:
                 self._go_on_with(record, record.over)
@@ -367,17 +396,85 @@ class TurnBook:
             if not _is_over(event):
                 return False
             record.merger = deepcopy(record.merger)
+            for stream in record.streams:
+                self._hold(stream)
         record.merger.feed(event)
         return True
 
-    def _evict(self, now: float) -> None:
-        oldest = next(iter(self._tasks.values()))
-        if oldest.turn is not None:
-            self._close(oldest, now, f"more than {self._max_open} tasks are open")
-        self._forget(oldest)
-
     def _forget(self, record: TaskRecord) -> None:
-        self._tasks.pop(record.task_id, None)
+        if self._tasks.get(record.task_id) is record:
+            del self._tasks[record.task_id]
+        self._held.drop(record)
+        for stream in (*record.streams, *([record.opener] if record.opener is not None else [])):
+            self._let_go(stream)
+
+    def _let_go(self, stream: Stream) -> None:
+        """Keep nothing for an exchange that goes on though its turn is closed: it only watches from now on."""
+        self._held.drop(stream)
+        stream.turn = stream.record = None
+        stream.merger = self._merger()
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _count(self, stream: Stream, now: float) -> None:
+        """Count what is held of the exchange and its task, where that changed much since it was last counted."""
+        record = stream.record
+        self._recount(stream if record is None else record)
+        if record is not None and stream.merger is not record.merger and stream in record.streams:
+            self._recount(stream)
+        self._make_room(now)
+
+    def _recount(self, holder: Stream | TaskRecord) -> None:
+        if not -UNCOUNTED_BYTES < holder.merger.size - holder.counted < UNCOUNTED_BYTES:
+            self._hold(holder)
+
+    def _hold(self, holder: Stream | TaskRecord) -> None:
+        holder.counted = holder.merger.size
+        self._held.put(holder, holder.size)
+
+    def _count_waiting(self, lookup: Lookup, more: int, now: float) -> None:
+        """Count what waits for the answer of a store."""
+        lookup.size += more
+        self._held.put(lookup, lookup.size)
+        self._make_room(now)
+
+    def _make_room(self, now: float) -> None:
+        """Give up the oldest where too much is held; see the class."""
+        full = self._held.total > self._held.limit
+        if not (full or len(self._tasks) > self._max_open) or self._making_room:
+            return
+        self._making_room = True
+        try:
+            for task_id in self._lookups.task_ids if full else ():
+                self.found(task_id, TaskHistory(known=False), now)
+            mebibytes = self._held.limit / 1024**2
+            why = (
+                f"open turns take more than {mebibytes:g} MiB" if full else f"more than {self._max_open} tasks are open"
+            )
+            self._evict(why, now)
+        finally:
+            self._making_room = False
+
+    def _evict(self, why: str, now: float) -> None:
+        candidates: list[TaskRecord | Stream] = [
+            *self._tasks.values(),
+            *(stream for _, stream in self._unbound.values()),
+        ]
+        most_bytes, most_tasks = (limit - limit // _ROOM_SHARE for limit in (self._held.limit, self._max_open))
+        evicted = 0
+        for candidate in sorted(candidates, key=lambda one: (not self._held.is_large(one), *one.importance)):
+            if self._held.total <= most_bytes and len(self._tasks) <= most_tasks:
+                break
+            if candidate.turn is not None:
+                evicted += 1
+            if isinstance(candidate, Stream):
+                candidate.findings.append(incomplete_because(why))
+                self._finish_unbound(candidate, now)
+            else:
+                self._close(candidate, now, why)
+                self._forget(candidate)
+        if evicted:
+            self._on_evicted(evicted)
 
     # ── turns that outlive their exchange ───────────────────────────────────────────────────────────────────────
 
@@ -408,9 +505,20 @@ class TurnBook:
         if incomplete is not None:
             turn.findings.append(incomplete_because(incomplete))
         record.turn = None
+        if record.opener is not None:
+            record.opener.turn = None
         self._finish(turn, record.merger, [], now)
         if record.merger.state in TERMINAL_STATES:
             self._forget(record)
+        else:
+            self._hold(record)
+
+    def _finish_unbound(self, stream: Stream, now: float) -> None:
+        turn = stream.turn
+        assert turn is not None  # noqa: S101  # those without a turn are not unbound
+        del self._unbound[turn.turn_id]
+        self._finish(turn, stream.merger, stream.findings, now)
+        self._let_go(stream)
 
     def _finish(self, turn: Turn, merger: TaskMerger, findings: list[Finding], now: float) -> None:
         self._fill(turn, merger)

@@ -1,0 +1,33 @@
+"""How much memory values take while they are held as Python objects. Estimates, cheap enough for every event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from sys import getsizeof
+from typing import Any
+
+from .models import ToolCall
+
+_CALL_BYTES = 600
+"""Of a call without its arguments and texts: about what CPython takes."""
+
+
+def value_bytes(value: Any) -> int:
+    """Bytes of a JSON value. Without recursion, since agents decide how deep it nests."""
+    size, left = 0, [value]
+    while left:
+        one = left.pop()
+        size += getsizeof(one)
+        if isinstance(one, dict):
+            left += [*one, *one.values()]
+        elif isinstance(one, list):
+            left += one
+    return size
+
+
+def calls_bytes(calls: Iterable[ToolCall]) -> int:
+    """Bytes of tool calls. A text with one emoji takes four bytes for each of its characters."""
+    return sum(
+        _CALL_BYTES + value_bytes(call.arguments) + sum(map(getsizeof, (call.id, call.name, call.result, call.error)))
+        for call in calls
+    )
