@@ -15,6 +15,7 @@ import pytest
 from agents.serving import ServerThread
 from e2e.provision import python_environment
 from judges.fake_api import KEY, MODEL, FakeApi
+from prefork import run
 from stored_runs import store_turns
 from turn_samples import many_turns
 
@@ -76,7 +77,7 @@ def command(tmp_path: Path) -> Iterator[Command]:
         "A2A_EVAL_PROXY_JUDGE_API_KEY": KEY,
     }
 
-    def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    def with_ray(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [python, "-m", "a2a_eval_proxy", *arguments],
             capture_output=True,
@@ -86,8 +87,14 @@ def command(tmp_path: Path) -> Iterator[Command]:
             env=environment | variables,
         )
 
-    yield run
+    yield with_ray
     shutil.rmtree(scratch)
+
+
+def exported(store: Path) -> str:
+    done = run("export", "--store", store)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_results_are_those_of_one_process(command: Command, tmp_path: Path) -> None:
@@ -106,10 +113,13 @@ def test_results_are_those_of_one_process(command: Command, tmp_path: Path) -> N
             """What it says, what it keeps, and how many questions it asked."""
             asked, folder = len(api.requests), f"{store}-{engine}"
             options = ("--suite", "suite.yaml", "--engine", engine, "--redact", "email", "--report", folder)
-            done = command("evaluate", "--store", store, *options)
+            if engine == "ray":
+                done = command("evaluate", "--store", store, *options)
+            else:
+                done = run("evaluate", "--store", store, *options, cwd=tmp_path, A2A_EVAL_PROXY_JUDGE_API_KEY=KEY)
             assert done.returncode == 1, done.stderr
             report = (tmp_path / folder / "report.json").read_text("utf-8")
-            return report, command("export", "--store", store).stdout, len(api.requests) - asked
+            return report, exported(tmp_path / store), len(api.requests) - asked
 
         alone = evaluate("one.db", "in-process")
         on_ray = evaluate("two.db", "ray")
@@ -126,14 +136,14 @@ def test_evaluators_that_take_their_process_with_them(command: Command, tmp_path
     store_turns(tmp_path / "turns.db", many_turns(2))
     (tmp_path / "plugin.py").write_text(PLUGIN)
     (tmp_path / "deadly.yaml").write_text(DEADLY)
-    before = command("export", "--store", "turns.db").stdout
+    before = exported(tmp_path / "turns.db")
     evaluate = ("evaluate", "--store", "turns.db", "--suite", "deadly.yaml", "--engine", "ray")
     done = command(*evaluate, RAY_TASK_MAX_RETRIES="0")
     assert done.returncode == 3
     last = done.stderr.splitlines()[-1]
     assert last.startswith("a2a-eval-proxy: Ray failed: ")
     assert last.endswith("; turns that are not scored yet stay as they were")
-    assert command("export", "--store", "turns.db").stdout == before
+    assert exported(tmp_path / "turns.db") == before
 
 
 def test_a_cluster_that_is_not_there(command: Command, tmp_path: Path) -> None:
