@@ -60,11 +60,15 @@ class ChildProcess:
 
     def ask(self, line: str) -> str:
         """Writes one line and reads the answer line. Raises RuntimeError, with stderr, if the process is gone."""
+        self.say(line)
+        return self.read_line()
+
+    def say(self, line: str) -> None:
+        """Writes one line."""
         stdin = self.process.stdin
         assert stdin is not None
         stdin.write(line + "\n")
         stdin.flush()
-        return self.read_line()
 
     def read_line(self) -> str:
         stdout = self.process.stdout

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,17 +48,32 @@ AT_ONCE = ("Oslo", "Lima", "Cairo")
 Trips = dict[str, Turn]
 """The turn in which a trip to a city was asked for, by city."""
 
+GetProgram = Callable[[str], ChildProcess]
 GetTrips = Callable[[str, bool, str | None], Trips]
 
 
 @pytest.fixture(scope="module")
-def trips_of(tmp_path_factory: pytest.TempPathFactory) -> GetTrips:
+def programs() -> Iterator[GetProgram]:
+    """The running program of a framework, which serves one agent after the other."""
+    with ExitStack() as until_end:
+
+        @cache
+        def get(framework: str) -> ChildProcess:
+            command = [python_environment("frameworks"), PROGRAMS / f"with_{framework}.py"]
+            # Not this folder's: its package `agents` is the OpenAI SDK's name too.
+            return until_end.enter_context(ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}))
+
+        yield get
+
+
+@pytest.fixture(scope="module")
+def trips_of(programs: GetProgram, tmp_path_factory: pytest.TempPathFactory) -> GetTrips:
     """What the proxy made of a conversation, and of conversations at once, with the agent of a combination."""
 
     @cache
     def get(framework: str, extension: bool, instrumentation: str | None) -> Trips:
         store = tmp_path_factory.mktemp("store") / "turns.db"
-        with behind_proxy(framework, extension, instrumentation, store) as proxy:
+        with behind_proxy(programs(framework), extension, instrumentation, store) as proxy:
             asyncio.run(converse(proxy.url))
             proxy.flush()
             return {turn["user_text"].split()[-1]: turn for turn in proxy.turns()}
@@ -67,19 +83,18 @@ def trips_of(tmp_path_factory: pytest.TempPathFactory) -> GetTrips:
 
 @contextmanager
 def behind_proxy(
-    framework: str, extension: bool, instrumentation: str | None, store: Path, *more: str
+    program: ChildProcess, extension: bool, instrumentation: str | None, store: Path, *more: str
 ) -> Iterator[Proxy]:
-    command: list[str | Path] = [python_environment("frameworks"), PROGRAMS / f"with_{framework}.py"]
-    command += ["--extension"] if extension else []
-    command += ["--instrumentation", instrumentation] if instrumentation else []
-    command += more
-    # Not this folder's: its package `agents` is the OpenAI SDK's name too.
-    with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as agent:
-        url = agent.read_line().removeprefix("listening on ")
-        options = ["--expect-traces", "--trace-wait", "30"] if instrumentation else []
-        with Proxy(url, store, *options, telemetry=True) as proxy:
-            assert agent.ask(proxy.otlp_url or "") == "ready"
+    flags = [*(["--extension"] if extension else []), *more]
+    flags += ["--instrumentation", instrumentation] if instrumentation else []
+    url = program.read_line().removeprefix("listening on ")
+    options = ["--expect-traces", "--trace-wait", "30"] if instrumentation else []
+    with Proxy(url, store, *options, telemetry=True) as proxy:
+        assert program.ask(shlex.join([*flags, "--receiver", proxy.otlp_url or ""])) == "ready"
+        try:
             yield proxy
+        finally:
+            program.say("end")
 
 
 async def converse(url: str, at_once: Sequence[str] = AT_ONCE) -> None:
@@ -188,9 +203,9 @@ class TestEveryCombination:
     [("google_adk", "native"), ("langchain", "openinference"), ("langchain", "openllmetry")],
 )
 def test_an_agent_that_does_not_continue_the_trace_is_found_by_the_conversation_it_names(
-    framework: str, instrumentation: str, tmp_path: Path
+    framework: str, instrumentation: str, programs: GetProgram, tmp_path: Path
 ) -> None:
-    with behind_proxy(framework, False, instrumentation, tmp_path / "turns.db", "--own-traces") as proxy:
+    with behind_proxy(programs(framework), False, instrumentation, tmp_path / "turns.db", "--own-traces") as proxy:
         asyncio.run(converse(proxy.url))
         proxy.flush()
         turns = proxy.turns()
@@ -200,8 +215,10 @@ def test_an_agent_that_does_not_continue_the_trace_is_found_by_the_conversation_
         assert turn["findings"] == []
 
 
-def test_an_agent_whose_traces_name_nothing_is_found_by_being_alone_in_time(tmp_path: Path) -> None:
-    with behind_proxy("pydantic_ai", False, "native", tmp_path / "turns.db", "--own-traces") as proxy:
+def test_an_agent_whose_traces_name_nothing_is_found_by_being_alone_in_time(
+    programs: GetProgram, tmp_path: Path
+) -> None:
+    with behind_proxy(programs("pydantic_ai"), False, "native", tmp_path / "turns.db", "--own-traces") as proxy:
         asyncio.run(converse(proxy.url, at_once=()))
         proxy.flush()
         turns = proxy.turns()

@@ -1,14 +1,17 @@
 """What the framework agents have in common: an a2a-sdk server with or without the extension, with or without traces.
 
-A program prints `listening on URL`, reads a line with the URL of an OTLP receiver (empty where it exports no
-traces), prints `ready`, and serves until it is ended.
+A program prints `listening on URL` and reads a line: flags, and the URL of an OTLP receiver where it exports traces.
+A child then prints `ready`, and serves until the next line is read. So it goes on: what is imported is imported once.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 
 import uvicorn
@@ -54,17 +57,37 @@ class AnsweringExecutor(AgentExecutor):
 
 def run(build: BuildExecutor, instrumentations: Mapping[str, Callable[[], None]]) -> None:
     """The program: `build` makes the executor, after one of `instrumentations` was applied."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            print(f"listening on {url}", flush=True)
+            line = sys.stdin.readline()
+            if not line:
+                return
+            child = os.fork()
+            if not child:
+                _serve(listener, url, shlex.split(line), build, instrumentations)
+                return
+        sys.stdin.readline()
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+
+
+def _serve(
+    listener: socket.socket,
+    url: str,
+    flags: list[str],
+    build: BuildExecutor,
+    instrumentations: Mapping[str, Callable[[], None]],
+) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--extension", action="store_true", help="declare the extension and send tool calls")
     parser.add_argument("--instrumentation", choices=instrumentations, help="export traces made by it")
     parser.add_argument("--own-traces", action="store_true", help="do not continue the trace of the request")
-    arguments = parser.parse_args()
-    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    print(f"listening on {url}", flush=True)
-    receiver = input()
+    parser.add_argument("--receiver", help="URL that traces are exported to")
+    arguments = parser.parse_args(flags)
     if arguments.instrumentation:
-        os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver
+        os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = arguments.receiver
         provider = TracerProvider()
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), schedule_delay_millis=100))
         trace.set_tracer_provider(provider)
