@@ -17,9 +17,6 @@ from .values import Answered, Close, Exchange, HalfClose, Pause, ReadBody, Reset
 _RECEIVE_BUFFER = 65_536
 """Small, so that an upload that is not read soon holds its sender up."""
 
-_GRACE_S = 1.0
-"""After something unasked: what comes sooner may have been on its way."""
-
 
 class Agent:
     """Serves the exchanges of one ledger; `port` is where."""
@@ -32,6 +29,8 @@ class Agent:
         self._socket.listen(512)
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
+        self.proxy_port = 0
+        """Where the proxy listens, once it does."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: set[asyncio.Future[None]] = set()
 
@@ -72,18 +71,19 @@ class Agent:
         loop = asyncio.get_running_loop()
         while True:
             connection, _ = await loop.sock_accept(self._socket)
-            self._start(_Link(self._ledger, Line(connection), self.port, self._watching).serve())
+            self._start(_Link(self, self._ledger, Line(connection), self._watching).serve())
 
 
 class _Link:
     """One connection from the proxy."""
 
-    def __init__(self, ledger: Ledger, line: Line, port: int, watching: set[asyncio.Future[None]]) -> None:
+    def __init__(self, agent: Agent, ledger: Ledger, line: Line, watching: set[asyncio.Future[None]]) -> None:
+        self._agent = agent
         self._watching = watching
         self._ledger = ledger
         self._line = line
         self._connection = ledger.agent_connection()
-        self._reader = RequestReader(ledger, self._connection, b"127.0.0.1:%d" % port)
+        self._reader = RequestReader(ledger, self._connection, b"127.0.0.1:%d" % agent.port)
         self._closed = False
 
     async def serve(self) -> None:
@@ -193,7 +193,7 @@ class _Link:
         known = asyncio.get_running_loop().create_future()
         self._watching.add(known)
         try:
-            await asyncio.sleep(_GRACE_S)
+            await has_looked(self._agent.proxy_port)
             if self._line.waiting():
                 self._connection.ambiguous = True
             else:
@@ -201,3 +201,18 @@ class _Link:
         finally:
             self._watching.discard(known)
             known.cancel()
+
+
+async def has_looked(port: int) -> None:
+    """Returns when the proxy at `port` has seen all that reached it before the call, however busy it is.
+
+    It has one event loop: an answer to a new connection means that it asked the system what had come meanwhile.
+    TRACE is refused without asking the agent. Raises OSError where the proxy has ended.
+    """
+    line = await Line.connect(port)
+    try:
+        await line.send(b"TRACE / HTTP/1.1\r\nhost: proxy.test\r\nconnection: close\r\n\r\n")
+        while await line.receive():
+            pass
+    finally:
+        line.close()

@@ -76,7 +76,6 @@ class Said:
             frozenset(name for name, _ in self.hops) - {b"connection"} | self.dropped,
             self.smuggled,
             self.body_may_be_dropped,
-            self.version == b"1.0",
             self.version == b"1.0" or any(b"close" in value for _, value in self.hops),
         )
 

@@ -1,7 +1,8 @@
 """A round, planned: which connections there are, what is said on them and how the agent answers. Pure.
 
 A round is a function of its seed. Not everything is in every round: each leaves out a good part of the behaviours,
-so that some meet often which would be rare in a mixture of all ("swarm testing").
+so that some meet often which would be rare in a mixture of all ("swarm testing"). What one round leaves out is in the
+next, so that two rounds have everything.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ BEHAVIOURS = (*client_behaviours.SHAPES, *client_behaviours.MANNERS, *agent_beha
 """The names of all that is unusual, on either side."""
 
 _CHOSEN = 0.6
+_CHOSEN_TOO = 0.3
+"""In every other round, besides what the one before left out."""
+
 _ODD_REQUESTS = 0.55
 _ODD_SENDING = 0.15
 _ODD_ANSWERS = 0.6
@@ -50,8 +54,7 @@ def round_of(
 ) -> Round:
     """The round of that number; `only` these behaviours, all of them, where some are named."""
     dice = Random(f"{seed}/{index}")
-    chosen = only or frozenset(name for name in BEHAVIOURS if dice.random() < _CHOSEN)
-    chosen = chosen.union(*(others for name, others in _TOGETHER.items() if name in chosen and not only))
+    chosen = only or _chosen(seed, index)
     clients = dice.choice((8, 16, 32, 32))
     timed = (index % _TIMED_ROUNDS == _TIMED_ROUNDS - 1) if timed is None else timed
     first = 0
@@ -61,6 +64,14 @@ def round_of(
         first += len(plan.exchanges)
         plans.append(plan)
     return Round(seed, index, clients, timed, chosen, tuple(plans))
+
+
+def _chosen(seed: int, index: int) -> frozenset[str]:
+    dice = Random(f"{seed}/{index}/behaviours")
+    chosen = frozenset(name for name in BEHAVIOURS if dice.random() < (_CHOSEN_TOO if index % 2 else _CHOSEN))
+    if index % 2:
+        chosen |= frozenset(BEHAVIOURS) - _chosen(seed, index - 1)
+    return chosen.union(*(others for name, others in _TOGETHER.items() if name in chosen))
 
 
 def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[str], *, timed: bool) -> ConnectionPlan:

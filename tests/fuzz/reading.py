@@ -321,9 +321,6 @@ class AnswerReader:
         if exchange.answer.kind is not Kind.RAW:
             self._compare_json(exchange)
         elif self._body_size < len(exchange.answer.body) and exchange.request.method != b"HEAD":
-            if exchange.request.legacy:
-                self._over(End.CUT)
-                return
             message = (
                 f"the answer to {exchange.name} ends as if whole after {self._body_size} of {len(exchange.answer.body)}"
             )

@@ -59,6 +59,7 @@ async def run_round(plan: Round, command: Sequence[str | Path], *, patience_s: f
             await asyncio.to_thread(proxy.__enter__)
             try:
                 watch = _Process(proxy)
+                agent.proxy_port = watch.port
                 await _play(plan, ledger, watch, patience_s)
                 if not ledger.findings:
                     await _control(plan, ledger, watch.port, patience_s)

@@ -150,8 +150,6 @@ class Request:
     smuggled: frozenset[bytes] = frozenset()
     """Tokens of requests hidden in the body: they must never be requests of their own."""
     body_may_be_dropped: bool = False
-    legacy: bool = False
-    """HTTP/1.0: the end of the connection may be the end of the answer."""
     closes: bool = False
     """It is the last on its connection, by its own word or by what may become of it."""
 
@@ -228,14 +226,11 @@ class ConnectionPlan:
     reading: Reading = field(default_factory=Reading)
 
     def stays(self, batch: tuple[Exchange, ...]) -> bool:
-        """Whether the client must get all answers of that batch: it waits, and sends nothing behind a last request.
+        """Whether the client must get all answers of that batch, up to one that ends the connection: it waits.
 
-        Who closes a connection on which more is coming resets it, and answers that were not read yet are lost
-        (RFC 9112, section 9.6).
+        It may send more behind that one: the proxy closes in stages (RFC 9112, section 9.6).
         """
-        requests = [exchange.request for exchange in batch]
-        ends = any(request.closes or request.fate is not Fate.FORWARDED for request in requests[:-1])
-        return self.reading.leave_after is None and not ends and not any(request.leaves for request in requests)
+        return self.reading.leave_after is None and not any(exchange.request.leaves for exchange in batch)
 
     @property
     def exchanges(self) -> list[Exchange]:
