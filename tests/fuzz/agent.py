@@ -11,7 +11,7 @@ from typing import Self
 from .agent_behaviours import card
 from .ledger import Ledger
 from .reading import RequestReader
-from .sockets import Line
+from .sockets import Line, has_looked
 from .values import Answered, Close, Exchange, HalfClose, Pause, ReadBody, Reset, Send, Stall, Step, Unasked
 
 _RECEIVE_BUFFER = 65_536
@@ -201,18 +201,3 @@ class _Link:
         finally:
             self._watching.discard(known)
             known.cancel()
-
-
-async def has_looked(port: int) -> None:
-    """Returns when the proxy at `port` has seen all that reached it before the call, however busy it is.
-
-    It has one event loop: an answer to a new connection means that it asked the system what had come meanwhile.
-    TRACE is refused without asking the agent. Raises OSError where the proxy has ended.
-    """
-    line = await Line.connect(port)
-    try:
-        await line.send(b"TRACE / HTTP/1.1\r\nhost: proxy.test\r\nconnection: close\r\n\r\n")
-        while await line.receive():
-            pass
-    finally:
-        line.close()

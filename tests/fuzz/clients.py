@@ -6,12 +6,14 @@ import asyncio
 
 from .ledger import Ledger
 from .reading import AnswerReader
-from .sockets import PIECE, Line
+from .sockets import PIECE, Line, has_looked
 from .values import AwaitContinue, Close, ConnectionPlan, Exchange, HalfClose, Pause, Reset, Send
 
 _CONTINUE_WITHIN_S = 1.0
 _REST_S = 5.0
 _POLL_S = 0.5
+_BUSY_S = 60.0
+"""How long the proxy may be busy with others before it looks at an exchange in which nothing moves."""
 
 
 class Client:
@@ -116,7 +118,7 @@ class Client:
         try:
             while not receiving.done():
                 await asyncio.wait({receiving}, timeout=_POLL_S)  # cancels nothing, so no byte is lost
-                if not receiving.done() and self._line.idle_s > self._patience_s:
+                if not receiving.done() and self._line.idle_s > self._patience_s and await self._hangs():
                     self._answers.hung()
                     return None, False
             return receiving.result(), False
@@ -124,3 +126,12 @@ class Client:
             return b"", True
         finally:
             receiving.cancel()
+
+    async def _hangs(self) -> bool:
+        """Whether nothing moves though the proxy is not busy."""
+        try:
+            async with asyncio.timeout(_BUSY_S):
+                await has_looked(self._port)
+        except TimeoutError:
+            return True
+        return self._line.idle_s > self._patience_s

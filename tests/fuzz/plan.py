@@ -26,8 +26,9 @@ _ODD_ANSWERS = 0.6
 _SLOW_READERS = 0.25
 _PIPELINES = 0.4
 _LIKELY = 0.6
-_TOGETHER = {"slow-reader": {"huge", "late"}, "get-body": {"cut"}}
-"""What brings out what: who reads slowly needs much to read; what may be sent again needs a reason."""
+_TOGETHER = {"slow-reader": {"huge", "late"}, "get-body": {"cut"}, "upload": {"overlapped"}}
+"""What brings out what: who reads slowly needs much to read; what may be sent again needs a reason; what goes on for
+long needs something else meanwhile."""
 
 _SENDING = ("pieces", "slow-head", "leaves", "half-closes")
 _TIMED_ROUNDS = 4
@@ -100,6 +101,8 @@ def exchange(
     if shape == "get-body" and dice.random() < _LIKELY:
         manners = ["pieces"]
         likely |= {"cut"}  # a proxy may send it again, if it can
+    elif shape == "upload":
+        likely |= {"overlapped"}
     request = client_behaviours.sent(dice, client_behaviours.said(dice, token, shape), manners)
     behaviours = _answering(dice, chosen, likely) if likely or dice.random() < _ODD_ANSWERS else []
     answer = agent_behaviours.answered(dice, token, request, behaviours, timed=timed)

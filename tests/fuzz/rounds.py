@@ -21,8 +21,9 @@ from .ledger import End, Fault, Finding, Ledger
 from .plan import Round, exchange
 from .values import ConnectionPlan, Exchange, token_of
 
-PATIENCE_S = 30.0
-"""An exchange in which nothing moves for so long has no end; nobody in a plan waits for more than two seconds."""
+PATIENCE_S = 12.0
+"""An exchange in which nothing moves for so long, while the proxy is not busy, has no end; nobody in a plan waits for
+more than two seconds."""
 
 _RESPONSE_TIMEOUT_S = 2
 _MAX_GROWTH = 256 * 1024 * 1024

@@ -71,3 +71,18 @@ class Line:
         if reset:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._socket.close()
+
+
+async def has_looked(port: int) -> None:
+    """Returns when the proxy at `port` has seen all that reached it before the call, however busy it is.
+
+    It has one event loop: an answer to a new connection means that it asked the system what had come meanwhile.
+    TRACE is refused without asking the agent. Raises OSError where the proxy has ended.
+    """
+    line = await Line.connect(port)
+    try:
+        await line.send(b"TRACE / HTTP/1.1\r\nhost: proxy.test\r\nconnection: close\r\n\r\n")
+        while await line.receive():
+            pass
+    finally:
+        line.close()
