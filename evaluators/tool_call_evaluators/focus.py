@@ -16,6 +16,8 @@ ALL = "all-failures"
 MAX_FILES = 100
 """So many distinct errors get a suite of their own, the first ones; all are in `ALL`."""
 
+_ABOUT_PLUGINS = "Its plug-ins are outside its folder: run it with --allow-plugins."
+
 
 @dataclass(frozen=True, slots=True)
 class Focus:
@@ -76,7 +78,8 @@ def _focus(report: Report, name: str, title: str, cases: dict[str, Case], names:
     suite = replace(whole, cases=tuple(wanted[case_id] for case_id in in_order))
     if wanted.keys() != {case.id for case in whole.cases}:
         suite = replace(suite, tolerate=suite.tolerate | {"unmeasured"})
-    text = suite_text(suite, [f"From run {report.run}.", *title.splitlines()[:5]])
+    hint = [_ABOUT_PLUGINS] if suite.plugins else []
+    text = suite_text(suite, [f"From run {report.run}.", *title.splitlines()[:5], *hint])
     return Focus(name, text, tuple(in_order))
 
 

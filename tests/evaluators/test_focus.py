@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tool_call_evaluators import load_suite, parse_suite
+import pytest
+from tool_call_evaluators import SuiteError, load_suite, parse_suite
 from tool_call_evaluators.focus import ALL, MAX_FILES, focus_suites
 from tool_call_evaluators.outcomes import follow, judge
 from tool_call_evaluators.report import Report
@@ -75,6 +76,23 @@ def test_what_all_cases_leave_unmeasured_still_fails_when_all_are_run_again():
     said = [result("tool_error", 0.0), result("contains", None)]
     everything, *_ = focus_suites(report([turn("1", "hi", evaluations=said, case="a")], suite))
     assert parse_suite(everything.text).tolerate == suite.tolerate
+
+
+def test_a_suite_with_plugins_says_how_to_run_its_focus_suites(tmp_path):
+    """They lie elsewhere, and no suite may vouch for files outside its folder."""
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "s.yaml").write_text("suite: x\nplugins: [mine.py]\nevaluators: [tool_error]")
+    failed = [turn("1", "hi", evaluations=[result("tool_error", 0.0)])]
+    everything, error = focus_suites(report(failed, load_suite(tmp_path / "s.yaml")))
+    for focus in (everything, error):
+        assert "\n# Its plug-ins are outside its folder: run it with --allow-plugins.\nsuite: x\n" in focus.text
+        (tmp_path / "focus").mkdir(exist_ok=True)
+        again = tmp_path / "focus" / "again.yaml"
+        again.write_text(focus.text)
+        with pytest.raises(SuiteError, match="--allow-plugins"):
+            load_suite(again)
+        assert load_suite(again, allow_plugins=True).plugins == (tmp_path / "mine.py",)
+    assert "plug-ins" not in focus_suites(report(failed, parse_suite("suite: x\nevaluators: [tool_error]")))[0].text
 
 
 def test_programs_are_found_from_wherever_the_focus_suite_stands(tmp_path, monkeypatch):
