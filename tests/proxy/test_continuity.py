@@ -60,7 +60,7 @@ async def say(proxy: RunningProxy, text: str, task: Json | None = None, *, wait:
     """The task that the message led to."""
     message: Json = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
     if task is not None:
-        message |= {"taskId": task["id"], "contextId": task["contextId"]}
+        message |= {"contextId": task["contextId"]} | ({"taskId": task["id"]} if "id" in task else {})
     answer: Json = await rpc(
         proxy, "SendMessage", {"message": message, "configuration": {"returnImmediately": not wait}}
     )
@@ -138,6 +138,19 @@ async def test_a_task_goes_on_with_another_replica_and_comes_back(agent: str, st
             await proxy.flush(30)
         turns = await one.turns()
     assert told(turns) == THREE_TURNS
+    assert codes(turns) == [[], [], []]
+
+
+async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, store: str) -> None:
+    """The second waits for what the store has of its task; the third begins another task, and does not outrun it."""
+    async with run_proxy(settings(agent, store)) as proxy:
+        task = await say(proxy, "ask")
+        await say(proxy, "done", task)
+        await say(proxy, "ask anew", {"contextId": task["contextId"]})
+        await proxy.flush(30)
+        turns = await proxy.turns()
+    assert [turn["user_text"] for turn in turns] == ["ask", "done", "ask anew"]
+    assert [len(turn["tool_calls"]) for turn in turns] == [1, 1, 1]
     assert codes(turns) == [[], [], []]
 
 

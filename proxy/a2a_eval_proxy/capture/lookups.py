@@ -44,6 +44,8 @@ class Lookup:
     task_id: str
     turns: list[Turn] = field(default_factory=list)
     """Turns that go on with the task."""
+    followers: list[Turn] = field(default_factory=list)
+    """Turns of other tasks, later in the same conversation: they are stored after those that they follow."""
     waiting: list[Callable[[], object]] = field(default_factory=list)
     over: bool = False
     """Whether the task was seen to have ended."""
@@ -60,12 +62,13 @@ class Lookups:
     def __init__(self, look_up: LookUp | None) -> None:
         self._look_up = look_up
         self._open: dict[str, Lookup] = {}
+        self._of_conversation: dict[str, Lookup] = {}
         self._not_open: OrderedDict[str, float] = OrderedDict()
 
     @property
     def turns(self) -> list[Turn]:
         """Turns that wait for an answer."""
-        return [turn for lookup in self._open.values() for turn in lookup.turns]
+        return [turn for lookup in self._open.values() for turn in (*lookup.turns, *lookup.followers)]
 
     @property
     def ended(self) -> int:
@@ -77,9 +80,18 @@ class Lookups:
         return list(self._open)
 
     def of_turn(self, turn: Turn, captured: Sequence[str]) -> Lookup | None:
-        """The question about the task that a new turn goes on with; turns of it that are known are `captured`."""
-        if self._look_up is None or not turn.task_id:
+        """The question that a new turn waits for; None where it waits for none.
+
+        It is about the task that the turn goes on with, of which the turns that are known are `captured`. A turn that
+        goes on with no task waits for the question of an earlier turn of its conversation.
+        """
+        if self._look_up is None:
             return None
+        if not turn.task_id:
+            followed = self._of_conversation.get(turn.conversation_id)
+            if followed is not None:
+                followed.followers.append(turn)
+            return followed
         lookup = self._open.get(turn.task_id)
         if lookup is None:
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)
@@ -87,6 +99,8 @@ class Lookups:
             self._look_up(turn.task_id, True, captured)
         else:
             lookup.turns.append(turn)
+        if turn.conversation_id:
+            self._of_conversation[turn.conversation_id] = lookup
         return lookup
 
     def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
@@ -104,6 +118,9 @@ class Lookups:
         lookup = self._open.pop(task_id, None)
         if lookup is not None:
             lookup.answered = True
+            for turn in lookup.turns:
+                if self._of_conversation.get(turn.conversation_id) is lookup:
+                    del self._of_conversation[turn.conversation_id]
         return lookup
 
     def is_not_open(self, task_id: str, now: float, *, over: bool = False) -> None:
