@@ -15,6 +15,8 @@ _MAX_CODINGS = 4
 
 def codings(value: str) -> list[str] | None:
     """The codings of a `Content-Encoding` that change something, in their order; None where one cannot be undone."""
+    if not value:
+        return []
     found = [coding for item in value.split(",") if (coding := item.strip().lower()) not in ("", "identity")]
     readable = len(found) <= _MAX_CODINGS and all(coding in WINDOWS for coding in found)
     return found if readable else None

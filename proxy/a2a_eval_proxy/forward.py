@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from a2a_tool_capture import Finding, Severity
 
 from . import answers, leakguard
-from .answer_watch import AnswerWatch
 from .answers import Answer
 from .asked import AskedTasks, Callers, Request
 from .capture.bindings import CARRIES_TASKS, A2ARequest, Binding, Operation, rest_request
@@ -83,20 +82,17 @@ class Forwarder:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
-        watched = AnswerWatch(send, self._metrics)
-        try:
-            await self._handle(scope, receive, watched.send)
-        finally:
-            watched.ended()
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
-        if spans is None:
-            await _Request(self, scope, head, receive, send, None).handle()
-        else:
-            with spans:
-                await _Request(self, scope, head, receive, spans.watching(send), spans).handle()
+        request = _Request(self, scope, head, receive, send if spans is None else spans.watching(send), spans)
+        try:
+            if spans is None:
+                await request.handle()
+            else:
+                with spans:
+                    await request.handle()
+        finally:
+            request.ended()
 
     def _heard(self, message: str | None) -> None:
         """Log that the agent cannot be reached (`message`), or can again, once each time that changes."""
@@ -128,7 +124,9 @@ class _Request:
         self._method: str = scope["method"]
         self._rest = rest_request(self._method, scope["path"], scope["query_string"])
         self._body = b""
-        self._started = False
+        self._status: int | None = None
+        """Of the answer, once its header is sent."""
+        self._began = time.perf_counter()
         self._client_gone = False
         self._asks = False
         """Whether the proxy asks the agent for the extension in this request."""
@@ -143,18 +141,23 @@ class _Request:
     def _public_url(self) -> str:
         return public_url(self._head, self._scope["scheme"], self._owner._settings.public_url)
 
-    async def handle(self) -> None:
-        """Answer the request, with the agent's answer if it can be had."""
+    def handle(self) -> Awaitable[None]:
+        """Answer the request, with the agent's answer where there is one."""
         settings = self._owner._settings
         if self._head.size > settings.max_header_bytes:
             message = f"the request's headers exceed {settings.max_header_bytes} bytes"
-            await self.refuse(431, "HEADERS_TOO_LARGE", message)
-        elif self._method == "TRACE":  # the answer would show the client the headers that are added for the agent
-            await self.refuse(405, "METHOD_NOT_ALLOWED", "TRACE is not passed on to the agent", _ALLOW)
-        elif self._method in ("GET", "HEAD") and settings.is_card_path(self._scope["path"]):
-            await self.relay_card()
-        else:
-            await self.relay()
+            return self.refuse(431, "HEADERS_TOO_LARGE", message)
+        if self._method == "TRACE":  # the answer would show the client the headers that are added for the agent
+            return self.refuse(405, "METHOD_NOT_ALLOWED", "TRACE is not passed on to the agent", _ALLOW)
+        if self._method in ("GET", "HEAD") and settings.is_card_path(self._scope["path"]):
+            return self.relay_card()
+        return self.relay()
+
+    def ended(self) -> None:
+        """Count the answer by its status ("none" where the client left before), and its time."""
+        metrics = self._owner._metrics
+        metrics.responses["none" if self._status is None else self._status] += 1
+        metrics.request_s.add(time.perf_counter() - self._began)
 
     # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
 
@@ -258,7 +261,7 @@ class _Request:
         A request for a range is not: the piece may be one of the tool calls, without the key that names them.
         """
         negotiation = self._owner._negotiation
-        if not negotiation.wants_extension() or any(name == b"range" for name, _ in self._head.forward):
+        if self._head.has_range or not negotiation.wants_extension():
             return False
         return negotiation.asks(tap.read_request(self._rest, self._body))
 
@@ -516,31 +519,33 @@ class _Request:
             await self._write(chunk)
         await self._finish()
 
-    async def _answer(self, response: Response, body: bytes, *, drop: frozenset[bytes] = frozenset()) -> None:
-        await self._put(response.status, self._response_headers(response, drop), body)
+    def _answer(self, response: Response, body: bytes, *, drop: frozenset[bytes] = frozenset()) -> Awaitable[None]:
+        return self._put(response.status, self._response_headers(response, drop), body)
 
     async def _put(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a response at once, framed by the body it has."""
-        self._started = True
         if status in _BODILESS:
             body = b""
         if body or self._method != "HEAD":  # to HEAD the agent tells the length of what it does not send
             headers = [item for item in headers if item[0].lower() != b"content-length"]
             if status not in _BODILESS:
                 headers.append((b"content-length", b"%d" % len(body)))
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send_header(status, headers)
         await self._send({"type": "http.response.body", "body": body})
 
-    async def _start(self, response: Response, *, drop: frozenset[bytes] = frozenset()) -> None:
-        self._started = True
-        headers = self._response_headers(response, drop)
-        await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
+    def _start(self, response: Response, *, drop: frozenset[bytes] = frozenset()) -> Awaitable[None]:
+        return self._send_header(response.status, self._response_headers(response, drop))
 
-    async def _write(self, chunk: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+    def _send_header(self, status: int, headers: list[tuple[bytes, bytes]]) -> Awaitable[None]:
+        self._status = status
+        self._owner._metrics.first_byte_s.add(time.perf_counter() - self._began)
+        return self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def _finish(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
+    def _write(self, chunk: bytes) -> Awaitable[None]:
+        return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    def _finish(self) -> Awaitable[None]:
+        return self._send({"type": "http.response.body", "body": b""})
 
     def _response_headers(self, response: Response, drop: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
         if not self._owner._reachable:
@@ -563,7 +568,7 @@ class _Request:
             self._owner._heard(message)
         if self._spans is not None:
             self._spans.failed(reason.lower())
-        if self._started:
+        if self._status is not None:
             # Returning without an end makes the server close the connection: the cut is passed on as a cut.
             code, what = "upstream_cut", "the agent broke off its response"
             if isinstance(error, UnreadableAnswerError):

@@ -31,6 +31,7 @@ _OURS = _HOP_BY_HOP | {b"host", b"expect", b"content-length", CASE_HEADER, RUN_H
 """Not forwarded: `Host` names the upstream there, `Expect: 100-continue` was answered when the body was read, and
 what frames the body is written by whoever sends it."""
 
+_URI = URI.encode()
 _EXTENSIONS = EXTENSIONS_HEADER.lower().encode()
 _LEGACY_EXTENSIONS = LEGACY_EXTENSIONS_HEADER.lower().encode()
 # Version 00 ends with the flags, a later one may go on after a dash; ff is none.
@@ -74,7 +75,7 @@ _END_TO_END = (
 """Fields that `Connection` cannot take out (RFC 9110, section 7.6.1: they are for all recipients): a sender could
 have the agent read another message than the one that was captured and let through on the way."""
 
-_READ = _FORWARDED | {b"a2a-version", b"content-encoding", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
+_READ = _FORWARDED | {b"a2a-version", b"content-encoding", b"range", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
 
 
 @dataclass(slots=True)
@@ -92,6 +93,7 @@ class ClientRequestHeaders:
     extensions: list[str] = field(default_factory=list)
     legacy_extensions: list[str] = field(default_factory=list)
     content_encoding: str = ""
+    has_range: bool = False
     traceparent: str = ""
     case_id: str | None = None
     run: str | None = None
@@ -145,6 +147,8 @@ def read_request(raw: RawHeaders) -> ClientRequestHeaders:
                 out.traceparent = value
             elif name == b"content-encoding":
                 out.content_encoding = value.lower()
+            elif name == b"range":
+                out.has_range = True
             else:
                 out.forwarded[name.decode()] = value
         out.forward.append((name, raw_value))
@@ -167,12 +171,12 @@ def negotiated(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:
         wanted = []
     out = headers.forward
     for name, values in wanted:
-        uris = requested_uris(values)
+        uris = requested_uris(values) if values else []
         if URI in uris:
             continue
         if values:
             out = [item for item in out if item[0] != name]
-        out = [*out, (name, ",".join([*uris, URI]).encode("latin-1"))]
+        out = [*out, (name, ",".join([*uris, URI]).encode("latin-1") if uris else _URI)]
     return [_decodable(item) if item[0] == b"accept-encoding" else item for item in out]
 
 

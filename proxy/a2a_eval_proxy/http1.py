@@ -95,7 +95,7 @@ class HttpClient:
         may_repeat = method in _SAFE and isinstance(body, bytes)
         while True:
             connection = self._reusable(may_repeat=may_repeat) or await self._connect()
-            exchange = Exchange(connection, method, self._max_header_bytes, self._response_timeout_s, self._take_back)
+            exchange = Exchange(connection, method, self._response_timeout_s, self._take_back)
             try:
                 return await exchange.send(target, headers, body, length)
             except UpstreamCutError:
@@ -145,7 +145,7 @@ class HttpClient:
     async def _connect(self) -> Connection:
         await self._acquire()
         loop = asyncio.get_running_loop()
-        connection = Connection(self._lost)
+        connection = Connection(self._lost, self._max_header_bytes)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await loop.create_connection(lambda: connection, self._host, self._port, ssl=self.tls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from .http_messages import (
     CHUNKED,
@@ -28,13 +28,19 @@ _CAN_POLL = hasattr(select, "poll")
 
 Body = bytes | AsyncIterator[bytes]
 
+_READ = ResponseParser(0)
+"""What is left for whoever reads on after the last byte, when the connection and its parser have gone on."""
+_READ.complete = True
+_READ.close()
+
 
 class Connection(asyncio.Protocol):
     """A socket. What arrives goes to the exchange that owns it; with no owner, it ends the connection."""
 
-    def __init__(self, on_lost: Callable[[Connection], None]) -> None:
+    def __init__(self, on_lost: Callable[[Connection], None], max_header_bytes: int) -> None:
         """`on_lost` is called once, when the connection is gone, unless it was given up before."""
         self._on_lost = on_lost
+        self.parser = ResponseParser(max_header_bytes)
         self._poll: select.poll | None = None
         self._given_up = False
         self._paused = False
@@ -88,6 +94,7 @@ class Connection(asyncio.Protocol):
     def give_up(self) -> None:
         """It is not wanted, before it was used. `on_lost` will not be called: uvloop may never report the loss."""
         self._given_up = True
+        self.parser.close()
         self.abort()
 
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────────────
@@ -109,6 +116,7 @@ class Connection(asyncio.Protocol):
             self._on_lost(self)
         if self.exchange is not None:
             self.exchange.connection_lost(exc)
+        self.parser.close()
 
     def pause_writing(self) -> None:
         if self.exchange is not None:
@@ -130,7 +138,6 @@ class Exchange:
         self,
         connection: Connection,
         method: bytes,
-        max_header_bytes: int,
         timeout_s: float | None,
         give_back: Callable[[Connection], None],
     ) -> None:
@@ -139,7 +146,8 @@ class Exchange:
             raise RuntimeError("a connection has one owner")
         connection.exchange = self
         self._connection: Connection | None = connection
-        self._parser = ResponseParser(method, max_header_bytes)
+        self._parser = connection.parser
+        self._parser.begin(method)
         self._method = method
         self._timeout_s = timeout_s
         self._give_back = give_back
@@ -171,7 +179,7 @@ class Exchange:
         except BaseException:
             self.release()
             raise
-        return Response(self, parser.status, parser.headers)
+        return Response(self, parser)
 
     async def read(self) -> bytes:
         """See `Response.read`."""
@@ -197,12 +205,13 @@ class Exchange:
         if self._upload is not None:
             self._upload.cancel()
         parser = self._parser
-        parser.close()
         went_whole = self._sent and parser.complete and not parser.buffered and self._error is None
         if went_whole and parser.reusable and connection.is_flushed() and not connection.lost:
             connection.used = True
+            self._parser = _READ
             self._give_back(connection)
         else:
+            parser.close()
             connection.abort()
             if not parser.complete:
                 self._fail(UpstreamCutError("the exchange was given up"))
@@ -327,25 +336,25 @@ class Exchange:
 class Response:
     """A response whose header has arrived. Its body is read once, piece by piece."""
 
-    __slots__ = ("_exchange", "_values", "headers", "status")
+    __slots__ = ("_exchange", "_fields", "headers", "status")
 
-    def __init__(self, exchange: Exchange, status: int, headers: RawHeaders) -> None:
-        self.status = status
-        self.headers = headers
+    def __init__(self, exchange: Exchange, parser: ResponseParser) -> None:
+        self.status = parser.status
+        self.headers: RawHeaders = parser.headers
         """As they came, hop-by-hop ones included."""
-        self._values: dict[bytes, bytes] = {name.lower(): value for name, value in headers}
+        self._fields = parser.fields
         self._exchange = exchange
 
     def header(self, name: bytes) -> bytes:
         """The (last) value of a header, by lower-case name; b"" where there is none."""
-        return self._values.get(name, b"")
+        return self._fields.get(name, b"")
 
-    async def read(self) -> bytes:
+    def read(self) -> Awaitable[bytes]:
         """What has arrived of the body, waiting for at least one byte; b"" at its end.
 
         Raises UpstreamCutError where the agent broke off, UpstreamTimeoutError where it fell silent.
         """
-        return await self._exchange.read()
+        return self._exchange.read()
 
     def close(self) -> None:
         """Give up what is left; the connection survives only if nothing is."""

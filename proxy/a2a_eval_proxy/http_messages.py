@@ -65,7 +65,9 @@ def chunk(data: bytes) -> bytes:
 
 
 class ResponseParser:
-    """Parses one response: bytes in with `feed`, body out with `take`. Methods named `on_*` are httptools' callbacks.
+    """Parses the responses of a connection, each after `begin`: bytes in with `feed`, body out with `take`.
+
+    Methods named `on_*` are httptools' callbacks.
 
     A line that never ends is not collected: at most `max_header_bytes` of header, and about as many between two
     pieces of the body or behind it (chunk extensions, trailer fields).
@@ -81,17 +83,27 @@ class ResponseParser:
         "_until_close",
         "buffered",
         "complete",
+        "fields",
         "headers",
         "reusable",
         "status",
     )
 
-    def __init__(self, method: bytes, max_header_bytes: int) -> None:
-        """`method` is that of the request: a response to HEAD has no body."""
+    def __init__(self, max_header_bytes: int) -> None:
+        self._max_header_bytes = max_header_bytes
+        self._http: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        # A bare LF ends a line (RFC 9112, section 2.2). Nothing of it gets through: what goes on is written anew.
+        self._http.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
+        self.begin(b"")
+
+    def begin(self, method: bytes) -> None:
+        """The next response answers a request with this method (one to HEAD has no body). The last was `reusable`."""
         self.status = 0
         """0 until the header has arrived whole."""
         self.headers: RawHeaders = []
         """As they came, hop-by-hop ones included; without trailer fields (RFC 9110, section 6.5.1)."""
+        self.fields: dict[bytes, bytes] = {}
+        """The last value of each header field, by its name in lower case."""
         self.buffered = 0
         """Bytes of the body that wait to be taken."""
         self.complete = False
@@ -99,14 +111,10 @@ class ResponseParser:
         self.reusable = False
         """Whether its end leaves a connection on which another response can be told from it."""
         self._method = method
-        self._max_header_bytes = max_header_bytes
         self._section_bytes = 0
         self._unread = 0
         self._body: list[bytes] = []
         self._until_close = False
-        self._http: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        # A bare LF ends a line (RFC 9112, section 2.2). Nothing of it gets through: what goes on is written anew.
-        self._http.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
 
     def feed(self, data: bytes) -> None:
         """Take in what arrived. Raises UpstreamError where it is no HTTP/1.1 response or exceeds the limit.
@@ -179,8 +187,10 @@ class ResponseParser:
         self._section_bytes = self._unread = 0
         self.reusable = http.should_keep_alive()
         lengths, codings = [], []
+        fields = self.fields
         for name, value in self.headers:
             lower = name.lower()
+            fields[lower] = value
             if lower == b"content-length":
                 lengths.append(value)
             elif lower == b"transfer-encoding":

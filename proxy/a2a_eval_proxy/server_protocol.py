@@ -112,6 +112,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._heard_at = now  # it is the client that waits
             elif now - self._heard_at >= limits.body_timeout_s:
                 self._refuse(408, "body_timeout", "The body of the request took too long.")
+        elif not self._is_answering() and now - self._heard_at >= self.timeout_keep_alive:
+            self.transport.close()
 
     def _has_left(self) -> bool:
         """Whether the client has closed its side, when the event loop does not read and would not see it."""
@@ -137,7 +139,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._parse()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        """As uvicorn has it, without its queue of parsed requests, and with `check` in place of a timer for each."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self._heard_at = self.loop.time()
+        self.flow.resume_reading()
         if self._unparsed:
             self.loop.call_soon(self._parse)
 
@@ -148,7 +155,6 @@ class BoundedProtocol(HttpToolsProtocol):
             if not self._in_request:
                 if self._is_answering():
                     break
-                self._unset_keepalive_if_required()
                 if self._head_since is None:
                     self._head_since = self.loop.time()
             end = self._end_of_piece(data, at)

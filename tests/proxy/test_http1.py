@@ -446,6 +446,15 @@ async def test_a_connection_is_used_again() -> None:
         assert (it.connections, len(it.requests)) == (1, 5)
 
 
+async def test_who_reads_on_behind_the_end_gets_nothing_of_the_next_response() -> None:
+    async with origin(always_ok) as it, client_of(it) as client:
+        first = await client.request(b"GET", b"/", HOST)
+        assert await body_of(first) == b"ok"
+        second = await client.request(b"GET", b"/", HOST)
+        assert (it.connections, await first.read()) == (1, b"")
+        assert await body_of(second) == b"ok"
+
+
 async def test_a_connection_that_idled_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent may be closing it right now, and a request sent on it would be lost."""
     monkeypatch.setattr(http1, "_KEEPALIVE_S", 0.0)

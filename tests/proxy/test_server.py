@@ -39,6 +39,18 @@ async def test_it_serves_from_start_to_stop(address: str, prefix: str) -> None:
             await client.get(url)
 
 
+async def test_an_idle_connection_is_closed_in_time() -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
+    server.config.timeout_keep_alive = 0
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(30):
+        assert b"200 OK" in await reader.read()  # to the end
+    writer.close()
+    await server.stop()
+
+
 async def test_who_is_being_served_is_told_that_the_connection_ends() -> None:
     came, go_on = asyncio.Event(), asyncio.Event()
 
