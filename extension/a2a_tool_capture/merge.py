@@ -165,7 +165,11 @@ class TaskMerger:
     @property
     def tool_calls(self) -> list[ToolCall]:
         """Every call of the task once (`sameness.same_call`), artifacts in order of appearance."""
-        calls = unite(call for artifact in self._artifacts.values() for call in artifact.calls)
+        artifacts = list(self._artifacts.values())
+        if len(artifacts) == 1:  # whose calls are united as they come
+            calls = list(artifacts[0].calls)
+        else:
+            calls = unite(call for artifact in artifacts for call in artifact.calls)
         return calls if self._dialects is None else reconcile(calls, self._dialects.tool_calls).tool_calls
 
     @property

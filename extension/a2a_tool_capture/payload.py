@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .canonical import too_deep
+from .canonical import MAX_DEPTH, too_deep
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .spec import KNOWN_VERSIONS, ExtensionVersion
 
@@ -113,11 +113,10 @@ def _problem(entry: Any) -> str | None:
             return "'arguments' is a string that holds no JSON object, expected an object"
     elif arguments is not None and not isinstance(arguments, dict):
         return f"'arguments' is {_kind(arguments)}, expected an object"
-    if too_deep(arguments):
-        return "'arguments' nests too deeply"
-    for key in ("id", "result", "error"):
-        if too_deep(entry.get(key)):
-            return f"'{key}' nests too deeply"
+    read = {"arguments": arguments, "id": entry.get("id"), "result": entry.get("result"), "error": entry.get("error")}
+    if too_deep(read, MAX_DEPTH + 1):
+        key = next(key for key, value in read.items() if too_deep(value))
+        return f"'{key}' nests too deeply"
     return None
 
 

@@ -30,7 +30,7 @@ _TORN = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
 _WATCHING = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestFacts:
     """What the headers of a request say. `version` is `A2A-Version` as sent ("" where it was not)."""
 

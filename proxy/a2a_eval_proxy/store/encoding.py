@@ -23,7 +23,7 @@ _ROW_BYTES = 1_500
 """Memory of a row beside its JSON: about what CPython takes for the objects and the short texts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedTurn:
     """A turn as it waits to be written; `body` is its JSON, times are RFC 3339."""
 
@@ -43,7 +43,7 @@ class EncodedTurn:
         return len(self.body) + _ROW_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedResults:
     """Evaluation results as JSON, and how many have each status."""
 
@@ -51,7 +51,7 @@ class EncodedResults:
     counts: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedScored:
     """See `Scored`."""
 
