@@ -4,7 +4,6 @@ One `EvalCase` in, one `EvalResult` out; evaluators are built by name with `get_
 """
 
 from .agent_trace import AgentTrace, TraceTurn
-from .agentdefaults import AgentDefaults
 from .base import AwaitedEvaluator, ComputedEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation
 from .calls import ToolCallArgs
 from .conversation import OverallAgentScore, TurnSuccessRatio, conversation_status
@@ -16,7 +15,7 @@ from .efficiency import ToolEfficiency
 from .errors import ToolError
 from .external import External
 from .failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
-from .gates import Gate, MetricSummary, Outcome, Reason, RunGates, Verdict, gate
+from .gates import Gate, Outcome, Reason, RunGates
 from .judged import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, judge_usage, with_judge
 from .judged_behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
 from .judged_errors import judged_unique_errors
@@ -32,6 +31,7 @@ from .registry import evaluator_class, evaluator_names, get_evaluator, register
 from .run import evaluate, evaluate_sync
 from .similarity import JsonSimilarity
 from .suite import (
+    AgentDefaults,
     Case,
     CaseTurn,
     EvaluatorSpec,
@@ -46,6 +46,7 @@ from .text import Contains, ExactMatch
 from .trajectory import ToolTrajectory
 from .typed import arguments_as, result_as
 from .validity import ToolCallValidity
+from .verdict import MetricSummary, Verdict, gate
 
 __all__ = [
     "AgentBehaviorFailure",

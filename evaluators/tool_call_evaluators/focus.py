@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from .caseid import printable_id
 from .outcomes import Conversation, failures
 from .report.model import Report
 from .suite import Case, CaseTurn, EvaluatorSpec, Suite
-from .suitetext import suite_text
+from .suite.case_ids import printable_id
+from .suite.writing import suite_text
 
 ALL = "all-failures"
 MAX_FILES = 100

@@ -1,54 +1,38 @@
-"""Whether a run passed: fails closed, and names every reason.
+"""What the metrics of a run, and the run as a whole, must reach.
 
-What did not run counts against the run like what failed: a planned turn that never came, an evaluator that
-errored, a metric that nobody measured, a run with nothing in it. Only what is tolerated by name does not.
+A gate is one field of `Gate` or `RunGates`: its rule, its label in reports and its check stand in the field's metadata;
+key, JSON Schema and text of a suite follow from the field.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 from a2a_tool_capture.models import Severity
 
+from .base import EvaluatorBase
+from .declared import (
+    Declared,
+    FieldError,
+    Number,
+    Schema,
+    Share,
+    Texts,
+    Value,
+    at,
+    checked_object,
+    choice,
+    whole_number,
+)
 from .model import CALLS_UNSEEN, EvalResult, Status
 
 TOLERABLE = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured", CALLS_UNSEEN)
 """The reasons a suite may tolerate."""
-
-RUN_GATES = ("findings", "captured", "pass_rate")
-"""Names in a suite's `gates` that are about the run and not about a metric."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """What one metric must reach, on its own scale. It takes the place of "every result must pass"."""
-
-    mean: float | None = None
-    """The least mean over the run."""
-    conversation_mean: float | None = None
-    """The least mean within every single conversation."""
-    pass_rate: float | None = None
-    """The least share of results that pass their evaluator's threshold, 0 to 1."""
-    forbid: tuple[str, ...] = ()
-    """Labels that no result may have."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunGates:
-    """What the run as a whole must reach."""
-
-    findings: Mapping[Severity, int] = field(default_factory=dict)
-    """The most findings of a severity that the turns may have together."""
-    captured: float | None = None
-    """The least share, 0 to 1, of the turns, and of the conversations as wholes, that expect tool calls in which any
-    was captured."""
-    pass_rate: float | None = None
-    """The least share, 0 to 1, of conversations in which every result passed; takes the place of "every result
-    must pass"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,211 +70,203 @@ class Reason:
     turn_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSummary:
-    """How often a metric was measured and how that went. `mean` is None where it never was."""
-
-    metric: str
-    measured: int
-    mean: float | None
-    passed: int
-    failed: int
-    skipped: int
-    errored: int
+Scored = Sequence[tuple[Outcome, EvalResult]]
+"""The results of a metric that have a score, with where they are from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Passed exactly where there are no `reasons`. `tolerated` holds those the suite chose to live with."""
-
-    reasons: tuple[Reason, ...]
-    tolerated: tuple[Reason, ...]
-    metrics: tuple[MetricSummary, ...]
-
-    @property
-    def passed(self) -> bool:
-        return not self.reasons
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"passed": self.passed, **asdict(self)}
-
-
-def gate(
-    outcomes: Iterable[Outcome],
-    *,
-    metrics: Iterable[str] = (),
-    gates: Mapping[str, Gate] | None = None,
-    tolerate: Collection[str] = frozenset(),
-    run: RunGates | None = None,
-) -> Verdict:
-    """Judge a run.
-
-    `metrics` names what was to be measured; `gates` holds what metrics must reach, `run` what the whole run must.
-    A metric without a gate must pass everywhere it was measured. A run in which tool calls are expected and none
-    was ever captured does not pass, nor does one with turns whose calls could not be seen by evaluators that look at
-    them, nor one for which no metric was asked for. `tolerate` lists codes of
-    `TOLERABLE`; raises ValueError for another.
-    """
-    if unknown := set(tolerate) - set(TOLERABLE):
-        raise ValueError(f"cannot tolerate {min(unknown)}; accepted are {', '.join(TOLERABLE)}")
-    gates, run = gates or {}, run or RunGates()
-    outcomes = list(outcomes)
-    found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
-    reasons = [] if outcomes else [Reason("nothing_ran", "the run has no turns")]
-    reasons += _run_reasons(outcomes, run)  # first: they are few, and one of them may explain all the others
-    for outcome in outcomes:
-        if outcome.results is None:
-            reasons.append(_reason("missing_turn", f"{outcome.where}: no turn came", outcome))
-        if outcome.failure is not None:
-            reasons.append(_reason("failed_turn", f"{outcome.where}: {outcome.failure}", outcome))
-        for result in outcome.results or ():
-            found.setdefault(result.evaluator, []).append((outcome, result))
-    for metric, results in found.items():
-        reasons += _errors(metric, results)
-        scored = [(outcome, result) for outcome, result in results if result.score is not None]
-        if not scored:
-            if metric in gates or not _all_unseen(results):  # of which one reason tells that is about the run
-                reasons.append(_unmeasured(metric, results))
-        elif metric in gates:
-            reasons += _gate_reasons(metric, gates[metric], scored)
-        elif run.pass_rate is None:
-            reasons += _failures(metric, scored)
-    if outcomes and not found:
-        reasons.append(Reason("unmeasured", "nothing was measured: no evaluator was asked for"))
-    return Verdict(
-        reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
-        tolerated=tuple(reason for reason in reasons if reason.code in tolerate),
-        metrics=tuple(_summary(metric, [result for _, result in results]) for metric, results in found.items()),
-    )
-
-
-_NOTHING_CAPTURED = (
-    "tool calls are expected, and not one was captured in the whole run: the agent has to declare the extension "
-    "tool-call-capture (`a2a-eval-proxy check URL` tells whether it does it right), or to send its traces to "
-    "`a2a-eval-proxy serve`"
-)
-
-_Found = Sequence[tuple[Outcome, EvalResult]]
-
-
-def _reason(code: str, message: str, outcome: Outcome, metric: str | None = None) -> Reason:
+def reason_of(code: str, message: str, outcome: Outcome, metric: str | None = None) -> Reason:
     return Reason(code, message, metric, outcome.where, outcome.case_id, outcome.turn_id)
 
 
-def _errors(metric: str, results: _Found) -> list[Reason]:
-    return [
-        _reason("errored", f"{outcome.where}: {metric} errored: {result.reason}", outcome, metric)
-        for outcome, result in results
-        if result.status is Status.ERRORED
-    ]
+def _mean(scored: Scored) -> float:
+    return fmean(result.score for _, result in scored if result.score is not None)
 
 
-def _all_unseen(results: _Found) -> bool:
-    return bool(results) and all(result.label == CALLS_UNSEEN for _, result in results)
+# ── gates on a metric: each is a rule and a field of `Gate` ─────────────────────────────────────────────────────
 
 
-def _unmeasured(metric: str, results: _Found) -> Reason:
-    errored = [result.reason for _, result in results if result.status is Status.ERRORED]
-    skipped = [result.reason for _, result in results if result.status is Status.SKIPPED]
-    if errored:
-        why = f"errored in {len(errored)} of {len(results)} results ({errored[0]})"
-        if skipped:
-            why += f", skipped in {len(skipped)} ({skipped[0]})"
-    else:
-        why = f"skipped everywhere ({skipped[0]})" if skipped else "no evaluator produced a score"
-    return Reason("unmeasured", f"{metric}: {why}", metric)
+def _rule(
+    reasons: Callable[..., Iterable[Reason]],
+    label: Callable[[Any], str] | None = None,
+    fits: Callable[[EvaluatorBase, Any], None] | None = None,
+) -> dict[str, Any]:
+    """The metadata of a gate's field.
+
+    `reasons` says why a limit is not kept, `label` describes the limit in reports, and `fits` raises FieldError for a
+    limit that results of an evaluator cannot decide.
+    """
+    return {"reasons": reasons, "label": label, "fits": fits}
 
 
-def _failures(metric: str, scored: _Found) -> list[Reason]:
-    return [
-        _reason("failed", f"{outcome.where}: {metric} failed: {result.reason}", outcome, metric)
-        for outcome, result in scored
-        if result.status is Status.FAILED
-    ]
+def _limits(gate: Gate | RunGates) -> Iterator[tuple[Field[Any], Any]]:
+    """The fields that are given, with their limits."""
+    for item in fields(gate):
+        limit = getattr(gate, item.name)
+        if limit is not None and limit != () and limit != {}:
+            yield item, limit
 
 
-def _gate_reasons(metric: str, gate: Gate, scored: _Found) -> list[Reason]:
-    reasons = []
-    if gate.mean is not None and (mean := _mean(scored)) < gate.mean:
-        reasons.append(Reason("below_mean", f"{metric}: mean {mean:g} is below {gate.mean:g}", metric))
-    if gate.conversation_mean is not None:
-        by_conversation: dict[str, list[tuple[Outcome, EvalResult]]] = {}
-        for outcome, result in scored:
-            by_conversation.setdefault(outcome.conversation, []).append((outcome, result))
-        for conversation, results in by_conversation.items():
-            if (mean := _mean(results)) < gate.conversation_mean:
-                message = f"{conversation}: {metric}: mean {mean:g} is below {gate.conversation_mean:g}"
-                case_id = results[0][0].case_id
-                reasons.append(Reason("below_conversation_mean", message, metric, conversation, case_id))
-    if gate.pass_rate is not None:
-        verdicts = [result.passed for _, result in scored if result.passed is not None]
-        if not verdicts:
-            message = f"{metric}: has a pass rate to reach, but its evaluator has no threshold"
-            reasons.append(Reason("unmeasured", message, metric))
-        elif (rate := sum(verdicts) / len(verdicts)) < gate.pass_rate:
-            message = f"{metric}: pass rate {rate:g} is below {gate.pass_rate:g}"
-            reasons.append(Reason("below_pass_rate", message, metric))
+def _low_mean(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
+    if (mean := _mean(scored)) < limit:
+        yield Reason("below_mean", f"{metric}: mean {mean:g} is below {limit:g}", metric)
+
+
+def _low_conversation_mean(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
+    by_conversation: dict[str, list[tuple[Outcome, EvalResult]]] = {}
     for outcome, result in scored:
-        if result.label in gate.forbid:
+        by_conversation.setdefault(outcome.conversation, []).append((outcome, result))
+    for conversation, results in by_conversation.items():
+        if (mean := _mean(results)) < limit:
+            message = f"{conversation}: {metric}: mean {mean:g} is below {limit:g}"
+            yield Reason("below_conversation_mean", message, metric, conversation, results[0][0].case_id)
+
+
+def _low_pass_rate(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
+    verdicts = [result.passed for _, result in scored if result.passed is not None]
+    if not verdicts:
+        message = f"{metric}: has a pass rate to reach, but its evaluator has no threshold"
+        yield Reason("unmeasured", message, metric)
+    elif (rate := sum(verdicts) / len(verdicts)) < limit:
+        yield Reason("below_pass_rate", f"{metric}: pass rate {rate:g} is below {limit:g}", metric)
+
+
+def _forbidden_labels(labels: Sequence[str], metric: str, scored: Scored) -> Iterator[Reason]:
+    for outcome, result in scored:
+        if result.label in labels:
             message = f"{outcome.where}: {metric} is {result.label!r}: {result.reason}"
-            reasons.append(_reason("forbidden_label", message, outcome, metric))
-    return reasons
+            yield reason_of("forbidden_label", message, outcome, metric)
 
 
-def _run_reasons(outcomes: Sequence[Outcome], run: RunGates) -> list[Reason]:
-    reasons = []
+def _on_scale(evaluator: EvaluatorBase, limit: float) -> None:
+    """A mean off the evaluator's scale would always or never be reached."""
+    low, high = evaluator.scale
+    if not low <= limit <= high:
+        raise FieldError(f"must lie between {low:g} and {high:g}, the scale of {evaluator.name}; got {limit}")
+
+
+def _known_labels(evaluator: EvaluatorBase, labels: Sequence[str]) -> None:
+    """A label that the evaluator never gives would never be found."""
+    if known := getattr(evaluator, "labels", None):
+        for index, label in enumerate(labels):
+            at(index, lambda word: choice(word, known), label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate(Declared):
+    """What one metric must reach, on its own scale. It takes the place of "every result must pass".
+
+    In a suite a number alone is the `mean`.
+    """
+
+    mean: Number | None = field(default=None, metadata=_rule(_low_mean, "mean ≥ {:g}".format, _on_scale))
+    """The least mean over the run."""
+    conversation_mean: Number | None = field(
+        default=None, metadata=_rule(_low_conversation_mean, "conversation mean ≥ {:g}".format, _on_scale)
+    )
+    """The least mean within every single conversation."""
+    pass_rate: Share | None = field(default=None, metadata=_rule(_low_pass_rate, "pass rate ≥ {:g}".format))
+    """The least share of results that pass their evaluator's threshold, 0 to 1."""
+    forbid: Texts = field(
+        default=(), metadata=_rule(_forbidden_labels, lambda labels: f"never {', '.join(labels)}", _known_labels)
+    )
+    """Labels that no result may have."""
+
+    @classmethod
+    def long_form(cls, value: Any) -> Any:
+        if isinstance(value, dict) and not value:
+            raise FieldError(f"asks for nothing; accepted are {', '.join(cls.keys())}")
+        return cls.entries(value if isinstance(value, dict) else {"mean": value})
+
+    @classmethod
+    def short_form(cls, entries: dict[str, Any]) -> Any:
+        return entries["mean"] if entries.keys() == {"mean"} else entries
+
+    @classmethod
+    def schema(cls, declared: Schema) -> Schema:
+        return {"anyOf": [{"type": "number"}, {**declared, "minProperties": 1}]}
+
+    @property
+    def labels(self) -> list[str]:
+        """What it asks for, part by part, for reports."""
+        return [item.metadata["label"](limit) for item, limit in _limits(self)]
+
+    def reasons(self, metric: str, scored: Scored) -> list[Reason]:
+        """Why `scored`, which is not empty, does not reach it."""
+        return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, metric, scored)]
+
+    def check(self, evaluator: EvaluatorBase) -> None:
+        """Raise FieldError, whose path begins with the gate's field, for what results of `evaluator` cannot decide."""
+        for item, limit in _limits(self):
+            if fits := item.metadata["fits"]:
+                at(item.name, partial(fits, evaluator), limit)
+
+
+# ── gates on the run: each is a rule and a field of `RunGates` ──────────────────────────────────────────────────
+
+
+def _many_findings(limits: Mapping[Severity, int], outcomes: Sequence[Outcome]) -> Iterator[Reason]:
     found = Counter(severity for outcome in outcomes for severity in outcome.findings)
-    for severity, most in run.findings.items():
+    for severity, most in limits.items():
         if found[severity] > most:
             message = f"{found[severity]} findings of severity {severity}, at most {most} are allowed"
-            reasons.append(Reason("too_many_findings", message))
+            yield Reason("too_many_findings", message)
+
+
+def _few_captured(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
-    if expecting and not any(outcome.captured or outcome.called for outcome in outcomes):
-        reasons.append(Reason("nothing_captured", _NOTHING_CAPTURED))
-    # A turn that failed has a reason of its own.
-    if unseen := Counter(outcome.unseen for outcome in outcomes if outcome.unseen and not outcome.failure):
-        message = f"{unseen.total()} of {len(outcomes)} turns and conversations were not scored for tool calls: "
-        message += "; ".join(
-            f"{why} ({count} times)" if len(unseen) > 1 else why for why, count in unseen.most_common(3)
-        )
-        reasons.append(Reason(CALLS_UNSEEN, message))
-    if run.captured is not None and not expecting:
-        reasons.append(Reason("unmeasured", "captured: has a share to reach, but no tool call is expected"))
-    elif run.captured is not None and (share := sum(expecting) / len(expecting)) < run.captured:
+    if not expecting:
+        yield Reason("unmeasured", "captured: has a share to reach, but no tool call is expected")
+    elif (share := sum(expecting) / len(expecting)) < limit:
         expected = "of the turns and conversations that expect some"
-        message = f"tool calls were captured in {share:g} {expected}, below {run.captured:g}"
-        reasons.append(Reason("below_captured", message))
-    if run.pass_rate is not None and outcomes:
-        passed: dict[str, bool] = {}
-        for outcome in outcomes:
-            passed[outcome.conversation] = passed.get(outcome.conversation, True) and _all_passed(outcome)
-        if (rate := sum(passed.values()) / len(passed)) < run.pass_rate:
-            message = f"pass rate of conversations {rate:g} is below {run.pass_rate:g}"
-            reasons.append(Reason("below_pass_rate", message))
-    return reasons
+        yield Reason("below_captured", f"tool calls were captured in {share:g} {expected}, below {limit:g}")
+
+
+def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
+    passed: dict[str, bool] = {}
+    for outcome in outcomes:
+        passed[outcome.conversation] = passed.get(outcome.conversation, True) and _all_passed(outcome)
+    if passed and (rate := sum(passed.values()) / len(passed)) < limit:
+        yield Reason("below_pass_rate", f"pass rate of conversations {rate:g} is below {limit:g}")
 
 
 def _all_passed(outcome: Outcome) -> bool:
-    """Nothing failed, errored or stayed away."""
+    """Whether the turn came, did not break off, and no result of it failed or errored."""
     if outcome.results is None or outcome.failure is not None:
         return False
     bad = (Status.FAILED, Status.ERRORED)
     return not any(result.status in bad for result in outcome.results)
 
 
-def _mean(scored: _Found) -> float:
-    return fmean(result.score for _, result in scored if result.score is not None)
+_COUNT = whole_number(0, 1_000_000_000)
+_FINDINGS = Value(
+    lambda value: {
+        Severity(name): at(name, _COUNT.read, most)
+        for name, most in checked_object(value, [severity.value for severity in Severity]).items()
+    },
+    {
+        "type": "object",
+        "properties": {severity.value: _COUNT.schema for severity in Severity},
+        "additionalProperties": False,
+    },
+    write=lambda limits: {severity.value: most for severity, most in limits.items()},
+)
 
 
-def _summary(metric: str, results: Sequence[EvalResult]) -> MetricSummary:
-    scores = [result.score for result in results if result.score is not None]
-    counts = {status: sum(result.status is status for result in results) for status in Status}
-    return MetricSummary(
-        metric,
-        measured=len(scores),
-        mean=fmean(scores) if scores else None,
-        passed=counts[Status.PASSED],
-        failed=counts[Status.FAILED],
-        skipped=counts[Status.SKIPPED],
-        errored=counts[Status.ERRORED],
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGates(Declared):
+    """What the run as a whole must reach."""
+
+    findings: Annotated[Mapping[Severity, int], _FINDINGS] = field(default_factory=dict, metadata=_rule(_many_findings))
+    """The most findings of a severity that the turns may have together."""
+    captured: Share | None = field(default=None, metadata=_rule(_few_captured))
+    """The least share, 0 to 1, of turns and whole conversations expecting tool calls in which any was captured."""
+    pass_rate: Share | None = field(default=None, metadata=_rule(_few_passed))
+    """The least share, 0 to 1, of conversations that pass; takes the place of "every result must pass"."""
+
+    def reasons(self, outcomes: Sequence[Outcome]) -> list[Reason]:
+        """Why the run does not reach them."""
+        return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, outcomes)]
+
+
+RUN_GATES = RunGates.keys()
+"""Names in a suite's `gates` that are about the run and not about a metric."""

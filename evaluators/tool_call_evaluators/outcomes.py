@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 from a2a_tool_capture.models import Finding, Severity
 
 from .failures import BehaviorFailure
-from .gates import Outcome, Verdict, gate
+from .gates import Outcome
 from .model import CALLS_UNSEEN, EvalResult, Status
 from .suite import Case, Expectation, Suite
 from .turn_health import TURN_SUCCEEDED, turn_failure_of
+from .verdict import Verdict, gate
 
 TurnJson: TypeAlias = Mapping[str, Any]
 """A turn as in /api/turns."""

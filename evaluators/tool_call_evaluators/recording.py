@@ -12,11 +12,11 @@ from typing import Any
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import Finding, ToolCall
 
-from .caseid import free_id, printable_id
-from .document import MAX_BYTES, MAX_VALUES
 from .outcomes import Conversation, TurnJson, follow
 from .suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
-from .suitetext import case_dict, suite_text
+from .suite.case_ids import free_id, printable_id
+from .suite.writing import case_dict, suite_text
+from .suite.yaml_document import MAX_BYTES, MAX_VALUES
 from .turn_health import calls_unseen
 from .volatile import Context, expected_value
 

@@ -264,7 +264,7 @@ def run(
         raise ConfigError("--resume: needs the name of the run to go on with, --run NAME")
 
     from rich.console import Console
-    from tool_call_evaluators.agentdefaults import AgentDefaults
+    from tool_call_evaluators.suite import AgentDefaults
 
     from .privacy import privacy_of
     from .runcommand import run_and_show

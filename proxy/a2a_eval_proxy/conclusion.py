@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tool_call_evaluators.failures import unique_errors
-from tool_call_evaluators.gates import Verdict
 from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.outcomes import ConversationResults, failures, follow, judge
 from tool_call_evaluators.report import Report, shortened_turn
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.verdict import Verdict
 
 from .privacy import Privacy
 from .scoring import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case

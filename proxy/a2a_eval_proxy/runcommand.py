@@ -13,10 +13,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from tool_call_evaluators.agentdefaults import AgentDefaults
 from tool_call_evaluators.importers import import_suite
-from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.unchecked import unchecked
+from tool_call_evaluators.suite import AgentDefaults, Suite
+from tool_call_evaluators.suite.lint import unchecked
 
 from .conclusion import Conclusion
 from .display import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line

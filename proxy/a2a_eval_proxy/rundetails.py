@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
-from tool_call_evaluators.gates import MetricSummary
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.verdict import MetricSummary
 
 from .conclusion import concluded, without_texts
 from .store import Store, TurnQuery, every_turn

@@ -14,9 +14,8 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.client import CaptureClient, Conversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachable, CaptureError
 from a2a_tool_capture.models import CapturedTurn
-from tool_call_evaluators.agentdefaults import AgentDefaults
 from tool_call_evaluators.outcomes import follow, remaining
-from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 
 from .capture.exchange import major_minor
 from .capture.turn import Turn

@@ -26,7 +26,7 @@ from tool_call_evaluators import (
 )
 from tool_call_evaluators.importers import FORMATS, import_suite, import_text
 from tool_call_evaluators.judge import PreparedJudge
-from tool_call_evaluators.suitetext import suite_text
+from tool_call_evaluators.suite.writing import suite_text
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FILES = {

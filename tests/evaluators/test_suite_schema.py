@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
 
 import jsonschema
 import pytest
-from tool_call_evaluators import SuiteError, evaluator_class, evaluator_names, parse_suite, registry
-from tool_call_evaluators.document import read_document
+from tool_call_evaluators import (
+    AgentDefaults,
+    Case,
+    CaseTurn,
+    Expectation,
+    Gate,
+    RunGates,
+    Suite,
+    SuiteError,
+    evaluator_class,
+    evaluator_names,
+    parse_suite,
+    registry,
+)
+from tool_call_evaluators.declared import Declared, Text, whole_number
 from tool_call_evaluators.importers import import_suite
-from tool_call_evaluators.schema.generate import schema_text, suite_schema
-from tool_call_evaluators.suitetext import suite_dict, suite_text
+from tool_call_evaluators.schema.generate import schema_text
+from tool_call_evaluators.suite.parsing import adapter
+from tool_call_evaluators.suite.writing import suite_dict, suite_text
+from tool_call_evaluators.suite.yaml_document import read_document
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -59,7 +76,7 @@ def documented() -> list[str]:
 def from_tests() -> list[str]:
     """Suites in the tests of the loader and the writer: texts between triple quotes that say `suite:`."""
     found = []
-    for name in ("test_suite.py", "test_suitetext.py", "test_outcomes.py"):
+    for name in ("test_suite.py", "test_suite_writing.py", "test_outcomes.py"):
         source = (Path(__file__).parent / name).read_text("utf-8")
         found += [text for text in re.findall(r'"""\n(suite: .*?)"""', source, re.DOTALL) if "\\" not in text]
     return found
@@ -148,7 +165,28 @@ def test_plugins_may_bring_evaluators_of_their_own(tmp_path):
     assert errors(text.replace("plugins: [mine.py]\n", "")) != []
 
 
-def test_the_schema_says_when_the_loader_has_more(monkeypatch):
-    monkeypatch.setattr("tool_call_evaluators.schema.generate.SUITE_KEYS", ("suite", "more"))
-    with pytest.raises(ValueError, match="the loader knows"):
-        suite_schema()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned(Declared):
+    name: Text
+    """Who wrote it."""
+    limit: Annotated[int, whole_number(1, 9)] | None = None
+
+
+def test_a_key_that_is_declared_is_read_written_and_described():
+    owned = adapter(Owned)
+    assert owned.validate_python({"name": "Ada"}) == Owned(name="Ada")
+    assert owned.dump_python(Owned(name="Ada"), exclude_defaults=True) == {"name": "Ada"}
+    schema = owned.json_schema()
+    assert schema["properties"]["name"].items() >= {"pattern": r"\S", "description": "Who wrote it."}.items()
+    assert schema["properties"]["limit"].items() >= {"type": "integer", "minimum": 1, "maximum": 9}.items()
+    assert (schema["required"], schema["additionalProperties"]) == (["name"], False)
+    for wrong in ({}, {"name": " "}, {"name": "Ada", "limit": None}, {"name": "Ada", "limit": 10}, {"nam": "Ada"}, 3):
+        with pytest.raises(ValueError, match=r"missing|blank|whole number|unknown key|an object"):
+            owned.validate_python(wrong)
+
+
+@pytest.mark.parametrize("declared", [Suite, Case, CaseTurn, Expectation, AgentDefaults, Gate, RunGates])
+def test_every_declared_key_is_in_the_schema(declared):
+    described = {**SHIPPED["definitions"], "Suite": SHIPPED, "RunGates": SHIPPED["properties"]["gates"]}
+    form = described[declared.__name__]
+    assert set(form.get("properties") or form["anyOf"][1]["properties"]) == set(declared.keys())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture.models import Finding, Severity
 from tool_call_evaluators import EvalCase, get_evaluator
-from tool_call_evaluators.gates import TOLERABLE, Outcome, gate
+from tool_call_evaluators.gates import TOLERABLE, Outcome
 from tool_call_evaluators.model import EvalResult, Status
 from tool_call_evaluators.outcomes import follow, judge
 from tool_call_evaluators.registry import evaluator_names
@@ -20,6 +20,7 @@ from tool_call_evaluators.turn_health import (
     turn_failure_of,
     without_vacuous_passes,
 )
+from tool_call_evaluators.verdict import gate
 
 ERROR = Finding("agent_error", "HTTP status 500", Severity.ERROR)
 NO_CAPTURE = Finding("no_capture", "the card does not declare it")

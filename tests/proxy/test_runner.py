@@ -27,9 +27,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from tool_call_evaluators.agentdefaults import AgentDefaults
 from tool_call_evaluators.report import json_report
-from tool_call_evaluators.suite import Case, Suite, parse_suite
+from tool_call_evaluators.suite import AgentDefaults, Case, Suite, parse_suite
 
 SUITE = """
 suite: orders

@@ -14,9 +14,9 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..caseid import printable_id
-from ..node import Node
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..suite.case_ids import printable_id
+from ..suite.node import Node
 from .reading import Notes, entry, expected_call, items_of, required, text_of, unique_ids
 
 _MODES = {"strict": "strict", "unordered": "any_order", "contains": "superset", "within": "within"}

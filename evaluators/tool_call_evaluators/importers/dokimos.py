@@ -12,10 +12,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..caseid import printable_id
 from ..model import ToolDefinition
-from ..node import Node
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..suite.case_ids import printable_id
+from ..suite.node import Node
 from .reading import Notes, entry, expected_call, required, text_of, unique_ids, user_text
 
 _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..document import Document, DocumentError, read_document
-from ..node import Node
-from ..source import SuiteError, read_text
 from ..suite import Suite, parse_suite
+from ..suite.files import SuiteError, read_text
+from ..suite.node import Node
+from ..suite.yaml_document import Document, DocumentError, read_document
 from . import adk, arksim, dokimos, uipath
 from .lines import read_lines
 from .reading import Notes

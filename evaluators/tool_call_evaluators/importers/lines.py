@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..document import MAX_VALUES, Document, DocumentError, Path, Position, read_document
+from ..suite.yaml_document import MAX_VALUES, Document, DocumentError, Path, Position, read_document
 
 
 def read_lines(text: str) -> Document:

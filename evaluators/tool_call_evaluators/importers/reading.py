@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 from a2a_tool_capture.models import ToolCall
 
-from ..caseid import free_id
-from ..node import Node
 from ..placeholders import quoted
 from ..suite import Case
+from ..suite.case_ids import free_id
+from ..suite.node import Node
 
 
 class Notes:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..caseid import printable_id
-from ..document import DocumentError
 from ..equality import equal_values
 from ..model import count_criterion, expected_output
-from ..node import Node
-from ..source import SuiteError, read_source
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..suite.case_ids import printable_id
+from ..suite.files import SuiteError, read_source
+from ..suite.node import Node
+from ..suite.yaml_document import DocumentError
 from .reading import Notes, entry, expected_call, items_of, required, text_of, unique_ids, user_text
 
 _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

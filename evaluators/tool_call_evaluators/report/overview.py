@@ -145,18 +145,7 @@ def _scores(report: Report) -> ET.Element | None:
 def _gate_told(gate: Gate | None) -> ET.Element | None:
     if gate is None:
         return None
-    wanted = [
-        f"{name.replace('_', ' ')} ≥ {value:g}"
-        for name, value in (
-            ("mean", gate.mean),
-            ("conversation_mean", gate.conversation_mean),
-            ("pass_rate", gate.pass_rate),
-        )
-        if value is not None
-    ]
-    if gate.forbid:
-        wanted.append(f"never {', '.join(gate.forbid)}")
-    return element("span", {"class": "gate"}, f"gate: {'; '.join(wanted)}")
+    return element("span", {"class": "gate"}, f"gate: {'; '.join(gate.labels)}")
 
 
 def _scores_by_metric(report: Report) -> dict[str, list[tuple[float, tuple[float, float]]]]:

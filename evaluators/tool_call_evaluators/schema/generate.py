@@ -11,26 +11,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from a2a_tool_capture.models import Severity, ToolCall
-
-from ..agentdefaults import BINDINGS, AgentDefaults
 from ..base import EvaluatorBase, is_built_in
-from ..gates import TOLERABLE, Gate
+from ..declared import Schema
 from ..judge.settings import JudgeSettings
 from ..matching import ArgumentMatcher
-from ..model import COMPARATORS
 from ..registry import evaluator_class, evaluator_names
-from ..suite import CASE_KEYS, MAX_REPETITIONS, SUITE_KEYS, Expectation
+from ..suite.model import Suite
+from ..suite.parsing import adapter
 
-Schema = dict[str, Any]
-
-TEXT: Schema = {"type": "string", "pattern": r"\S"}
-TEXTS: Schema = {"type": "array", "items": TEXT}
-SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
-NUMBER: Schema = {"type": "number"}
-OBJECT: Schema = {"type": "object"}
+if TYPE_CHECKING:
+    from pydantic.json_schema import GenerateJsonSchema
 
 
 def schema_text() -> str:
@@ -40,25 +32,17 @@ def schema_text() -> str:
 
 def suite_schema() -> Schema:
     """The schema of a suite file, in draft 7, which editors know best."""
+    suite = adapter(Suite).json_schema(ref_template="#/definitions/{model}", schema_generator=_generator())
+    definitions = suite.pop("$defs")
+    properties = suite["properties"]
+    del properties["run_gates"]
+    properties["gates"]["properties"] = definitions.pop("RunGates")["properties"]
+    properties["judge"] |= _of_dataclass(JudgeSettings)
     known = {"$ref": "#/definitions/evaluator"}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "a2a-eval-proxy suite",
-        **_object(
-            {
-                "suite": _told(TEXT, "The suite's name."),
-                "agent": _told(_agent(), "How the agent is talked to; the command line overrides it."),
-                "plugins": _told(TEXTS, "Python files with evaluators, relative to this file. They are run."),
-                "evaluators": _told(_list({"$ref": "#/definitions/any_evaluator"}), "What is scored, in this order."),
-                "judge": _told({"$ref": "#/definitions/judge"}, "The model that judged evaluators ask."),
-                "tools": _tools("The tools the agent has"),
-                "gates": _told(_gates(), "What metrics, and the run, must reach."),
-                "tolerate": _told(_list({"enum": list(TOLERABLE)}), "What does not count against the run."),
-                "cases": _told(_list({"$ref": "#/definitions/case"}), "What the user says, and what should happen."),
-            },
-            required=["suite"],
-            keys=SUITE_KEYS,
-        ),
+        **suite,
         "if": {"not": {"required": ["plugins"]}},
         "then": {
             "properties": {
@@ -66,26 +50,32 @@ def suite_schema() -> Schema:
                 "cases": {"items": {"properties": {"evaluators": _list(known)}}},
             }
         },
-        "definitions": {
-            "case": _case(),
-            "turn": _object({"user": TEXT, "expect": {"$ref": "#/definitions/expectation"}}, required=["user"]),
-            "expectation": _expectation(),
-            "call": _call(),
-            "tool": {"type": "object", "description": "In our form, OpenAI's or MCP's."},
-            "evaluator": _evaluators(),
-            "any_evaluator": {
-                "anyOf": [TEXT, {"type": "object", "minProperties": 1, "maxProperties": 1}],
-                "description": "The name of an evaluator, or {name: options}.",
-            },
-            "matcher": _matcher(),
-            "judge": _of_dataclass(JudgeSettings),
-        },
+        "definitions": {**definitions, "evaluator": _evaluators(), "matcher": _matcher()},
     }
 
 
-def _object(properties: Schema, required: Sequence[str] = (), keys: Sequence[str] | None = None) -> Schema:
-    if keys is not None and set(keys) != set(properties):
-        raise ValueError(f"the loader knows {sorted(keys)}, the schema {sorted(properties)}")
+def _generator() -> type[GenerateJsonSchema]:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        """Without titles, and without defaults that only say that a key is left out."""
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+        def default_schema(self, schema: Any) -> Schema:
+            default = schema.get("default")
+            stated = {"default": default} if isinstance(default, int | str) else {}
+            return self.generate_inner(schema["schema"]) | stated
+
+        def dataclass_schema(self, schema: Any) -> Schema:
+            whole = super().dataclass_schema(schema)
+            return {name: value for name, value in whole.items() if name != "title"}
+
+    return Generator
+
+
+def _object(properties: Schema, required: Sequence[str] = ()) -> Schema:
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return schema | ({"required": list(required)} if required else {})
 
@@ -94,95 +84,8 @@ def _list(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items, **more}
 
 
-def _told(schema: Schema, description: str) -> Schema:
+def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
-
-
-def _tools(what: str) -> Schema:
-    listed = _list({"$ref": "#/definitions/tool"})
-    return {"anyOf": [listed, TEXT], "description": f"{what}, or the name of a file with such a list."}
-
-
-def _agent() -> Schema:
-    return _object(
-        {
-            "url": {"type": "string", "pattern": "^https?://"},
-            "headers": {"type": "object", "additionalProperties": TEXT},
-            "binding": {"enum": list(BINDINGS)},
-            "streaming": {"type": "boolean"},
-            "timeout": _told({"type": "number", "exclusiveMinimum": 0}, "The longest time of a turn, in seconds."),
-            "concurrency": _told({"type": "integer", "minimum": 1, "maximum": 1000}, "Conversations at once."),
-        },
-        keys=[item.name for item in fields(AgentDefaults)],
-    )
-
-
-def _gates() -> Schema:
-    gate = _object(
-        {"mean": NUMBER, "conversation_mean": NUMBER, "pass_rate": SHARE, "forbid": TEXTS},
-        keys=[item.name for item in fields(Gate)],
-    )
-    most = {severity.value: {"type": "integer", "minimum": 0} for severity in Severity}
-    return {
-        "type": "object",
-        "properties": {
-            "findings": _told(_object(most), "The most findings of a severity over the run."),
-            "captured": _told(SHARE, "The least share of turns that expect calls in which any was captured."),
-            "pass_rate": _told(SHARE, "The least share of conversations that pass."),
-        },
-        "additionalProperties": {"anyOf": [NUMBER, {**gate, "minProperties": 1}]},
-    }
-
-
-def _case() -> Schema:
-    return _object(
-        {
-            "id": _told(TEXT, "Unique in the suite."),
-            "turns": _list({"$ref": "#/definitions/turn"}, minItems=1),
-            "expect": {
-                "allOf": [{"$ref": "#/definitions/expectation"}],
-                "description": "Of all turns together; needs an evaluator with `scope: conversation`.",
-            },
-            "evaluators": _told(_list({"$ref": "#/definitions/any_evaluator"}), "In place of the suite's."),
-            "user_goal": _told(TEXT, "What the user wants to reach, for judged evaluators."),
-            "knowledge": _told(TEXT, "What the agent's answers must be faithful to."),
-            "tasks": _told(TEXTS, "What is to be completed."),
-            "constraints": _told({"anyOf": [TEXT, TEXTS]}, "What the tasks must be completed within."),
-            "tools": _tools("In place of the suite's"),
-            "tags": TEXTS,
-            "repetitions": {"type": "integer", "minimum": 1, "maximum": MAX_REPETITIONS, "default": 1},
-        },
-        required=["id", "turns"],
-        keys=CASE_KEYS,
-    )
-
-
-def _expectation() -> Schema:
-    criterion = {
-        "type": "array",
-        "items": [{"enum": list(COMPARATORS)}, {"type": "integer"}],
-        "minItems": 2,
-        "additionalItems": False,
-    }
-    return _object(
-        {
-            "tool_calls": _told(_list({"$ref": "#/definitions/call"}), "Empty: no call at all."),
-            "tool_calls_order": TEXTS,
-            "tool_calls_count": {"type": "object", "additionalProperties": criterion},
-            "tool_outputs": _list({"type": "object", "required": ["name", "output"]}),
-            "response": _told({}, "The right answer: a text, or JSON data."),
-            "response_contains": TEXT,
-            "behavior": _told(TEXT, "What the agent should do, in words, for a judge."),
-        },
-        keys=[item.name for item in fields(Expectation)],
-    )
-
-
-def _call() -> Schema:
-    anything: Schema = {}
-    properties = {item.name: anything for item in fields(ToolCall)}
-    arguments = _told({"type": ["object", "null"]}, "Expected arguments; null: any. Values may be placeholders.")
-    return _object({**properties, "name": TEXT, "arguments": arguments}, required=["name"])
 
 
 def _matcher() -> Schema:
@@ -223,10 +126,12 @@ def _options(cls: type[EvaluatorBase]) -> Schema:
     threshold: Schema = {"type": ["number", "null"]}
     if low is not None:
         threshold |= {"minimum": low, "maximum": high}
-    schema["properties"]["threshold"] = _told(threshold, "The least score that passes; null: measure only.")
-    schema["properties"]["id"] = _told({"type": ["string", "null"]}, "The name of its results.")
+    schema["properties"]["threshold"] = _described(threshold, "The least score that passes; null: measure only.")
+    schema["properties"]["id"] = _described({"type": ["string", "null"]}, "The name of its results.")
     scopes = ["conversation"] if cls.scope == "conversation" else ["turn", "conversation"]
-    schema["properties"]["scope"] = _told({"enum": scopes}, "What it looks at: each turn, or a whole conversation.")
+    schema["properties"]["scope"] = _described(
+        {"enum": scopes}, "What it looks at: each turn, or a whole conversation."
+    )
     for spelling, option in cls.spellings.items():
         schema["properties"][spelling] = schema["properties"][option]
     if cls.__doc__:
@@ -260,7 +165,7 @@ def _of_hint(hint: Any) -> Schema | None:
         return {"type": "array"} if not items else _list(items)
     if origin is Mapping:
         values = _of_hint(args[1])
-        return OBJECT if not values else {"type": "object", "additionalProperties": values}
+        return {"type": "object"} if not values else {"type": "object", "additionalProperties": values}
     if origin is Callable or isinstance(hint, type):
         return None
     raise TypeError(f"no schema for {hint!r}")

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 from tool_call_evaluators import evaluator_names, parse_suite
 from tool_call_evaluators.suite import Expectation
-from tool_call_evaluators.unchecked import LOOKED_AT_BY, unchecked
+from tool_call_evaluators.suite.lint import LOOKED_AT_BY, unchecked
 
 VALUES = {
     "tool_calls": "[]",

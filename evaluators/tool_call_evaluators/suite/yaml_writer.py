@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .document import plain_value
+from .yaml_document import plain_value
 
 WIDTH = 110
 """Lists and objects that fit into so many columns stand on one line."""

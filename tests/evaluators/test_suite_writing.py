@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tool_call_evaluators import parse_suite
-from tool_call_evaluators.suitetext import suite_text
+from tool_call_evaluators.suite.writing import suite_text
 
 DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 

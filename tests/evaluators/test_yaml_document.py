@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators.document import MAX_BYTES, DocumentError, read_document
+from tool_call_evaluators.suite.yaml_document import MAX_BYTES, DocumentError, read_document
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 
-from .base import Scope, is_built_in
-from .external import External
-from .options import or_known
-from .suite import Case, Suite
+from ..base import Scope, is_built_in
+from ..external import External
+from ..options import or_known
+from .model import Case, Expectation, Suite
 
-LOOKED_AT_BY: Mapping[str, tuple[str, ...]] = {
-    "tool_calls": ("tool_trajectory", "tool_correctness", "tool_call_args"),
-    "tool_calls_order": ("tool_call_order",),
-    "tool_calls_count": ("tool_call_count",),
-    "tool_outputs": ("tool_call_output",),
-    "response": ("exact_match", "json_similarity", "llm_judge_output"),
-    "response_contains": ("contains",),
-    "behavior": ("llm_judge_trajectory",),
-}
-"""The keys of `expect`, and the evaluators that look at each."""
+LOOKED_AT_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] for item in fields(Expectation)}
+"""The keys of `expect`, and the evaluators that read each."""
 
 
 def unchecked(suite: Suite) -> list[str]:

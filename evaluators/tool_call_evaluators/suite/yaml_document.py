@@ -47,6 +47,20 @@ class Document:
                 return found
         return None
 
+    def error(self, problem: str, path: Path) -> DocumentError:
+        """The error that names `path`, as far as it exists in the document, and its position."""
+        value, known = self.value, 0
+        while known < len(path) and _holds(value, path[known]):
+            value, known = value[path[known]], known + 1
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[:known])
+        return DocumentError(f"{where.removeprefix('.')}: {problem}" if where else problem, self.position(path))
+
+
+def _holds(value: Any, step: str | int) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and step < len(value)
+
 
 def read_document(text: str) -> Document:
     """Read one document: JSON where the text begins like JSON and is JSON, YAML otherwise.
@@ -120,7 +134,7 @@ class _Builder:
                 self._take(event)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            raise DocumentError(_told(error, text), _position(mark) if mark else None) from None
+            raise DocumentError(_problem(error, text), _position(mark) if mark else None) from None
         except yaml.YAMLError as error:  # a character YAML does not allow
             raise DocumentError(" ".join(str(error).split())) from None
         if self._documents == 0:
@@ -208,7 +222,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
     yield from yaml.parse(text, Loader=loader)
 
 
-def _told(error: yaml.MarkedYAMLError, text: str) -> str:
+def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
     """The parser's words, with what they mostly mean."""
     said = error.problem or "is not YAML"
     mark = error.problem_mark

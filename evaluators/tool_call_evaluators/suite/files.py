@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from .document import MAX_BYTES, Document, DocumentError, Position, read_document
+from .yaml_document import MAX_BYTES, Document, DocumentError, Position, read_document
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """The folder of the suite's file, None where there is no file, and whether plug-ins outside of it are run."""
+
+    folder: Path | None = None
+    allow_plugins: bool = False
 
 
 class SuiteError(ValueError):

@@ -1,0 +1,262 @@
+"""Declares the values of a suite file once: how each is read, what its JSON Schema is and how it is written.
+
+Dataclasses that derive from `Declared` name their fields' types from here. `TypeAdapter` of pydantic then reads, writes
+and describes them. Pydantic is imported when the first suite is read: it takes longer to import than this package.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+
+from .options import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+T = TypeVar("T")
+Schema = dict[str, Any]
+
+
+class FieldError(ValueError):
+    """A value that is not accepted. `path` leads from the value that was read to the part that is wrong."""
+
+    def __init__(self, problem: str, *path: str | int) -> None:
+        super().__init__(problem)
+        self.path = path
+
+
+# ── how a field's values are read ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """Annotates a field whose values `read` returns for those of a document.
+
+    `read` raises ValueError for a value it does not accept; with `in_context` it also gets what the caller of the
+    reader passed as context. `schema` is the JSON Schema of the document's value; `write` is the inverse of `read`.
+    """
+
+    read: Callable[..., Any]
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    write: Callable[[Any], Any] | None = None
+    in_context: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        writer = core_schema.plain_serializer_function_ser_schema(self.write) if self.write else None
+        if self.in_context:
+            return core_schema.with_info_plain_validator_function(
+                lambda value, info: self.read(value, info.context), serialization=writer
+            )
+        return core_schema.no_info_plain_validator_function(self.read, serialization=writer)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return dict(self.schema)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """Annotates a field whose value, once it is read, `function` checks: it raises FieldError or returns."""
+
+    function: Callable[[Any], None]
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, value: T) -> T:
+        self.function(value)
+        return value
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return {**handler(core), **self.schema}
+
+
+class Declared:
+    """Base of dataclasses that are read from an object of a document, key by key.
+
+    A key has the name of its field, or the one in the field's metadata under `key`. A field whose type allows None
+    is optional; null is no value for it. The docstring below a field is its description in the schema.
+    """
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[Any] = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys that a document may use."""
+        return tuple(_key(item) for item in fields(cls) if _key(item))  # type: ignore[arg-type]
+
+    @classmethod
+    def long_form(cls, value: Any) -> Any:
+        """The object that a document's value stands for: the value itself unless a shorter form exists."""
+        return cls.entries(value)
+
+    @classmethod
+    def short_form(cls, entries: dict[str, Any]) -> Any:
+        """Inverse of `long_form`."""
+        return entries
+
+    @classmethod
+    def schema(cls, declared: Schema) -> Schema:
+        """The JSON Schema of all forms, given that of an object with the `declared` keys."""
+        return declared
+
+    @classmethod
+    def entries(cls, value: Any) -> dict[str, Any]:
+        """`value`, an object of the declared keys with all that have no default. Raises FieldError."""
+        given = [item for item in fields(cls) if _key(item)]  # type: ignore[arg-type]
+        needed = [_key(item) for item in given if item.default is MISSING and item.default_factory is MISSING]
+        return checked_object(value, cls.keys(), needed)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        whole = handler(source)
+        own: Any = handler.resolve_ref_schema(whole)
+        arguments = own["schema"]
+        if arguments["type"] == "dataclass-args":  # else this has been done for another use of the class
+            keys = {item.name: _key(item) for item in fields(cls)}  # type: ignore[arg-type]
+            for part in arguments["fields"]:
+                if keys[part["name"]]:
+                    part["validation_alias"] = part["serialization_alias"] = keys[part["name"]]
+                inner = part["schema"]
+                if inner["type"] == "default" and inner["schema"]["type"] == "nullable":
+                    inner["schema"] = inner["schema"]["schema"]
+            own["schema"] = core_schema.no_info_before_validator_function(cls.long_form, arguments)
+            own["serialization"] = core_schema.wrap_serializer_function_ser_schema(
+                lambda value, write: cls.short_form(write(value))
+            )
+        return whole
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return cls.schema(handler(core))
+
+
+def _key(item: Any) -> str:
+    """The key of a dataclass field, empty for one that documents do not name."""
+    key: str = item.metadata.get("key", item.name)
+    return key
+
+
+# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def kind(value: Any) -> str:
+    """What `value` is, for error messages."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def checked_object(value: Any, known: Iterable[str] | None = None, required: Iterable[str] = ()) -> dict[str, Any]:
+    """`value`, an object with all `required` keys and none but the `known` ones. Raises FieldError."""
+    if not isinstance(value, dict):
+        raise FieldError(f"expected an object, got {kind(value)}")
+    if known is not None:
+        known = tuple(known)
+        for key in value:
+            if key not in known:
+                raise FieldError(f"unknown key{did_you_mean(key, known)}; accepted are {', '.join(known)}", key)
+    for key in required:
+        if key not in value:
+            raise FieldError(f"{key} is missing")
+    return value
+
+
+def checked_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise FieldError(f"expected a list, got {kind(value)}")
+    return value
+
+
+def text(value: Any) -> str:
+    """A string that is not blank."""
+    if not isinstance(value, str):
+        hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
+        raise FieldError(f"expected a text, got {kind(value)}{hint}")
+    if not value.strip():
+        raise FieldError("must not be blank")
+    return value
+
+
+def boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise FieldError(f"expected true or false, got {kind(value)}")
+    return value
+
+
+def number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FieldError(f"expected a number, got {kind(value)}")
+    return value
+
+
+def share(value: Any) -> float:
+    """A number from 0 to 1."""
+    if not 0 <= number(value) <= 1:
+        raise FieldError(f"expected a number from 0 to 1, got {kind(value)}")
+    return number(value)
+
+
+def choice(value: Any, accepted: Iterable[str]) -> str:
+    """One of the words `accepted`."""
+    word, known = text(value), tuple(accepted)
+    if word not in known:
+        raise FieldError(f"unknown {word!r}{did_you_mean(word, known)}; accepted are {', '.join(known)}")
+    return word
+
+
+def at(step: str | int, read: Callable[[Any], T], value: Any) -> T:
+    """`read(value)`, whose error names the place `step`."""
+    try:
+        return read(value)
+    except ValueError as error:
+        raise FieldError(str(error), step, *getattr(error, "path", ())) from None
+
+
+def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
+    """What `read` returns for each item of a list."""
+    return tuple(at(index, read, item) for index, item in enumerate(checked_list(value)))
+
+
+# ── types of fields ─────────────────────────────────────────────────────────────────────────────────────────────
+
+TEXT: Schema = {"type": "string", "pattern": r"\S"}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+
+Text = Annotated[str, Value(text, TEXT)]
+Texts = tuple[Text, ...]
+Boolean = Annotated[bool, Value(boolean, {"type": "boolean"})]
+Number = Annotated[float, Value(number, {"type": "number"})]
+Share = Annotated[float, Value(share, {"type": "number", "minimum": 0, "maximum": 1})]
+
+
+def whole_number(least: int, most: int) -> Value:
+    """Whole numbers from `least` to `most`."""
+
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise FieldError(f"expected a whole number from {least:,} to {most:,}, got {kind(value)}")
+        return value
+
+    return Value(read, {"type": "integer", "minimum": least, "maximum": most})
+
+
+def text_or_texts(value: Any) -> tuple[str, ...]:
+    """One text, or a list of them."""
+    return (text(value),) if isinstance(value, str) else each(text, value)
+
+
+def one_of(*accepted: str) -> Value:
+    """One of the words `accepted`."""
+    return Value(lambda value: choice(value, accepted), {"enum": list(accepted)})

@@ -1,0 +1,111 @@
+"""The evaluators that a suite names, and the plug-ins they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from ..base import EvaluatorBase, Scope
+from ..declared import TEXT, Check, FieldError, Value, at, checked_object, choice, text
+from ..gates import RUN_GATES
+from ..options import OptionError
+from ..registry import get_evaluator, load_plugin, option_names
+from .files import ReadContext
+
+_FILE_OPTIONS = frozenset({"command", "folder", "judge"})
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorSpec:
+    """An evaluator as a suite names it. `scope` is set where it differs from the evaluator's own."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    scope: Scope | None = None
+
+    def build(self) -> EvaluatorBase:
+        return get_evaluator(self.name, **self.options)
+
+
+def _read(value: Any, context: ReadContext) -> EvaluatorSpec:
+    """One entry of `evaluators`: `name` or `{name: options}`."""
+    if isinstance(value, str):
+        return _spec(text(value), {}, context)
+    named = list(checked_object(value).items())
+    if len(named) != 1:
+        raise FieldError("expected one evaluator: its name, or {name: options}")
+    ((name, options),) = named
+    return at(name, lambda given: _spec(name, {} if given is None else checked_object(given), context), options)
+
+
+def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> EvaluatorSpec:
+    options = {option: value for option, value in given.items() if option != "scope"}
+    if context.folder is None and (refused := _FILE_OPTIONS & options.keys()):
+        raise FieldError(
+            "may only be set in a suite file: it says what is run, or who gets the judge's key", min(refused)
+        )
+    try:
+        if context.folder is not None and "folder" in option_names(name) and isinstance(options.get("folder", ""), str):
+            # programs stand beside the suite; absolute, for the spec may be written into one that stands elsewhere
+            options["folder"] = str((context.folder / options.get("folder", "")).resolve())
+        own = get_evaluator(name, **options).scope
+    except OptionError as error:
+        raise FieldError(str(error), *([error.option] if error.option else [])) from None
+    scope = at("scope", partial(_scope, own), given["scope"]) if "scope" in given else None
+    return EvaluatorSpec(name, options, scope)
+
+
+def _scope(own: Scope, value: Any) -> Scope | None:
+    """The scope asked for, None where it is the evaluator's own."""
+    if choice(value, ("turn", "conversation")) == own:
+        return None
+    if own == "conversation":
+        raise FieldError("this evaluator looks at whole conversations; it cannot score a turn")
+    return "conversation"
+
+
+def _write(spec: EvaluatorSpec) -> Any:
+    options = {**spec.options, **({"scope": spec.scope} if spec.scope else {})}
+    return {spec.name: options} if options else spec.name
+
+
+def _unique_metrics(specs: Sequence[EvaluatorSpec]) -> None:
+    metrics = set[str]()
+    for index, spec in enumerate(specs):
+        metric = spec.build().metric
+        if metric in RUN_GATES:
+            raise FieldError(f"{metric} is the name of a gate on the run; give the evaluator another `id`", index)
+        if metric in metrics:
+            raise FieldError(f"{metric} is already there; give one of the two an `id` of its own", index)
+        metrics.add(metric)
+
+
+_SPEC = Value(
+    _read,
+    {
+        "anyOf": [TEXT, {"type": "object", "minProperties": 1, "maxProperties": 1}],
+        "description": "The name of an evaluator, or {name: options}.",
+    },
+    _write,
+    in_context=True,
+)
+Evaluators = Annotated[tuple[Annotated[EvaluatorSpec, _SPEC], ...], Check(_unique_metrics)]
+
+
+def _plugin(value: Any, context: ReadContext) -> Path:
+    """Runs the plug-in file `value`, relative to the suite."""
+    folder = context.folder or Path()
+    path = folder / text(value)
+    if not (context.allow_plugins or path.resolve().is_relative_to(folder.resolve())):
+        raise FieldError(
+            f"plug-in {path} is outside the folder of the suite, and would be run; allow that with --allow-plugins "
+            "(in Python: allow_plugins=True) where you trust the suite"
+        )
+    load_plugin(path)
+    return path.resolve()
+
+
+Plugins = tuple[Annotated[Path, Value(_plugin, TEXT, str, in_context=True)], ...]

@@ -1,0 +1,355 @@
+"""A suite: which evaluators run, and for each case what the user says and what the agent should do.
+
+Each class declares the keys of one object of a suite file, in the order in which they are written: their types (see
+`declared`), and in the docstrings below them what the JSON Schema says. Readers, writer, schema and lint follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any
+
+from a2a_tool_capture.models import ToolCall
+
+from ..base import EvaluatorBase, Scope
+from ..declared import (
+    TEXT,
+    TEXTS,
+    Check,
+    Declared,
+    FieldError,
+    Text,
+    Texts,
+    Value,
+    at,
+    checked_object,
+    choice,
+    each,
+    text,
+    text_or_texts,
+    whole_number,
+)
+from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates
+from ..judge.cache import JudgeCache
+from ..judge.settings import JudgeSettings
+from ..judged import with_judge
+from ..model import (
+    COMPARATORS,
+    CountCriterion,
+    EvalCase,
+    EvalResult,
+    ExpectedOutput,
+    count_criterion,
+    expected_output,
+)
+from ..placeholders import check_placeholders
+from .agent_defaults import AgentDefaults
+from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
+from .tool_files import Tools
+
+MAX_REPETITIONS = 1_000
+
+
+# ── expectations ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _expected_call(value: Any) -> ToolCall:
+    # a recorded call may be pasted as it is; of it, only the name and the arguments are expected
+    entries = checked_object(value, _CALL_KEYS, ("name",))
+    name = at("name", text, entries["name"])
+    return ToolCall(name, at("arguments", _expected_arguments, entries.get("arguments", {})))
+
+
+def _expected_arguments(value: Any) -> dict[str, Any] | None:
+    if value is not None:
+        check_placeholders(checked_object(value))
+    arguments: dict[str, Any] | None = value
+    return arguments
+
+
+_CALL_KEYS = tuple(item.name for item in fields(ToolCall))
+_ARGUMENTS = {
+    "type": ["object", "null"],
+    "description": "Expected arguments; null: any. Values may be placeholders.",
+}
+_CALL = Value(
+    _expected_call,
+    {
+        "type": "object",
+        "properties": {**{key: {} for key in _CALL_KEYS}, "name": TEXT, "arguments": _ARGUMENTS},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    write=lambda call: {"name": call.name} | ({} if call.arguments == {} else {"arguments": call.arguments}),
+)
+_COUNT = Value(
+    count_criterion,
+    {
+        "type": "array",
+        "items": [{"enum": list(COMPARATORS)}, {"type": "integer"}],
+        "minItems": 2,
+        "additionalItems": False,
+    },
+    write=list,
+)
+_OUTPUT = Value(
+    expected_output,
+    {"type": "object", "required": ["name", "output"]},
+    write=lambda output: output._asdict(),
+)
+
+
+_CASE_FIELDS = {
+    "tool_calls": "expected_tool_calls",
+    "response": "expected_response",
+    "behavior": "expected_behavior",
+}
+"""Names that EvalCase has for keys of `expect`, where they differ."""
+
+_Calls = tuple[Annotated[ToolCall, _CALL], ...]
+_Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
+_Outputs = tuple[Annotated[ExpectedOutput, _OUTPUT], ...]
+
+
+def _read_by(*evaluators: str) -> dict[str, Any]:
+    """The metadata of a key of `expect`: the evaluators that read it."""
+    return {"read_by": evaluators}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation(Declared):
+    """What should happen in a turn, or in a whole conversation. A key that is left out expects nothing."""
+
+    tool_calls: _Calls | None = field(
+        default=None, metadata=_read_by("tool_trajectory", "tool_correctness", "tool_call_args")
+    )
+    """Empty: no call at all."""
+    tool_calls_order: Texts | None = field(default=None, metadata=_read_by("tool_call_order"))
+    """Names of tools, in the order in which they should be called."""
+    tool_calls_count: _Counts | None = field(default=None, metadata=_read_by("tool_call_count"))
+    """How many times each tool should be called."""
+    tool_outputs: _Outputs | None = field(default=None, metadata=_read_by("tool_call_output"))
+    """What tools should return."""
+    response: Any = field(default=None, metadata=_read_by("exact_match", "json_similarity", "llm_judge_output"))
+    """The right answer: a text, or JSON data."""
+    response_contains: Text | None = field(default=None, metadata=_read_by("contains"))
+    """A text that the answer should contain."""
+    behavior: Text | None = field(default=None, metadata=_read_by("llm_judge_trajectory"))
+    """What the agent should do, in words, for a judge."""
+
+    @property
+    def calls_expected(self) -> bool:
+        """Whether it takes a tool call to meet it."""
+        counts = (self.tool_calls_count or {}).values()
+        return bool(
+            self.tool_calls
+            or self.tool_calls_order
+            or self.tool_outputs
+            or any(not criterion.met_by(0) for criterion in counts)
+        )
+
+    def case_fields(self) -> dict[str, Any]:
+        """What is expected, by the names that EvalCase has for it."""
+        return {_CASE_FIELDS.get(item.name, item.name): getattr(self, item.name) for item in fields(self)}
+
+
+# ── cases ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _case_id(value: Any) -> str:
+    case_id = text(value)
+    if not case_id.isprintable() or case_id != case_id.strip():
+        raise FieldError("must be printable, without white space around it: it travels in a header")
+    return case_id
+
+
+def _at_least_one_turn(turns: Sequence[Any]) -> None:
+    if not turns:
+        raise FieldError("needs at least one turn")
+
+
+def _unique_ids(cases: Sequence[Case]) -> None:
+    seen = set[str]()
+    for index, case in enumerate(cases):
+        if case.id in seen:
+            raise FieldError(f"{case.id!r} is the id of an earlier case already", index, "id")
+        seen.add(case.id)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseTurn(Declared):
+    """One user message of a case, and what is expected of the agent then."""
+
+    user: Text
+    expect: Expectation = Expectation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case(Declared):
+    """An expected behaviour: a conversation of at least one turn, run `repetitions` times."""
+
+    id: Annotated[str, Value(_case_id, TEXT)]
+    """Unique in the suite."""
+    tags: Texts = ()
+    repetitions: Annotated[int, whole_number(1, MAX_REPETITIONS)] = 1
+    user_goal: Text | None = None
+    """What the user wants to reach, for judged evaluators."""
+    knowledge: Text | None = None
+    """What the agent's answers must be faithful to."""
+    tasks: Texts | None = None
+    """What is to be completed."""
+    constraints: Annotated[tuple[str, ...], Value(text_or_texts, {"anyOf": [TEXT, TEXTS]})] | None = None
+    """What the tasks must be completed within."""
+    tools: Tools | None = None
+    """In place of the suite's: a list, or the name of a file with such a list."""
+    evaluators: Evaluators | None = None
+    """In place of the suite's."""
+    turns: Annotated[tuple[CaseTurn, ...], Check(_at_least_one_turn, {"minItems": 1})]
+    expect: Expectation = Expectation()
+    """Of all turns together; needs an evaluator with `scope: conversation`."""
+
+    def eval_case(
+        self,
+        turn_index: int,
+        *,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        calls_unseen: str | None = None,
+        response_text: str | None = None,
+        user_text: str | None = None,
+        history: Iterable[EvalCase] = (),
+    ) -> EvalCase:
+        """What to evaluate of the turn `turn_index` (from 0), given what the agent did.
+
+        A turn beyond the last is a turn without expectations: a conversation may go on longer than planned.
+        `user_text` is what was really said, where that is not the case's own text; `history` the turns before.
+        """
+        planned = self.turns[turn_index] if turn_index < len(self.turns) else None
+        expect = planned.expect if planned else Expectation()
+        return EvalCase(
+            tool_calls=tool_calls,
+            calls_unseen=calls_unseen,
+            user_text=user_text if user_text is not None or planned is None else planned.user,
+            response_text=response_text,
+            history=history,
+            **expect.case_fields(),
+            **self._case_fields(),
+        )
+
+    def conversation_case(self, turns: Iterable[EvalCase], results: Iterable[EvalResult] = ()) -> EvalCase:
+        """What to evaluate of the whole conversation, given its turns with their results.
+
+        Its tool calls are those of all turns, and unseen where those of any turn are. Its response is the last one.
+        """
+        turns = tuple(turns)
+        return EvalCase(
+            tool_calls=[call for turn in turns for call in turn.tool_calls],
+            calls_unseen=next((turn.calls_unseen for turn in turns if turn.calls_unseen is not None), None),
+            response_text=turns[-1].response_text if turns else None,
+            turns=turns,
+            results=results,
+            **self.expect.case_fields(),
+            **self._case_fields(),
+        )
+
+    def _case_fields(self) -> dict[str, Any]:
+        """What evaluators may read of the case as such."""
+        return {name: getattr(self, name) for name in ("user_goal", "knowledge", "tasks", "constraints", "tools")}
+
+    def turn_index(self, user_text: str, earlier: int) -> int:
+        """Which turn this is, from 0: the first with this very text that is not past, else the next.
+
+        `earlier` is how many turns of the case its conversation has had.
+        """
+        texts = [turn.user.strip() for turn in self.turns]
+        text = user_text.strip()
+        for index in range(earlier, len(texts)):
+            if texts[index] == text:
+                return index
+        return texts.index(text) if text in texts else earlier
+
+
+# ── the suite ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+_JUDGE = Value(
+    lambda value: JudgeSettings.from_mapping(checked_object(value)),
+    write=lambda judge: {
+        item.name: value for item in fields(judge) if (value := getattr(judge, item.name)) != item.default
+    },
+)
+_TOLERATED = Value(
+    lambda value: frozenset(each(lambda code: choice(code, TOLERABLE), value)),
+    {"type": "array", "items": {"enum": list(TOLERABLE)}},
+    write=sorted,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite(Declared):
+    """What a suite file says. Without `gates` the thresholds of the evaluators decide whether a run passes."""
+
+    name: Text = field(metadata={"key": "suite"})
+    """The suite's name."""
+    agent: AgentDefaults = field(default_factory=AgentDefaults)
+    """How the agent is reached; the command line overrides it."""
+    plugins: Plugins = ()
+    """Python files with evaluators, relative to this file. They are run."""
+    evaluators: Evaluators = ()
+    """What is scored, in this order."""
+    judge: Annotated[JudgeSettings, _JUDGE] = field(default_factory=JudgeSettings)
+    """The model that judged evaluators ask."""
+    tools: Tools | None = None
+    """The tools the agent has, or the name of a file with such a list."""
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    """What metrics, and the run, must reach."""
+    run_gates: RunGates = field(default_factory=RunGates, metadata={"key": ""})
+    tolerate: Annotated[frozenset[str], _TOLERATED] = frozenset()
+    """What does not count against the run."""
+    cases: Annotated[tuple[Case, ...], Check(_unique_ids)] = ()
+    """What the user says, and what should happen."""
+
+    @classmethod
+    def long_form(cls, value: Any) -> Any:
+        """With the gates on the run, which stand among those on metrics in a file, by themselves."""
+        entries = cls.entries(value)
+        if not isinstance(gates := entries.get("gates"), dict):
+            return entries
+        on_run = {name: gate for name, gate in gates.items() if name in RUN_GATES}
+        on_metrics = {name: gate for name, gate in gates.items() if name not in RUN_GATES}
+        return entries | {"gates": on_metrics, "run_gates": on_run}
+
+    @classmethod
+    def short_form(cls, entries: dict[str, Any]) -> Any:
+        gates = entries.get("gates", {}) | entries.pop("run_gates", {})
+        return entries | ({"gates": gates} if gates else {})
+
+    def build_evaluators(
+        self, scope: Scope | None = None, case: Case | None = None, *, judge_cache: JudgeCache | None = None
+    ) -> list[EvaluatorBase]:
+        """New evaluators, in the order of the file: those of `case` where it has its own, else the suite's.
+
+        With a `scope` only those that look at turns, or at conversations. Those that ask a judge get the one that
+        the suite and the environment describe, whose answers are kept in `judge_cache`.
+        """
+        specs = self.evaluators if case is None or case.evaluators is None else case.evaluators
+        built = [(spec, spec.build()) for spec in specs]
+        chosen = [evaluator for spec, evaluator in built if scope in (None, spec.scope or evaluator.scope)]
+        return with_judge(chosen, self.judge, cache=judge_cache)
+
+    def with_fresh_judge(self) -> Suite:
+        """This suite, whose judge is asked anew each time."""
+        return replace(self, judge=replace(self.judge, cache=False))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all results the suite asks for, those of its cases' own evaluators included."""
+        return tuple(dict.fromkeys(spec.build().metric for spec in self.specs))
+
+    @property
+    def specs(self) -> tuple[EvaluatorSpec, ...]:
+        """All evaluators the suite names, those of its cases included."""
+        return (*self.evaluators, *(spec for case in self.cases for spec in case.evaluators or ()))
+
+    def case(self, case_id: str) -> Case | None:
+        """The case of that id, or None."""
+        return next((case for case in self.cases if case.id == case_id), None)

@@ -1,0 +1,103 @@
+"""Reads suites, and says of a wrong one what is wrong, where, and what is accepted instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..declared import Declared, FieldError, kind
+from ..options import OptionError
+from .files import ReadContext, SuiteError, read_text
+from .model import Case, Expectation, Suite
+from .yaml_document import Document, DocumentError, read_document
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+D = TypeVar("D", bound=Declared)
+
+_EXPECTED = {"dict_type": "an object", "tuple_type": "a list"}
+"""What a value is not, by the type of pydantic's error; all other errors are raised by our own readers."""
+
+
+def load_suite(path: str | Path, *, allow_plugins: bool = False) -> Suite:
+    """Read the suite file at `path`. Raises SuiteError for one that is missing, unreadable or wrong.
+
+    `allow_plugins`: see `parse_suite`."""
+    path = Path(path)
+    return parse_suite(read_text(path), str(path), allow_plugins=allow_plugins)
+
+
+def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = False) -> Suite:
+    """The suite in `text`. Raises SuiteError, whose message begins with `filename` and the position.
+
+    Files that the suite names are looked for beside `filename`: tool definitions, and plug-ins, which are run. Plug-ins
+    that are not in its folder, or below, are run with `allow_plugins` only.
+    """
+    try:
+        document = read_document(text)
+        suite = _read(Suite, document, ReadContext(Path(filename).parent, allow_plugins))
+        try:
+            _check(suite)
+        except FieldError as error:
+            raise document.error(str(error), error.path) from None
+    except DocumentError as error:
+        raise SuiteError(error.problem, filename, error.position) from None
+    cases = (case if case.tools is not None else replace(case, tools=suite.tools) for case in suite.cases)
+    return replace(suite, cases=tuple(cases))
+
+
+def parse_case(data: Mapping[str, Any], filename: str = "case") -> Case:
+    """One case from its JSON form, as in the `cases` of a suite. Raises SuiteError."""
+    try:
+        return _read(Case, Document(data), ReadContext())
+    except DocumentError as error:
+        raise SuiteError(error.problem, filename, error.position) from None
+
+
+@cache
+def adapter(declared: Any) -> TypeAdapter[Any]:
+    """What reads, writes and describes values of the class `declared`."""
+    from pydantic import TypeAdapter  # only here: it takes longer to import than all of this package
+
+    return TypeAdapter(declared)
+
+
+def _read(declared: type[D], document: Document, context: ReadContext) -> D:
+    """The value of `document`. Raises DocumentError for the first thing that is wrong, SuiteError for another file."""
+    from pydantic import ValidationError
+
+    try:
+        value: D = adapter(declared).validate_python(document.value, context=context)  # type: ignore[arg-type]
+        return value
+    except ValidationError as wrong:
+        error: Any = wrong.errors(include_url=False)[0]
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, SuiteError):
+        raise cause
+    if cause is None:
+        raise document.error(f"expected {_EXPECTED[error['type']]}, got {kind(error['input'])}", error["loc"])
+    named = (cause.option,) if isinstance(cause, OptionError) and cause.option else getattr(cause, "path", ())
+    path = ("gates" if step == "run_gates" else step for step in (*error["loc"], *named))
+    raise document.error(str(cause), tuple(path))
+
+
+def _check(suite: Suite) -> None:
+    """Raise FieldError for what nothing would evaluate, or no result could decide: it would pass or fail by itself."""
+    for index, case in enumerate(suite.cases):
+        if case.expect != Expectation() and not suite.build_evaluators("conversation", case):
+            raise FieldError(
+                "no evaluator looks at conversations; give one `scope: conversation`, as in "
+                "{tool_trajectory: {scope: conversation}}",
+                *("cases", index, "expect"),
+            )
+    if suite.gates:
+        for evaluator in (spec.build() for spec in suite.specs):
+            if gate := suite.gates.get(evaluator.metric):
+                try:
+                    gate.check(evaluator)
+                except FieldError as error:
+                    raise FieldError(str(error), "gates", evaluator.metric, *error.path) from None

@@ -1,0 +1,54 @@
+"""Tool definitions: inline in a suite, or in a file beside it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from ..declared import TEXT, FieldError, Value, at, checked_object, each, text
+from ..model import ToolDefinition
+from .files import ReadContext, SuiteError, read_source
+
+
+def _read(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
+    """A list of definitions (our form, OpenAI's, MCP's or A2E's); or the name of a file, relative to the suite, that
+    holds such a list, or an object with it under `tools` (as MCP's `tools/list` answers).
+
+    Raises FieldError for this value, SuiteError for what is wrong in the file. Without a directory no file is read.
+    """
+    if not isinstance(value, str):
+        return _definitions(value)
+    if context.folder is None:
+        raise FieldError("expected a list: there is no folder to look for a file in")
+    path = context.folder / text(value)
+    if not path.is_file():
+        raise FieldError(f"no such file: {path}")
+    document = read_source(path)
+    tools = document.value
+    try:
+        if isinstance(tools, dict) and "tools" in tools:
+            return at("tools", _definitions, tools["tools"])
+        return _definitions(tools)
+    except FieldError as error:
+        wrong = document.error(str(error), error.path)
+        raise SuiteError(wrong.problem, str(path), wrong.position) from None
+
+
+def _definitions(value: Any) -> tuple[ToolDefinition, ...]:
+    return each(_definition, value)
+
+
+def _definition(value: Any) -> ToolDefinition:
+    return ToolDefinition.from_dict(checked_object(value))
+
+
+_LIST = {"type": "array", "items": {"type": "object", "description": "In our form, OpenAI's, MCP's or A2E's."}}
+
+Tools = Annotated[
+    tuple[ToolDefinition, ...],
+    Value(
+        _read,
+        {"anyOf": [_LIST, TEXT]},
+        write=lambda tools: [tool.to_dict() for tool in tools],
+        in_context=True,
+    ),
+]

@@ -1,0 +1,55 @@
+"""A suite as the text of a suite file: `parse_suite` is the inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .model import Case, Suite
+from .parsing import adapter
+from .yaml_writer import block, printable_line
+
+
+def suite_text(
+    suite: Suite, comments: Iterable[str] = (), case_comments: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """YAML that says the same as `suite`, with `comments` at its head and above the cases of these ids.
+
+    Plug-ins are named by their whole path.
+    """
+    lines = _comments(comments, "")
+    lines += block(suite_dict(replace(suite, cases=())))
+    if suite.cases:
+        lines += ["", "cases:"]
+        for case in suite.cases:
+            lines += _comments((case_comments or {}).get(case.id, ()), "  ")
+            lines += [*block([case_dict(case, suite)], 2), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _comments(comments: Iterable[str], pad: str) -> list[str]:
+    return [f"{pad}# {printable_line(line)}".rstrip() for comment in comments for line in comment.splitlines()]
+
+
+def suite_dict(suite: Suite) -> dict[str, Any]:
+    """The JSON form of a suite file; what has its default value is left out."""
+    own_tools = (replace(case, tools=None) if case.tools == suite.tools else case for case in suite.cases)
+    return _dump(Suite, replace(suite, cases=tuple(own_tools)))
+
+
+def case_dict(case: Case, suite: Suite) -> dict[str, Any]:
+    """The JSON form of a case of `suite`."""
+    return _dump(Case, replace(case, tools=None) if case.tools == suite.tools else case)
+
+
+def _dump(declared: type, value: Any) -> dict[str, Any]:
+    written: dict[str, Any] = adapter(declared).dump_python(
+        value, mode="json", by_alias=True, exclude_defaults=True, fallback=_plain
+    )
+    return written
+
+
+def _plain(value: Any) -> Any:
+    """A value of an option, which code may have given as any kind of mapping or object."""
+    return dict(value) if isinstance(value, Mapping) else str(value)

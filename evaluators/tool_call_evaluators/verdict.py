@@ -1,0 +1,162 @@
+"""Whether a run passed: fails closed, and names every reason.
+
+What did not run counts against the run like what failed: a planned turn that never came, an evaluator that
+errored, a metric that nobody measured, a run with nothing in it. Only what is tolerated by name does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from .gates import TOLERABLE, Gate, Outcome, Reason, RunGates, Scored, reason_of
+from .model import CALLS_UNSEEN, EvalResult, Status
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSummary:
+    """How often a metric was measured and how that went. `mean` is None where it never was."""
+
+    metric: str
+    measured: int
+    mean: float | None
+    passed: int
+    failed: int
+    skipped: int
+    errored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Passed exactly where there are no `reasons`. `tolerated` holds those the suite chose to live with."""
+
+    reasons: tuple[Reason, ...]
+    tolerated: tuple[Reason, ...]
+    metrics: tuple[MetricSummary, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"passed": self.passed, **asdict(self)}
+
+
+def gate(
+    outcomes: Iterable[Outcome],
+    *,
+    metrics: Iterable[str] = (),
+    gates: Mapping[str, Gate] | None = None,
+    tolerate: Collection[str] = frozenset(),
+    run: RunGates | None = None,
+) -> Verdict:
+    """Judge a run.
+
+    `metrics` names what was to be measured; `gates` holds what metrics must reach, `run` what the whole run must.
+    A metric without a gate must pass everywhere it was measured. A run in which tool calls are expected and none
+    was ever captured does not pass, nor does one with turns whose calls could not be seen by evaluators that look at
+    them, nor one for which no metric was asked for. `tolerate` lists codes of
+    `TOLERABLE`; raises ValueError for another.
+    """
+    if unknown := set(tolerate) - set(TOLERABLE):
+        raise ValueError(f"cannot tolerate {min(unknown)}; accepted are {', '.join(TOLERABLE)}")
+    gates, run = gates or {}, run or RunGates()
+    outcomes = list(outcomes)
+    found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
+    reasons = [*_always(outcomes), *run.reasons(outcomes)]  # first: one of them may explain all the others
+    for outcome in outcomes:
+        if outcome.results is None:
+            reasons.append(reason_of("missing_turn", f"{outcome.where}: no turn came", outcome))
+        if outcome.failure is not None:
+            reasons.append(reason_of("failed_turn", f"{outcome.where}: {outcome.failure}", outcome))
+        for result in outcome.results or ():
+            found.setdefault(result.evaluator, []).append((outcome, result))
+    for metric, results in found.items():
+        reasons += _errors(metric, results)
+        scored = [(outcome, result) for outcome, result in results if result.score is not None]
+        if not scored:
+            if metric in gates or not _all_unseen(results):  # of which one reason tells that is about the run
+                reasons.append(_unmeasured(metric, results))
+        elif metric in gates:
+            reasons += gates[metric].reasons(metric, scored)
+        elif run.pass_rate is None:
+            reasons += _failures(metric, scored)
+    if outcomes and not found:
+        reasons.append(Reason("unmeasured", "nothing was measured: no evaluator was asked for"))
+    return Verdict(
+        reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
+        tolerated=tuple(reason for reason in reasons if reason.code in tolerate),
+        metrics=tuple(_summary(metric, [result for _, result in results]) for metric, results in found.items()),
+    )
+
+
+_NOTHING_CAPTURED = (
+    "tool calls are expected, and not one was captured in the whole run: the agent has to declare the extension "
+    "tool-call-capture (`a2a-eval-proxy check URL` tells whether it does it right), or to send its traces to "
+    "`a2a-eval-proxy serve`"
+)
+
+
+def _errors(metric: str, results: Scored) -> list[Reason]:
+    return [
+        reason_of("errored", f"{outcome.where}: {metric} errored: {result.reason}", outcome, metric)
+        for outcome, result in results
+        if result.status is Status.ERRORED
+    ]
+
+
+def _all_unseen(results: Scored) -> bool:
+    return bool(results) and all(result.label == CALLS_UNSEEN for _, result in results)
+
+
+def _unmeasured(metric: str, results: Scored) -> Reason:
+    errored = [result.reason for _, result in results if result.status is Status.ERRORED]
+    skipped = [result.reason for _, result in results if result.status is Status.SKIPPED]
+    if errored:
+        why = f"errored in {len(errored)} of {len(results)} results ({errored[0]})"
+        if skipped:
+            why += f", skipped in {len(skipped)} ({skipped[0]})"
+    else:
+        why = f"skipped everywhere ({skipped[0]})" if skipped else "no evaluator produced a score"
+    return Reason("unmeasured", f"{metric}: {why}", metric)
+
+
+def _failures(metric: str, scored: Scored) -> list[Reason]:
+    return [
+        reason_of("failed", f"{outcome.where}: {metric} failed: {result.reason}", outcome, metric)
+        for outcome, result in scored
+        if result.status is Status.FAILED
+    ]
+
+
+def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:
+    """What counts against every run."""
+    if not outcomes:
+        yield Reason("nothing_ran", "the run has no turns")
+    expecting = any(outcome.captured is not None for outcome in outcomes)
+    if expecting and not any(outcome.captured or outcome.called for outcome in outcomes):
+        yield Reason("nothing_captured", _NOTHING_CAPTURED)
+    # A turn that failed has a reason of its own.
+    if unseen := Counter(outcome.unseen for outcome in outcomes if outcome.unseen and not outcome.failure):
+        message = f"{unseen.total()} of {len(outcomes)} turns and conversations were not scored for tool calls: "
+        message += "; ".join(
+            f"{why} ({count} times)" if len(unseen) > 1 else why for why, count in unseen.most_common(3)
+        )
+        yield Reason(CALLS_UNSEEN, message)
+
+
+def _summary(metric: str, results: Sequence[EvalResult]) -> MetricSummary:
+    scores = [result.score for result in results if result.score is not None]
+    counts = {status: sum(result.status is status for result in results) for status in Status}
+    return MetricSummary(
+        metric,
+        measured=len(scores),
+        mean=fmean(scores) if scores else None,
+        passed=counts[Status.PASSED],
+        failed=counts[Status.FAILED],
+        skipped=counts[Status.SKIPPED],
+        errored=counts[Status.ERRORED],
+    )
