@@ -14,13 +14,21 @@ class CaptureError(Exception):
 class ConfigurationError(CaptureError):
     """What the caller asked for cannot be done: a header, a binding."""
 
+    exit_code = 2
+    """Exit code of a command that ends with this error: bad usage or input."""
+
 
 class AgentUnreachable(CaptureError):  # noqa: N818 - named for what happened
     """No connection, a lost one that did not come back, or a gateway that says so."""
 
+    exit_code = 3
+    """Exit code of a command that ends with this error: unreachable."""
+
 
 class AgentError(CaptureError):
     """The agent answered, but with an error or with something that is not A2A."""
+
+    exit_code = 3
 
 
 class TurnTimeout(CaptureError):  # noqa: N818 - named for what happened

@@ -25,7 +25,6 @@ from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .client_limits import ClientLimits, connections_possible
 from .clock import CLOCK, JumpGuard
-from .config import DEFAULT_OTLP, Settings
 from .continuity import Continuity
 from .errors import ListenError
 from .events import EventBus
@@ -38,6 +37,8 @@ from .privacy import judge_cache_of, privacy_of, redactor_of
 from .problem_log import ProblemLog
 from .scoring import Scorer
 from .server import HttpServer
+from .settings import Settings
+from .settings.settings import DEFAULT_OTLP
 from .store import StoreError, TurnQuery, open_store
 from .store_metrics import StoreCollector
 from .telemetry import start_telemetry

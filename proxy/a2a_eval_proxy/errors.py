@@ -1,12 +1,24 @@
-"""Errors that several parts of the proxy raise and the command line explains."""
+"""Exit codes, and exceptions of several rooms.
+
+Every exception that a user may see has the attribute `exit_code`: that of a command that ends with it.
+"""
+
+from __future__ import annotations
+
+PASSED, GATE_FAILED, BAD_INPUT, UNREACHABLE = 0, 1, 2, 3
+"""Exit codes of every command."""
 
 
 class ConfigError(ValueError):
-    """A setting is wrong: one sentence that names it, its value and what is accepted."""
+    """A setting is wrong: one sentence that names the setting, the value and what is accepted."""
+
+    exit_code = BAD_INPUT
 
 
 class ListenError(OSError):
-    """An address cannot be listened on; the message says which and why."""
+    """The process cannot listen on an address; the message says which and why."""
+
+    exit_code = UNREACHABLE
 
     def __str__(self) -> str:
         return self.strerror or ""

@@ -25,12 +25,12 @@ from .capture.turnbook import TurnBook
 from .cards import CONDITIONS, CardRelay
 from .client_watch import ClientWatch
 from .clock import CLOCK
-from .config import Settings
 from .headers import DIGESTS, ClientRequestHeaders, negotiated, public_url, read_request, response_headers
 from .http1 import RawHeaders, Response, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 from .ids import new_trace_context, new_turn_id
 from .metrics import Metrics
 from .negotiation import Negotiation
+from .settings import Settings
 from .tap import Tap
 from .upstream import Upstream
 

@@ -17,10 +17,11 @@ from tool_call_evaluators.suite import Suite
 
 from .capture.turn import Turn
 from .cases import CaseBook
-from .location import file_path, is_postgres
+from .errors import BAD_INPUT
 from .privacy import Privacy
 from .scoring import Results, Scorer, TurnJson
 from .scoringthread import Outcome, ScoringLostError, Work
+from .settings.store_url import file_path, is_postgres
 from .store import judge_cache_at
 
 T = TypeVar("T")
@@ -42,7 +43,9 @@ _ENVIRONMENT = {
 
 
 class RayMissingError(Exception):
-    """Ray is not installed; the message says how to get it."""
+    """Ray is not installed; the message says how to install it."""
+
+    exit_code = BAD_INPUT
 
 
 class RayScoring:

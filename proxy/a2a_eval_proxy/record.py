@@ -8,7 +8,7 @@ from itertools import takewhile
 from tool_call_evaluators.recording import record_suite
 from tool_call_evaluators.suite import parse_suite
 
-from .location import shown
+from .settings.store_url import shown
 from .store import StoreError
 from .stored import compact, reading, turns_of
 

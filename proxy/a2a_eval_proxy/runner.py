@@ -22,14 +22,14 @@ from .capture.turn import Turn
 from .capture.visibility import CallVisibility
 from .cases import CaseBook
 from .conclusion import Conclusion, conclude
-from .errors import ConfigError
+from .errors import UNREACHABLE, ConfigError
 from .events import EventBus
 from .ids import new_turn_id
-from .location import shown
 from .metrics import Metrics
 from .pipeline import Pipeline
 from .privacy import Privacy, judge_cache_of, redactor_of
 from .scoring import Scorer
+from .settings.store_url import shown
 from .store import Store, TurnQuery, every_turn, open_store
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,9 @@ _PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "s
 
 
 class NothingRanError(Exception):
-    """The agent could not be reached by any case; the message says why."""
+    """No case could reach the agent; the message says why."""
+
+    exit_code = UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)

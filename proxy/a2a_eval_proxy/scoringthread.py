@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from a2a_tool_capture import Finding, Severity
 
 from .capture.turn import Turn
+from .errors import UNREACHABLE
 from .memory import memory_of
 from .privacy import Privacy
 from .scoring import Results, Scorer, TurnJson
@@ -100,7 +101,9 @@ Outcome = list[tuple[Turn, Results]]
 
 
 class ScoringLostError(Exception):
-    """Who was to score is gone; the message says who, and why."""
+    """The executor that scores is lost; the message says which, and why."""
+
+    exit_code = UNREACHABLE
 
 
 class Scoring(Protocol):

@@ -14,9 +14,9 @@ from typing import Any
 import uvicorn
 
 from .client_limits import ClientLimits
-from .config import split_address
 from .errors import ListenError
 from .server_protocol import BoundedProtocol
+from .settings.parsing import split_address
 
 _CHECK_EVERY_TICKS = 10
 """Ticks of uvicorn's main loop, 0.1 s each, between two checks of the clients' time limits."""

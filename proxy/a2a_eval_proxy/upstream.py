@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from a2a_tool_capture.errors import ConfigurationError
 from a2a_tool_capture.headervalues import files_of, filled_header
 
-from .config import Settings
 from .errors import ConfigError
 from .filewatch import FileWatch
 from .http1 import HttpClient, RawHeaders, Response, UpstreamError
+from .settings import Settings
 from .tls import TlsFiles
 
 _CARD_TIMEOUT_S = 5.0

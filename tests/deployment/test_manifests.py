@@ -12,7 +12,9 @@ from typing import Any
 import a2a_eval_proxy
 import pytest
 import yaml
-from a2a_eval_proxy.config import DEFAULT_OTLP, load_settings
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.loading import load
+from a2a_eval_proxy.settings.settings import DEFAULT_OTLP
 from deployment.policy import containers, faults
 from deployment.rendering import (
     CHART,
@@ -158,7 +160,7 @@ def test_the_settings_are_those_of_serve(name: str) -> None:
     files = only(manifests, "ConfigMap")["data"]
     assert variables.pop("A2A_EVAL_PROXY_CONFIG") == "/etc/a2a-eval-proxy/config.yaml"
     flags = yaml.safe_load(files["config.yaml"])
-    settings = load_settings(flags, variables)
+    settings = load(Settings, flags, variables)
     assert settings.suite == "/etc/a2a-eval-proxy/suite.yaml"
     assert parse_suite(files["suite.yaml"]).evaluators
     grace = pod_of(manifests)["terminationGracePeriodSeconds"]
@@ -320,7 +322,7 @@ def test_the_readme_shows_how_to_inject_it_into_what_others_wrote(tmp_path: Path
     assert pod["containers"] == [{"name": "web", "image": "shop:1.2", "env": [{"name": "KEY", "value": "a"}]}]
     assert {one["name"] for one in pod["volumes"]} >= {"cache", "a2a-eval-proxy-data"}
     assert theirs["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
-    config = load_settings(yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]), {})
+    config = load(Settings, yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]))
     assert config.suite == "/etc/a2a-eval-proxy/suite.yaml", "without it the suite would lie there unread"
     settings = only(manifests, "ConfigMap")["metadata"]["name"]
     assert {"configMap": {"name": settings}, "name": "a2a-eval-proxy-settings"} in pod["volumes"]
@@ -531,7 +533,7 @@ def test_the_values_in_the_readme_are_good(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(values, "utf-8")
     manifests = chart("--values", str(tmp_path / "values.yaml"))
     assert complaints(without_custom(manifests), VERSIONS[GATEWAY]) == []
-    settings = load_settings(yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]), {})
+    settings = load(Settings, yaml.safe_load(only(manifests, "ConfigMap")["data"]["config.yaml"]))
     assert settings.tls_cert
     assert settings.redact
     assert settings.upstream_header

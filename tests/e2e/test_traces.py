@@ -21,8 +21,8 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.server import HttpServer
+from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.worker.scoring import JobScorer

@@ -16,8 +16,8 @@ import pytest
 import pytest_asyncio
 from a2a_eval_proxy import cases, rundetails
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.pipeline import Pipeline
+from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
 from e2e.ports import free_ports

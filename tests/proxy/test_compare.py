@@ -87,7 +87,7 @@ def test_a_pipeline_is_told_that_another_judge_measured(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "monday → tuesday: cannot be compared" in done.stdout
     assert "not judged: helpfulness: judge model small in monday, large in tuesday" in done.stdout
-    assert "no metric is left that both measured alike" in done.stderr
+    assert "they share no metric measured in the same way" in done.stderr
 
 
 def test_as_json(store: Path) -> None:

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from a2a_eval_proxy import continuity
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.rescoring import evaluate_store
+from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from a2a_eval_proxy.stored import reading, turns_of
 from agents.stepwise_agent import RPC_PATH, stepwise_agent

@@ -1,97 +1,169 @@
-"""Flags, the environment and a file, in that order of precedence, alike for every command."""
+"""Flags, the environment and a file, in that order of precedence, in the same way for every command."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 from a2a_eval_proxy.cli import cli
-from a2a_eval_proxy.config import SETTINGS
+from a2a_eval_proxy.cli.command import Command, command
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.flags import Command
+from a2a_eval_proxy.settings import parsing as types
+from a2a_eval_proxy.settings.option import Options, option, options_of
 from click.testing import CliRunner
 
 
-@click.command(cls=Command)
-@click.option("--report-to", "target", required=True)
-@click.option("--header", "headers", multiple=True)
-@click.option("--fast/--no-fast", default=None)
-@click.option("--count", type=int, default=1)
-def probe(**values: Any) -> dict[str, Any]:
-    return values
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ProbeOptions(Options):
+    suite: str = option(types.ValueType(types.parse_text, "SUITE"), "The suite.", positional=True)
+    report_to: str = option(types.TEXT, "Where to report.")
+    header: tuple[tuple[str, str], ...] = option(types.HEADERS, "A header.", (), repeatable=True, secret=True)
+    fast: bool | None = option(types.SWITCH, "Whether to be fast.", None)
+    once: bool = option(types.FLAG, "Run once.", False)
+    count: int = option(types.COUNT, "How many.", 1)
+    mode: str = option(types.one_of("shallow", "thorough"), "How.", "shallow")
+    address: str | None = option(types.ADDRESS_OR_OFF, "Where.", "127.0.0.1:1", no_flag="Nowhere.")
 
 
-def run(*arguments: str) -> dict[str, Any]:
-    result: dict[str, Any] = probe.main(list(arguments), standalone_mode=False)
-    return result
+seen: list[ProbeOptions] = []
+
+
+@command(ProbeOptions)
+def probe(options: ProbeOptions) -> bool:
+    """Probe."""
+    seen.append(options)
+    return not options.once
+
+
+def run(*arguments: str) -> ProbeOptions:
+    probe.main(["a.yaml", *arguments], standalone_mode=False)
+    return seen[-1]
+
+
+def problem(*arguments: str) -> str:
+    with pytest.raises(ConfigError) as raised:
+        run(*arguments)
+    return str(raised.value)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "config.yaml"
-    path.write_text(
-        "report-to: file\nheader: ['A-B: c d', 'E: f']\nfast: false\ncount: 3\nupstream: http://for.serve\n"
-    )
+    path.write_text("report-to: file\nheader: ['A-B: c d', 'E: f']\nfast: false\ncount: 3\n")
     return str(path)
 
 
 def test_flags_win_then_the_environment_then_the_file(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("--config", file) == {"target": "file", "headers": ("A-B: c d", "E: f"), "fast": False, "count": 3}
+    assert run("--config", file) == ProbeOptions(
+        suite="a.yaml", report_to="file", header=(("A-B", "c d"), ("E", "f")), fast=False, count=3
+    )
     monkeypatch.setenv("A2A_EVAL_PROXY_CONFIG", file)
     monkeypatch.setenv("A2A_EVAL_PROXY_REPORT_TO", "environment")
     monkeypatch.setenv("A2A_EVAL_PROXY_FAST", "true")
     monkeypatch.setenv("A2A_EVAL_PROXY_HEADER", "Authorization: Bearer x\nX-Other: y z")
-    assert run("--count", "4") == {
-        "target": "environment",
-        "headers": ("Authorization: Bearer x", "X-Other: y z"),
-        "fast": True,
-        "count": 4,
-    }
-    assert run("--report-to", "flag")["target"] == "flag"
+    assert run("--count", "4") == ProbeOptions(
+        suite="a.yaml",
+        report_to="environment",
+        header=(("Authorization", "Bearer x"), ("X-Other", "y z")),
+        fast=True,
+        count=4,
+    )
+    assert run("--report-to", "flag", "--no-fast", "--header", "A:b", "--header", "C:d") == ProbeOptions(
+        suite="a.yaml", report_to="flag", header=(("A", "b"), ("C", "d")), fast=False, count=3
+    )
+
+
+def test_an_argument_comes_from_the_command_line_only(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2A_EVAL_PROXY_SUITE", "other.yaml")
+    assert run("--config", file).suite == "a.yaml"
+    path = tmp_path / "suite.yaml"
+    path.write_text("suite: other.yaml\n")
+    assert "unknown setting 'suite'" in problem("--report-to", "x", "--config", str(path))
+
+
+def test_an_option_that_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("--report-to", "x").address == "127.0.0.1:1"
+    assert run("--report-to", "x", "--no-address").address is None
+    assert run("--report-to", "x", "--address", "off").address is None
+    monkeypatch.setenv("A2A_EVAL_PROXY_ADDRESS", "127.0.0.1:2")
+    assert run("--report-to", "x").address == "127.0.0.1:2"
+    assert run("--report-to", "x", "--no-address").address is None
 
 
 def test_one_header_in_a_file_needs_no_list(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("report_to: x\nheader: 'A: b'\n")
-    assert run("--config", str(path))["headers"] == ("A: b",)
+    assert run("--config", str(path)).header == (("A", "b"),)
+    path.write_text("report_to: x\nheader: {A: b}\n")
+    assert run("--config", str(path)).header == (("A", "b"),)
 
 
-def test_mistakes_say_where_they_are(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_is_1_where_the_function_returns_false() -> None:
+    runner = CliRunner()
+    assert runner.invoke(probe, ["a.yaml", "--report-to", "x"]).exit_code == 0
+    assert runner.invoke(probe, ["a.yaml", "--report-to", "x", "--once"]).exit_code == 1
+
+
+def test_mistakes_name_the_flag_the_variable_or_the_line(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert problem("--config", file, "--count", "many") == "--count: expected a positive whole number, got 'many'"
     monkeypatch.setenv("A2A_EVAL_PROXY_COUNT", "many")
-    with pytest.raises(click.BadParameter, match="'many' is not a valid integer") as caught:
-        run("--config", file)
-    assert "Invalid value for A2A_EVAL_PROXY_COUNT:" in caught.value.format_message()
+    assert problem("--config", file) == "A2A_EVAL_PROXY_COUNT: expected a positive whole number, got 'many'"
     monkeypatch.delenv("A2A_EVAL_PROXY_COUNT")
     path = tmp_path / "wrong.yaml"
-    path.write_text("report_too: x\n")
-    with pytest.raises(ConfigError, match=r"wrong.yaml: unknown setting 'report_too' \(did you mean report_to\?\)$"):
-        run("--config", str(path))
-    path.write_text("colour: x\n")
-    with pytest.raises(ConfigError, match=r"wrong.yaml: unknown setting 'colour'; known are .*report_to, "):
-        run("--config", str(path))
-    path.write_text("report_to: x\ncount: many\n")
-    with pytest.raises(click.BadParameter, match="'many' is not a valid integer") as caught:
-        run("--config", str(path))
-    assert "Invalid value for count in the config file:" in caught.value.format_message()
-    path.write_text("report_to: x\nheader: [A-B: c d]\n")
-    with pytest.raises(ConfigError, match=r"wrong\.yaml: header: expected a text or a list of texts"):
-        run("--config", str(path))
-    path.write_text("report_to: {x: y}\n")
-    with pytest.raises(ConfigError, match=r"wrong\.yaml: report_to: expected one value"):
-        run("--config", str(path))
-    with pytest.raises(ConfigError, match="cannot read"):
-        run("--config", str(tmp_path / "none.yaml"))
+    for text, expected in [
+        ("report_too: x\n", ":1: unknown setting 'report_too' (did you mean report_to?); known are address, count"),
+        ("\ncolour: x\n", ":2: unknown setting 'colour'; known are address, count"),
+        ("report_to: x\ncount: many\n", ":2: count: expected a positive whole number, got 'many'"),
+        ("report_to: x\n# a comment\nheader: [s3cret]\n", ":3: header: expected NAME:VALUE, such as"),
+        ("report_to: {x: y}\n", ":1: report_to: expected a non-empty string, got {'x': 'y'}"),
+        (
+            "report-to: x\nmode: thoroug\n",
+            ":2: mode: expected one of shallow, thorough, got 'thoroug' (did you mean thorough?)",
+        ),
+        ("base: &b {report_to: 3}\n<<: *b\n", ":1: unknown setting 'base'"),
+        ("<<: {report_to: 3}\n", ":1: report_to: expected a non-empty string, got 3"),
+    ]:
+        path.write_text(text)
+        message = problem("--config", str(path))
+        assert message.startswith(str(path) + expected)
+        assert "s3cret" not in message
+    assert "cannot read" in problem("--config", str(tmp_path / "none.yaml"))
 
 
-def test_every_command_has_them() -> None:
-    for name, command in cli.commands.items():
-        assert "--config" in {flag for option in command.params for flag in option.opts}, name
-        if name != "serve":
-            options = [option for option in command.params if isinstance(option, click.Option)]
-            assert all(str(option.envvar).startswith("A2A_EVAL_PROXY_") for option in options), name
-    assert {"store", "run", "suite"} <= set(SETTINGS)
+def test_an_empty_variable_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report in the current directory, because a variable of a script was empty, would be a surprise."""
+    monkeypatch.setenv("A2A_EVAL_PROXY_REPORT_TO", "")
+    assert problem() == "A2A_EVAL_PROXY_REPORT_TO: expected a non-empty string, got ''"
+
+
+@pytest.mark.parametrize("name", [name for name, one in cli.commands.items() if isinstance(one, Command)])
+def test_what_is_missing_can_be_given_in_three_ways(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    required = {"serve": "upstream", "evaluate": "suite", "worker": "store"}.get(name)
+    if required is None:
+        return
+    with pytest.raises(ConfigError, match=f"--{required} [A-Z]+, set A2A_EVAL_PROXY_{required.upper()}, or .* config"):
+        cli.main([name], standalone_mode=False)
+
+
+def test_every_command_is_made_of_options() -> None:
+    for name, one in cli.commands.items():
+        assert isinstance(one, Command), name
+        flags = {flag for parameter in one.params for flag in parameter.opts}
+        assert "--config" in flags
+        for option_name, declared in options_of(one.options).items():
+            expected = option_name if declared.positional else "--" + option_name.replace("_", "-")
+            assert expected in flags, (name, option_name)
+
+
+def test_secrets_are_masked() -> None:
+    options = ProbeOptions(suite="a.yaml", report_to="postgresql:///turns?password=s3cret", header=(("A", "s3cret"),))
+    assert repr(options) == "ProbeOptions(suite='a.yaml', report_to='postgresql:///turns?password=***', header=***)"
 
 
 def test_the_list_of_commands_is_not_cut() -> None:
@@ -100,8 +172,8 @@ def test_the_list_of_commands_is_not_cut() -> None:
     assert not any(line.endswith("...") for line in shown.partition("Commands:")[2].splitlines())
 
 
-@pytest.mark.parametrize("command", sorted(cli.commands))
-def test_every_option_says_what_it_is_for(command: str) -> None:
-    for option in cli.commands[command].params:
-        if isinstance(option, click.Option):
-            assert option.help, f"{command} {option.opts[0]}"
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_every_option_says_what_it_is_for(name: str) -> None:
+    for parameter in cli.commands[name].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts[0]}"

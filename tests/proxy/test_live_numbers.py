@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.rescoring import evaluate_store
+from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
 from tool_call_evaluators.suite import parse_suite
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.config import Settings
-from a2a_eval_proxy.location import check_postgres, is_postgres, shown
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.store_url import check_postgres, is_postgres, shown
 
 
 @pytest.mark.parametrize(

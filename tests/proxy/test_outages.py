@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.settings import Settings
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

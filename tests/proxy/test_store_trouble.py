@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
-from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, writing
 from agents.scenario_agent import scenario_agent
 from kept import Kept, turn

@@ -16,8 +16,8 @@ import httpx
 import pytest
 from a2a_eval_proxy import telemetry_export
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.redactionrules import parse_rules
+from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.telemetry import wanted_signals
 from a2a_eval_proxy.telemetry_common import SCOPE
 from a2a_eval_proxy.telemetry_evaluations import result_attributes
@@ -508,7 +508,7 @@ def test_off_imports_nothing_of_the_sdk(agent, tmp_path, disabled):
     script = """
 import asyncio, json, sys
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.settings import Settings
 
 async def main():
     async with run_proxy(Settings(upstream=sys.argv[1], listen="127.0.0.1:0", admin="127.0.0.1:0",

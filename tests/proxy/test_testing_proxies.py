@@ -103,7 +103,7 @@ def test_nothing_is_left_behind(tmp_path: Path, agent: str, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"suite": "x.yaml"}, "no setting 'suite'; accepted are listen, admin, "),
+        ({"suite": "x.yaml"}, "no setting 'suite'; accepted are admin, admin_token, "),
         ({"otlp": "here"}, "expected HOST:PORT"),
         ({"trace_wait": 0}, "expected a positive number of seconds"),
     ],

@@ -20,8 +20,8 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.client_watch import ClientWatch
-from a2a_eval_proxy.config import Settings
 from a2a_eval_proxy.server import HttpServer
+from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import CaptureClient
 from agents.scenario_agent import scenario_agent
 from certificates import Authority, MountedSecret, Pair

@@ -16,10 +16,11 @@ import psycopg
 import pytest
 from a2a_eval_proxy import cli
 from a2a_eval_proxy.app import run_proxy
-from a2a_eval_proxy.config import Settings
+from a2a_eval_proxy.cli.options import WorkerOptions
 from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.settings.loading import load
 from a2a_eval_proxy.store.postgres.store import PostgresStore
-from a2a_eval_proxy.worker.admin import AdminOptions
 from kept import Kept, turn
 from postgres_server import PostgresServer
 
@@ -114,12 +115,13 @@ async def test_a_store_of_its_own_has_no_queue_that_is_shared(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("address", "message"),
-    [("0.0.0.0:1", "--admin: 0.0.0.0:1 is not on loopback, which needs --admin-token"), ("x", "expected HOST:PORT")],
+    [("0.0.0.0:1", "--admin: 0.0.0.0:1 is not on loopback, which requires --admin-token"), ("x", "expected HOST:PORT")],
 )
 def test_where_a_worker_may_not_listen(address: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        AdminOptions(address)
-    assert AdminOptions("0.0.0.0:1", "token").token == "token"
+        load(WorkerOptions, {"store": "postgresql://h/turns", "admin": address})
+    allowed = load(WorkerOptions, {"store": "postgresql://h/turns", "admin": "0.0.0.0:1", "admin_token": "token"})
+    assert allowed.admin_token == "token"
 
 
 def test_a_wrong_address_is_one_sentence(url: str, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:

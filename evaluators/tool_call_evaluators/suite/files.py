@@ -19,8 +19,11 @@ class ReadContext:
 class SuiteError(ValueError):
     """A suite that cannot be used. The message is one sentence: `file:line:column: what, where, what instead`.
 
-    `line` and `column` count from 1 and are None where no place in the file is to blame.
+    `line` and `column` count from 1 and are None if the error is not at one place in the file.
     """
+
+    exit_code = 2
+    """Exit code of a command that ends with this error: bad usage or input."""
 
     def __init__(self, problem: str, filename: str, position: Position | None = None) -> None:
         place = ":".join(str(part) for part in (filename, *(position or ())))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tool_call_evaluators.judge.cache import JudgeCache, SqliteJudgeCache
 
-from ..location import file_path, is_postgres
+from ..settings.store_url import file_path, is_postgres
 from .base import (
     ConversationKey,
     Page,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from tool_call_evaluators.judge.cache import JudgeCache
 
 from ..capture.turn import Turn
+from ..errors import BAD_INPUT, UNREACHABLE
 
 TurnJson = dict[str, Any]
 """A turn as in /api/turns."""
@@ -24,6 +25,7 @@ Score = Callable[[str], Evaluations | None]
 class StoreError(Exception):
     """The store cannot be opened or read; the message says which, why, and what to do."""
 
+    exit_code = BAD_INPUT
     may_pass = False
     """Whether the same store may be fine later: then a proxy serves meanwhile, and keeps trying."""
 
@@ -31,6 +33,7 @@ class StoreError(Exception):
 class StoreUnreachableError(StoreError):
     """The store is on another machine, or in another process, that does not answer or does not let us in."""
 
+    exit_code = UNREACHABLE
     may_pass = True
 
 

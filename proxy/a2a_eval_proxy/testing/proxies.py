@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 from ..app import RunningProxy, run_proxy
 from ..capture.turn import Turn
-from ..config import Settings, load_settings, parse_url
 from ..errors import ConfigError
+from ..settings import Settings
+from ..settings.loading import load
+from ..settings.parsing import parse_url
 from ..stored import conversation_results, reading, turns_of
 
 T = TypeVar("T")
@@ -204,7 +206,7 @@ class _Server:
 
 def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
     """What `run_proxy` needs, but for what the pool itself chooses. Raises ConfigError."""
-    known = [spec.name for spec in dataclasses.fields(Settings) if spec.name not in _OWN]
+    known = sorted(spec.name for spec in dataclasses.fields(Settings) if spec.name not in _OWN)
     for name in given:
         if name not in known:
             raise ConfigError(f"a proxy of a test has no setting {name!r}; accepted are {', '.join(known)}")
@@ -212,7 +214,7 @@ def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
         upstream = parse_url(agent_url)
     except ValueError as error:
         raise ConfigError(f"the agent's URL: {error}, got {agent_url!r}") from None
-    return load_settings({**_CHOSEN, **given, "upstream": upstream, "run": "tests"}, {})
+    return load(Settings, {**_CHOSEN, **given, "upstream": upstream, "run": "tests"})
 
 
 class _LoopThread:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..errors import ListenError
+from ..errors import BAD_INPUT, ListenError
 from .otlp_forward import OtlpForwarder
 from .receiver_decode import PROTOBUF
 from .receiver_errors import BodyError, BusyError
@@ -20,7 +20,9 @@ _STOP_GRACE_S = 1.0
 
 
 class GrpcMissingError(RuntimeError):
-    """grpcio is not installed; the message says how to get it."""
+    """grpcio is not installed; the message says how to install it."""
+
+    exit_code = BAD_INPUT
 
 
 class GrpcReceiver:

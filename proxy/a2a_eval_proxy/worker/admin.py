@@ -17,26 +17,17 @@ from starlette.types import ASGIApp
 
 from ..admin.api import HEALTH_PATHS, RequireToken
 from ..browser_guard import BrowserGuard, HostNames
-from ..config import is_loopback, parse_address
-from ..errors import ConfigError, ListenError
+from ..errors import ListenError
 from ..metrics import Metrics, evaluations
 from ..server import HttpServer
 
 
 @dataclass(frozen=True, slots=True)
 class AdminOptions:
-    """Where a worker listens, `HOST:PORT`, and the bearer token that `/metrics` needs. Raises ConfigError."""
+    """The address a worker listens on, `HOST:PORT`, and the bearer token that `/metrics` requires."""
 
     address: str
     token: str | None = None
-
-    def __post_init__(self) -> None:
-        try:
-            parse_address(self.address)
-        except ValueError as error:
-            raise ConfigError(f"--admin: {error}, got {self.address!r}") from None
-        if not is_loopback(self.address) and not self.token:
-            raise ConfigError(f"--admin: {self.address} is not on loopback, which needs --admin-token")
 
 
 class WorkerCollector(Collector):

@@ -15,10 +15,10 @@ import click
 from tool_call_evaluators.importers import import_suite
 
 from ..backlog_metrics import BacklogCollector
-from ..location import shown
 from ..logs import LOG_LINE, start_logging
 from ..metrics import Metrics, process_registry
 from ..privacy import Privacy
+from ..settings.store_url import shown
 from ..store.postgres.store import PostgresStore
 from .admin import AdminOptions, WorkerCollector, listening, worker_app
 from .engine import AWAY, Engine, EngineOptions, one_line

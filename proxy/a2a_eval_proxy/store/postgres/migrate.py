@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from ...location import check_postgres, shown
+from ...settings.store_url import check_postgres, shown
 from ..base import StoreError, StoreUnreachableError
 from .database import CONNECT_TIMEOUT_S, passes, reason
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ...location import shown
+from ...settings.store_url import shown
 from ..base import StoreError
 from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, QueuedWrites, Settle, latest_results
 from .columns import conversation_columns, result_columns, settled_columns, turn_columns

@@ -1,0 +1,65 @@
+"""The command line: a group of commands, one module for each or for a few; the exit codes are those of `errors`.
+
+`command` makes a command from a function and a dataclass of options. Heavy imports happen inside the functions, so
+that `--help` and errors are quick. May import every room; none imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from a2a_tool_capture import __version__
+
+from ..errors import BAD_INPUT, ConfigError
+from .check import check
+from .demo import demo
+from .run import evaluate, run
+from .serve import serve
+from .stored import compare, export, record
+from .worker import worker
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="a2a-eval-proxy")
+def cli() -> None:
+    """Captures the tool calls of an A2A agent and scores them. Try `a2a-eval-proxy demo`.
+
+    \b
+    Exit codes: 0 passed, 1 a gate failed, 2 bad usage or input, 3 agent or infrastructure unreachable.
+    """
+
+
+for _command in (serve, run, evaluate, worker, export, compare, record, check, demo):
+    cli.add_command(_command)
+
+
+def main() -> None:
+    """Entry point: every expected failure is one sentence on stderr and an exit code."""
+    try:
+        sys.exit(cli(standalone_mode=False))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(BAD_INPUT)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f" (see '{context.command_path} --help')" if context else ""
+        _fail(f"{error.format_message()}{hint}", BAD_INPUT)
+    except ConfigError as error:
+        _fail(str(error), error.exit_code)
+    except Exception as error:
+        code = getattr(error, "exit_code", BAD_INPUT if isinstance(error, OSError) and error.filename else None)
+        if code is None:  # a bug
+            raise
+        from tool_call_evaluators.report.wording import printable
+
+        _fail(printable(str(error)), code)  # it may quote an agent
+
+
+def _fail(message: str, code: int) -> None:
+    from ..logs import without_secrets
+
+    click.echo(f"a2a-eval-proxy: {without_secrets(message)}", err=True)
+    sys.exit(code)

@@ -1,0 +1,124 @@
+"""A command: a function of one value, a dataclass of options. click parses the flags and writes the help."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import MISSING, Field, fields
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import GATE_FAILED
+from ..settings.loading import load, read_config_file
+from ..settings.option import Group, Option, Options, environment_name, flag_name, options_of
+from ..settings.parsing import FLAG, SWITCH
+
+T = TypeVar("T", bound=Options)
+R = TypeVar("R")
+
+_MANY = 12
+"""A command with more options than this has headings in its help."""
+
+_EPILOG = (
+    "Each option is also an environment variable (A2A_EVAL_PROXY_ and the name in capitals, with _ for -) and a key of "
+    "the --config file (the name, with _ for -). Flags take precedence, then variables, then the file."
+)
+
+
+class Command(click.Command):
+    """Calls `function` with an instance of the dataclass `options`; if it returns False, the exit code is 1."""
+
+    def __init__(self, options: type[T], function: Callable[[T], bool | None]) -> None:
+        config = click.Option(["--config"], metavar="FILE", help="YAML file with settings, for any of the commands.")
+        params = [param for spec in _own_first(options) for param in _parameters(spec)]
+        super().__init__(function.__name__, params=[*params, config], help=inspect.getdoc(function))
+        self.options = options
+        self._function = function
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Call the function with the options from flags, environment and file. Raises ConfigError."""
+        flags = dict(ctx.params)
+        path = flags.pop("config") or os.environ.get(environment_name("config"))
+        file = read_config_file(path, _known_keys(ctx)) if path else None
+        if self._function(load(self.options, flags, os.environ, file)) is False:
+            ctx.exit(GATE_FAILED)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, below headings if there are many."""
+        declared = options_of(self.options)
+        records = [
+            (declared[param.name].group if param.name in declared else Group.OTHER, record)
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx))
+        ]
+        if len(records) <= _MANY:
+            with formatter.section("Options"):
+                formatter.write_dl([record for _, record in records])
+            return
+        for heading in Group:
+            if rows := [record for group, record in records if group == heading]:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write where else options may stand."""
+        formatter.write_paragraph()
+        formatter.write_text(_EPILOG)
+
+
+def command(options: type[T]) -> Callable[[Callable[[T], bool | None]], Command]:
+    """Make a function a command of its name; its docstring is the help."""
+    return lambda function: Command(options, function)
+
+
+def _own_first(options: type[Options]) -> list[Field[Any]]:
+    """The fields of a dataclass, those that it inherits last."""
+    return sorted(fields(options), key=lambda spec: spec.name not in options.__annotations__)  # type: ignore[arg-type]
+
+
+def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
+    name, flag = spec.name, flag_name(spec.name)
+    option: Option = spec.metadata["option"]
+    if option.positional:
+        yield click.Argument([name], metavar=option.type.metavar)
+    elif option.type is FLAG:
+        yield click.Option([flag, name], is_flag=True, default=None, help=option.help)
+    elif option.type is SWITCH:
+        yield click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=option.help)
+    else:
+        yield click.Option(
+            [flag, name],
+            metavar=option.type.metavar,
+            multiple=option.repeatable,
+            help=option.help + _default(spec),
+            shell_complete=lambda ctx, param, start: [word for word in option.type.choices if word.startswith(start)],
+        )
+    if option.no_flag:
+        yield click.Option([f"--no-{flag[2:]}", name], flag_value="off", default=None, help=option.no_flag)
+
+
+def _default(spec: Field[Any]) -> str:
+    if spec.default is MISSING:
+        return "  [required]" if spec.default_factory is MISSING else ""
+    return "" if spec.default in (None, ()) else f"  [default: {spec.default}]"
+
+
+def _known_keys(ctx: click.Context) -> set[str]:
+    """The keys that a config file may have: the options of all commands, so that one file serves them all."""
+    group = ctx.find_root().command
+    commands = group.commands.values() if isinstance(group, click.Group) else [group]
+    declared = [options_of(command.options) for command in commands if isinstance(command, Command)]
+    return {name for options in declared for name, option in options.items() if not option.positional}
+
+
+def run_async(work: Coroutine[Any, Any, R]) -> R:
+    """Run on uvloop if it is installed (not on Windows)."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)

@@ -1,0 +1,214 @@
+"""The options of every command but `serve`, whose options are `Settings`."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from a2a_tool_capture.dialects import DIALECTS
+
+from ..errors import ConfigError
+from ..settings import parsing as types
+from ..settings.option import Group, Options, option
+from ..settings.parsing import is_loopback
+from ..settings.settings import PluginOption, PrivacyOptions, RedactionOptions, StoreOption, check_pair
+from ..settings.store_url import is_postgres, shown
+
+if TYPE_CHECKING:
+    from tool_call_evaluators.suite import AgentDefaults
+
+    from ..rescoring import Engine
+
+_agent = partial(option, group=Group.AGENT)
+_run = partial(option, group=Group.RUN)
+_tls = partial(option, group=Group.TLS)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StoredRunOptions(StoreOption):
+    """Which stored turns a command reads."""
+
+    run: str | None = _run(types.NAME, "Only turns of this run.", None)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReportOptions(Options):
+    """How a suite is read, and where the report goes."""
+
+    report: Path | None = option(
+        types.OUTPUT_DIRECTORY,
+        "Directory for report.html, junit.xml, report.json, summary.md, and focus/ (suites of the failed cases).",
+        None,
+        group=Group.RUN,
+    )
+    format: str | None = _run(
+        types.one_of("suite", "arksim", "google-adk", "uipath", "dokimos"),
+        "Suite file format; detected by default.",
+        None,
+    )
+    no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.", False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AgentClientOptions(Options):
+    """How a client connects to the agent."""
+
+    header: tuple[tuple[str, str], ...] = _agent(
+        types.HEADERS,
+        "Header to send with every request. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
+        (),
+        secret=True,
+        repeatable=True,
+    )
+    agent_ca: str | None = _tls(
+        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's.", None
+    )
+    agent_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.", None)
+    agent_key: str | None = _tls(types.FILE, "Private key (PEM) of --agent-cert.", None)
+    agent_key_password: str | None = _tls(types.TEXT, "Password of --agent-key, if encrypted.", None, secret=True)
+
+    def __post_init__(self) -> None:
+        check_pair("agent", self.agent_cert, self.agent_key)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """TLS with the configured files; None: the system's default. Raises ConfigError."""
+        if not self.agent_ca and not self.agent_cert:
+            return None
+        from ..tls import TlsFiles
+
+        files = TlsFiles(
+            setting="agent",
+            ca_setting="agent_ca",
+            cert=self.agent_cert,
+            key=self.agent_key,
+            key_password=self.agent_key_password,
+            ca=self.agent_ca,
+        )
+        return files.client_context()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
+    """The options of `run`."""
+
+    suite: str = option(types.ValueType(types.parse_text, "SUITE"), "Suite file.", positional=True)
+    agent: str | None = _agent(types.URL, "URL of the agent, or of a proxy for it. Default: from the suite.", None)
+    binding: str | None = _agent(
+        types.one_of("JSONRPC", "HTTP+JSON"), "Protocol binding. Default: the first in the agent card.", None
+    )
+    streaming: bool | None = _agent(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
+    dialects: tuple[str, ...] = _agent(
+        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
+    )
+    timeout: float | None = _agent(types.SECONDS, "Maximum time of a turn. Default: from the suite, or 300.", None)
+    concurrency: int | None = _agent(
+        types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4.", None
+    )
+    run: str | None = _run(types.NAME, "Name of the run. Default: the suite's name and the current time.", None)
+    resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.", False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resume and self.run is None:
+            raise ConfigError("--resume: requires the name of the run to resume, --run NAME")
+
+    def agent_defaults(self) -> AgentDefaults:
+        """What takes precedence over the suite's `agent` block."""
+        from tool_call_evaluators.suite import AgentDefaults
+
+        return AgentDefaults(
+            url=self.agent,
+            headers=dict(self.header),
+            binding=self.binding,
+            streaming=self.streaming,
+            timeout=self.timeout,
+            concurrency=self.concurrency,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
+    """The options of `evaluate`."""
+
+    suite: str = _run(types.FILE, "Suite file with cases and evaluators.")
+    engine: Engine = option(
+        types.one_of("in-process", "ray"),
+        "Where evaluators run: in this process, or on Ray (a cluster, or all local cores), for slow evaluators.",
+        "in-process",
+        group=Group.RUN,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WorkerOptions(PluginOption, RedactionOptions):
+    """The options of `worker`."""
+
+    store: str = option(types.ValueType(types.parse_text, "URL"), "PostgreSQL database with the pending turns.")
+    suite: str | None = option(types.FILE, "Suite file with cases and evaluators.", None)
+    concurrency: int = option(
+        types.CONCURRENCY, "Jobs to run concurrently, each of up to 50 turns. Raise it if judges are slow.", 4
+    )
+    stalled_after: float = option(
+        types.SECONDS_FROM_1, "Heartbeat timeout, after which the jobs of a worker go to other workers.", 30.0
+    )
+    shutdown_timeout: float = option(types.SECONDS_OR_0, "Maximum time to finish running jobs after SIGTERM.", 20.0)
+    admin: str | None = option(types.ADDRESS, "Address of /healthz, /readyz and /metrics. Default: none.", None)
+    admin_token: str | None = option(
+        types.TEXT, "Bearer token of /metrics. Required unless --admin is on loopback.", None, secret=True
+    )
+
+    def __post_init__(self) -> None:
+        if not is_postgres(self.store):
+            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {shown(self.store)!r}")
+        if self.admin and not is_loopback(self.admin) and not self.admin_token:
+            raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExportOptions(StoredRunOptions):
+    """The options of `export`."""
+
+    format: str = option(types.one_of("jsonl"), "Output format.", "jsonl")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CompareOptions(StoreOption):
+    """The options of `compare`."""
+
+    run_a: str = option(types.ValueType(types.parse_text, "RUN_A"), "The earlier run.", positional=True)
+    run_b: str = option(types.ValueType(types.parse_text, "RUN_B"), "The later run.", positional=True)
+    fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B regressed.", False)
+    format: str = option(types.one_of("text", "json", "markdown"), "Output format.", "text")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RecordOptions(StoredRunOptions):
+    """The options of `record`."""
+
+    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.", None)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CheckOptions(AgentClientOptions):
+    """The options of `check`."""
+
+    url: str = option(types.URL, "URL of the agent.", positional=True)
+    message: tuple[str, ...] = option(
+        types.TEXTS,
+        "Message that makes the agent call a tool. Repeatable. Default: an example from the agent card.",
+        (),
+        repeatable=True,
+    )
+    timeout: float = option(types.SECONDS, "Maximum time of a response.", 120.0)
+    format: str = option(types.one_of("text", "json", "junit"), "Output format.", "text")
+    out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.", None)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DemoOptions(Options):
+    """The options of `demo`."""
+
+    keep: bool = option(types.FLAG, "Leave the agent and the proxy running at the end.", False)

@@ -1,0 +1,35 @@
+"""Commands that score with a suite: `run` and `evaluate`."""
+
+from __future__ import annotations
+
+from .command import command, run_async
+from .options import EvaluateOptions, RunOptions
+
+
+@command(RunOptions)
+def run(options: RunOptions) -> bool:
+    """Send the cases of SUITE to an agent and score every turn.
+
+    The exit code says whether the run passed. What does not run counts as failed: a case without a response, an
+    evaluator with an error, a metric that was never measured.
+
+    \b
+    Example: a2a-eval-proxy run suite.yaml --agent http://127.0.0.1:9999 --report report
+    """
+    from .run_display import run_and_show
+
+    return run_async(run_and_show(options))
+
+
+@command(EvaluateOptions)
+def evaluate(options: EvaluateOptions) -> bool:
+    """Score stored turns again with a suite, without an agent.
+
+    The exit code says whether they passed.
+
+    \b
+    Example: a2a-eval-proxy evaluate --run monday --suite suite.yaml
+    """
+    from .run_display import evaluate_and_show
+
+    return run_async(evaluate_and_show(options))

@@ -1,0 +1,77 @@
+"""Commands that read stored turns: `export`, `compare` and `record`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from .command import command, run_async
+from .options import CompareOptions, ExportOptions, RecordOptions
+
+
+@command(ExportOptions)
+def export(options: ExportOptions) -> None:
+    """Write stored turns to standard output as JSON Lines.
+
+    The oldest turn comes first. The objects have the format of /api/turns of the admin API.
+
+    \b
+    Example: a2a-eval-proxy export --run monday > turns.jsonl
+    """
+    from ..export import write_turns
+
+    run_async(write_turns(options.store, options.run, sys.stdout))
+
+
+@command(CompareOptions)
+def compare(options: CompareOptions) -> bool:
+    """Show what changed from RUN_A to RUN_B, case by case.
+
+    Reports changed tool calls, score changes, new failures and fixes. RUN_B has regressed if a case is missing, or if
+    the pass rate or a metric drops significantly, over all cases or over the repetitions of one. At most 5 % of
+    comparisons of an unchanged agent report a regression. The smallest drop that would be detected is shown too.
+
+    Metrics that the runs measured differently (another judge model, prompt, evaluator version or threshold) are listed
+    but not compared. With --fail-on-regression, the exit code is 2 if no metric can be compared.
+
+    \b
+    Example: a2a-eval-proxy compare monday tuesday --fail-on-regression
+    """
+    from ..compare import compare_runs, show
+
+    comparison = run_async(compare_runs(options.store, options.run_a, options.run_b))
+    show(comparison, options.format)
+    if not options.fail_on_regression:
+        return True
+    if not (comparison.regressed or comparison.comparable):
+        raise click.UsageError(
+            f"{options.run_a} and {options.run_b} cannot be compared: they share no metric measured in the same way"
+        )
+    return not comparison.regressed
+
+
+@command(RecordOptions)
+def record(options: RecordOptions) -> None:
+    """Write a suite that expects the tool calls of stored turns.
+
+    Each conversation becomes a case. Conversations with the same case id, or without one but with the same user
+    messages, become one case; values that differ between them become placeholders, as do values that look generated
+    (UUIDs, times, tokens). Failed conversations, and those whose tool calls could not be captured, are left out.
+
+    \b
+    Example: a2a-eval-proxy record --run monday --out suite.yaml
+    """
+    from ..ownfiles import write_out
+    from ..record import record_run
+
+    out = options.out
+    if out is not None and out.exists():
+        raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
+    recording = run_async(record_run(options.store, options.run))
+    if out is None:
+        click.echo(recording.text, nl=False)
+    else:
+        write_out(out, recording.text)
+    summary = f"recorded {recording.cases} case{'s' if recording.cases > 1 else ''}"
+    click.echo("\n".join([*recording.left_out, summary + (f" to {out}" if out else "")]), err=True)

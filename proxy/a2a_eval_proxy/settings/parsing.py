@@ -1,0 +1,275 @@
+"""Types of values: how each is written in help, and how it is read from a flag's text or a YAML value.
+
+Every parser raises ValueError with what is accepted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from a2a_tool_capture.dialects import DIALECTS
+
+from ..headers import NOT_TO_SET
+from ..redactionrules import parse_rules
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+"""RFC 9110, section 5.6.2."""
+_MAX_SECONDS = 1e7
+_TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A type of value. `parse` raises ValueError with what is accepted."""
+
+    parse: Callable[[Any], Any]
+    metavar: str
+    choices: tuple[str, ...] = ()
+
+
+def parse_text(value: Any) -> str:
+    """A non-empty string without surrounding blanks."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("expected a non-empty string")
+    return value.strip()
+
+
+def parse_url(value: Any) -> str:
+    """An http or https URL without query and without a slash at its end.
+
+    A user name is refused: URLs are logged, stored and shown to clients.
+    """
+    text = parse_text(value)
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or "?" in text or "#" in text or any(char.isspace() for char in text):
+        raise ValueError("expected a URL such as http://127.0.0.1:9999, without query")
+    if "@" in parts.netloc:
+        raise ValueError("expected a URL without user name and password (send these in a header)")
+    return text.rstrip("/")
+
+
+def parse_address(value: Any) -> str:
+    """HOST:PORT, as given."""
+    text = parse_text(value)
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError("expected HOST:PORT such as 127.0.0.1:8080 (port 0: any free port)")
+    return text
+
+
+def _address_or_off(value: Any) -> str | None:
+    return None if value in (False, "", "off", "none") else parse_address(value)
+
+
+def _url_path(value: Any) -> str:
+    text = parse_text(value)
+    if not text.startswith("/"):
+        raise ValueError("expected a path that begins with /")
+    return text
+
+
+def _number(value: Any) -> float:
+    """NaN if `value` is not a number."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _seconds(value: Any) -> float:
+    number = _number(value)
+    if not 0 < number < _MAX_SECONDS:
+        raise ValueError("expected a positive number of seconds")
+    return number
+
+
+def _seconds_or_0(value: Any) -> float:
+    number = _number(value)
+    if not 0 <= number < _MAX_SECONDS:
+        raise ValueError("expected a number of seconds, 0 or more")
+    return number
+
+
+def _seconds_from_1(value: Any) -> float:
+    number = _number(value)
+    if not 1 <= number < _MAX_SECONDS:
+        raise ValueError("expected a number of seconds, 1 or more")
+    return number
+
+
+def _days(value: Any) -> float:
+    number = _number(value)
+    if not 0 < number <= 36_500:
+        raise ValueError("expected a positive number of days")
+    return number
+
+
+def _count(value: Any) -> int:
+    try:
+        number = 0 if isinstance(value, bool | float) else int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1:
+        raise ValueError("expected a positive whole number")
+    return number
+
+
+def _concurrency(value: Any) -> int:
+    number = _count(value)
+    if number > 1000:
+        raise ValueError("expected a whole number from 1 to 1000")
+    return number
+
+
+def _switch(value: Any) -> bool:
+    word = str(value).lower() if isinstance(value, bool | str) else ""
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError("expected true or false")
+    return word in _TRUE
+
+
+def _dialects(value: Any) -> tuple[str, ...]:
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else []
+    if not names or any(name not in DIALECTS for name in names):
+        raise ValueError(f"expected one or more of {', '.join(DIALECTS)}, separated by commas")
+    return tuple(dict.fromkeys(names))
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError("expected names separated by commas")
+    return tuple(dict.fromkeys(name.strip() for name in names))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Strings of a list or of several flags; a single string has one on each line."""
+    texts = value.splitlines() if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError("expected a string or a list of strings, in quotes if they contain a colon")
+    return tuple(texts)
+
+
+def _valid_headers(headers: Iterable[tuple[Any, Any]], expected: str) -> tuple[tuple[str, str], ...]:
+    headers = tuple(headers)
+    if not headers or not all(
+        isinstance(name, str) and _HEADER_NAME.fullmatch(name) and isinstance(text, str) and text.strip()
+        for name, text in headers
+    ):
+        raise ValueError(f"expected {expected}")
+    return headers
+
+
+def _header_pairs(value: Any) -> tuple[tuple[str, str], ...]:
+    """A string as in OTEL_EXPORTER_OTLP_HEADERS, with percent-encoded values; or a mapping."""
+    headers: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, str):
+        pairs = (pair.partition("=") for pair in value.split(",") if pair.strip())
+        headers = ((name.strip(), unquote(text.strip())) for name, _, text in pairs)
+    return _valid_headers(headers, "NAME=VALUE,NAME=VALUE, such as x-api-key=${COLLECTOR_KEY}")
+
+
+def _header_lines(value: Any) -> tuple[tuple[str, str], ...]:
+    """Headers as `NAME:VALUE`, each an item or a line; or a mapping."""
+    headers: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, str | list | tuple):
+        lines = value.splitlines() if isinstance(value, str) else map(str, value)
+        headers = ((name.strip(), text.strip()) for name, _, text in (line.partition(":") for line in lines))
+    return _valid_headers(headers, "NAME:VALUE, such as 'Authorization: Bearer ${TOKEN}'")
+
+
+def _upstream_headers(value: Any) -> tuple[tuple[str, str], ...]:
+    headers = _header_lines(value)
+    for name, _ in headers:
+        if name.lower().encode() in NOT_TO_SET:
+            raise ValueError(f"{name} is set by the proxy itself; leave it out")
+    return headers
+
+
+def _output_directory(value: Any) -> Path:
+    """Created at once: a run must not fail at its end because the directory cannot be created."""
+    folder = Path(parse_text(value))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot create the directory: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise ValueError("expected a directory that can be written to")
+    return folder
+
+
+def _output_file(value: Any) -> Path:
+    path = Path(parse_text(value))
+    if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
+        raise ValueError("expected a file that can be written to")
+    return path
+
+
+def one_of(*choices: str) -> ValueType:
+    """One of a few words."""
+
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}")
+        return str(value)
+
+    return ValueType(parse, f"[{'|'.join(choices)}]", choices)
+
+
+TEXT = ValueType(parse_text, "TEXT")
+TEXTS = ValueType(_texts, "TEXT")
+NAME = ValueType(parse_text, "NAME")
+FILE = ValueType(parse_text, "FILE")
+STORE = ValueType(parse_text, "URL_OR_PATH")
+OUTPUT_FILE = ValueType(_output_file, "FILE")
+OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR")
+URL = ValueType(parse_url, "URL")
+URL_PATH = ValueType(_url_path, "PATH")
+ADDRESS = ValueType(parse_address, "HOST:PORT")
+ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")
+SECONDS = ValueType(_seconds, "SECONDS")
+SECONDS_OR_0 = ValueType(_seconds_or_0, "SECONDS")
+SECONDS_FROM_1 = ValueType(_seconds_from_1, "SECONDS")
+DAYS = ValueType(_days, "DAYS")
+COUNT = ValueType(_count, "N")
+MEGABYTES = ValueType(_count, "MB")
+CONCURRENCY = ValueType(_concurrency, "N")
+NAMES = ValueType(_names, "NAME,...")
+DIALECT_NAMES = ValueType(_dialects, "NAME,...")
+HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...")
+HEADERS = ValueType(_header_lines, "NAME:VALUE")
+UPSTREAM_HEADERS = ValueType(_upstream_headers, "NAME:VALUE")
+REDACTION_RULES = ValueType(parse_rules, "NAME[:ACTION],...")
+FLAG = ValueType(_switch, "")
+"""A flag without opposite."""
+SWITCH = ValueType(_switch, "")
+"""A flag with an opposite: `--NAME / --no-NAME`."""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether HOST:PORT is reachable from this machine only."""
+    host = split_address(address)[0]
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`HOST:PORT` or `[IPv6]:PORT` as host and port."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,275 @@
+"""`Settings`: what `serve` accepts, and what must hold between the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from urllib.parse import urlsplit
+
+from a2a_tool_capture.dialects import DIALECTS
+
+from ..card import WELL_KNOWN_PATHS
+from ..detectors import DETECTORS
+from ..errors import ConfigError
+from ..redaction import Rule
+from . import parsing as types
+from .option import Group, Options, option
+from .parsing import is_loopback, split_address
+
+DEFAULT_MAX_HEADER_BYTES = 65_536
+DEFAULT_STORE = "a2a-eval-proxy.db"
+DEFAULT_OTLP = "127.0.0.1:4318"
+
+_agent = partial(option, group=Group.AGENT)
+_run = partial(option, group=Group.RUN)
+_traces = partial(option, group=Group.TRACES)
+_admin = partial(option, group=Group.ADMIN)
+_tls = partial(option, group=Group.TLS)
+_privacy = partial(option, group=Group.PRIVACY)
+_limit = partial(option, group=Group.LIMITS)
+
+
+def _new_run_name() -> str:
+    return f"serve-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StoreOption(Options):
+    """Where turns are stored."""
+
+    store: str = _run(
+        types.STORE,
+        "Store for turns: a file path, sqlite:///path, or postgresql://... (requires the extra [postgres]).",
+        DEFAULT_STORE,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PluginOption(Options):
+    """Which code a suite may load."""
+
+    allow_plugins: bool = _run(types.SWITCH, "Let the suite load plug-ins from outside its directory.", False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RedactionOptions(Options):
+    """What is redacted."""
+
+    redact: tuple[Rule, ...] = _privacy(
+        types.REDACTION_RULES,
+        f"Redact matches of these detectors before turns are stored, judged or exported: {', '.join(DETECTORS)}. "
+        "Default action: mask; append :hash or :drop for another. A config file may also have path and pattern rules.",
+        (),
+    )
+    redact_key: str | None = _privacy(
+        types.ValueType(types.parse_text, "KEY"),
+        "Key for the action hash. ${VARIABLE} and ${file:PATH} are expanded.",
+        None,
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrivacyOptions(RedactionOptions):
+    """What is redacted, and what is not stored."""
+
+    no_content: bool = _privacy(
+        types.FLAG, "Store only names, JSON structure and scores: no message text, no argument values.", False
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Settings(PluginOption, StoreOption, PrivacyOptions):
+    """The settings of `serve`. Field names are the keys of the config file; flags and variables are made from them."""
+
+    upstream: str = _agent(types.URL, "URL of the agent.")
+    listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
+    public_url: str | None = _agent(
+        types.URL, "URL at which clients reach the proxy. Default: derived from each request.", None
+    )
+    card_path: str | None = _agent(types.URL_PATH, "Path of the agent card, if not under /.well-known/.", None)
+    negotiate: str = _agent(
+        types.one_of("declared", "always", "never"),
+        "When to request tool calls from the agent: if its card declares the extension, always, or never.",
+        "declared",
+    )
+    require_artifact_uri: bool = _agent(
+        types.SWITCH, "Ignore tool calls in artifacts that do not list the extension's URI.", True
+    )
+    dialects: tuple[str, ...] = _agent(
+        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
+    )
+    suite: str | None = _run(types.FILE, "Suite file with cases and evaluators.", None)
+    run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", _new_run_name)
+    evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
+    otlp: str | None = _traces(
+        types.ADDRESS_OR_OFF,
+        "Address to receive OpenTelemetry traces on (OTLP/HTTP).",
+        DEFAULT_OTLP,
+        no_flag="Do not receive OpenTelemetry traces over HTTP.",
+    )
+    otlp_grpc: str | None = _traces(
+        types.ADDRESS, "Address to receive OpenTelemetry traces on over gRPC (requires the extra [grpc]).", None
+    )
+    otlp_forward: str | None = _traces(types.URL, "URL of a collector to forward all received telemetry to.", None)
+    otlp_forward_headers: tuple[tuple[str, str], ...] = _traces(
+        types.HEADER_PAIRS, "Headers for that collector. ${VARIABLE} is expanded.", (), secret=True
+    )
+    expect_traces: bool = _traces(
+        types.SWITCH, "Wait for traces of every turn, even if the agent has not sent any yet.", False
+    )
+    trace_wait: float = _traces(types.SECONDS, "Time to wait for the agent's spans after a turn ends.", 6.0)
+    conversation_attributes: tuple[str, ...] = _traces(
+        types.NAMES, "Span attributes that hold the A2A contextId, in addition to the standard ones.", ()
+    )
+    admin: str = _admin(types.ADDRESS, "Address of the admin API and the metrics.", "127.0.0.1:8081")
+    admin_token: str | None = _admin(
+        types.TEXT, "Bearer token of the admin API. Required unless its address is on loopback.", None, secret=True
+    )
+    allow_hosts: tuple[str, ...] = _admin(
+        types.NAMES, "Host names to accept in the headers Host and Origin, in addition to the proxy's own.", ()
+    )
+    log_level: str = _admin(
+        types.one_of("debug", "info", "warning", "error"), "Minimum level of messages logged to stderr.", "info"
+    )
+    tls_cert: str | None = _tls(
+        types.FILE, "Certificate chain (PEM) for serving clients over HTTPS. Reloaded when the file changes.", None
+    )
+    tls_key: str | None = _tls(types.FILE, "Private key (PEM) of --tls-cert.", None)
+    tls_key_password: str | None = _tls(types.TEXT, "Password of --tls-key, if encrypted.", None, secret=True)
+    tls_client_ca: str | None = _tls(
+        types.FILE, "Accept only clients with a certificate from these authorities (PEM).", None
+    )
+    upstream_ca: str | None = _tls(
+        types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's.", None
+    )
+    upstream_cert: str | None = _tls(types.FILE, "Certificate chain (PEM) to present to the agent.", None)
+    upstream_key: str | None = _tls(types.FILE, "Private key (PEM) of --upstream-cert.", None)
+    upstream_key_password: str | None = _tls(types.TEXT, "Password of --upstream-key, if encrypted.", None, secret=True)
+    upstream_header: tuple[tuple[str, str], ...] = _tls(
+        types.UPSTREAM_HEADERS,
+        "Header to send to the agent, replacing the client's. ${VARIABLE} and ${file:PATH} are expanded. Repeatable.",
+        (),
+        secret=True,
+        repeatable=True,
+    )
+    retain_days: float | None = _privacy(types.DAYS, "Delete turns this long after they end. Default: never.", None)
+    retain_mb: int | None = _privacy(
+        types.MEGABYTES, "Delete the oldest turns when the store is larger than this. Default: never.", None
+    )
+    turn_timeout: float = _limit(
+        types.SECONDS,
+        "Time without activity after which a turn is closed as incomplete, even if its request is still open.",
+        300.0,
+    )
+    connect_timeout: float = _limit(types.SECONDS, "Maximum time to connect to the agent.", 10.0)
+    response_timeout: float | None = _limit(
+        types.SECONDS, "Maximum time without data from the agent. Default: no limit.", None
+    )
+    drain_delay: float = _limit(
+        types.SECONDS_OR_0, "Time after SIGTERM to keep accepting requests, while /readyz returns 503.", 0.0
+    )
+    shutdown_timeout: float = _limit(
+        types.SECONDS, "Maximum time to finish open responses after --drain-delay, and again to score turns.", 20.0
+    )
+    client_header_timeout: float = _limit(
+        types.SECONDS, "Maximum time for a client to send the header of a request.", 60.0
+    )
+    client_body_timeout: float = _limit(
+        types.SECONDS, "Maximum time without data from a client that is sending a request body.", 60.0
+    )
+    client_send_timeout: float = _limit(
+        types.SECONDS, "Maximum time for which a client may read nothing of a response that is ready.", 60.0
+    )
+    max_client_connections: int = _limit(
+        types.COUNT, "Maximum number of open client connections; fewer if the limit on open files requires it.", 10_000
+    )
+    max_connections: int = _limit(types.COUNT, "Maximum number of open connections to the agent.", 10_000)
+    max_body_bytes: int = _limit(
+        types.COUNT,
+        "Maximum size of a body or event to capture; larger ones are relayed unread.",
+        32 * 1024 * 1024,
+    )
+    max_header_bytes: int = _limit(
+        types.COUNT, "Maximum size of a header block, from clients and from the agent.", DEFAULT_MAX_HEADER_BYTES
+    )
+
+    def __post_init__(self) -> None:
+        if not is_loopback(self.admin) and not self.admin_token:
+            raise ConfigError(
+                f"admin: {self.admin} is reachable from other machines; set --admin-token, or use a loopback "
+                "address such as 127.0.0.1:8081"
+            )
+        self._check_addresses()
+        self._check_tls()
+        if self.no_content and not self.evaluate:
+            raise ConfigError(
+                "no_content: turns stored without content cannot be scored later; leave out --no-evaluate"
+            )
+        if self.otlp_forward and not self.otlp and not self.otlp_grpc:
+            raise ConfigError("otlp_forward: nothing is received that could be forwarded; leave out --no-otlp")
+        for receiver in (self.otlp, self.otlp_grpc):
+            if receiver and self.otlp_forward and _leads_to(self.otlp_forward, receiver):
+                raise ConfigError(
+                    f"otlp_forward: {self.otlp_forward} is where this proxy receives traces; expected a collector's URL"
+                )
+
+    def _check_addresses(self) -> None:
+        taken: dict[str, str] = {}
+        for name in ("listen", "admin", "otlp", "otlp_grpc"):
+            address = getattr(self, name)
+            if address and not address.endswith(":0") and (other := taken.setdefault(address, name)) != name:
+                raise ConfigError(f"{name}: {address} is already the address of {other}; choose another")
+
+    def _check_tls(self) -> None:
+        check_pair("tls", self.tls_cert, self.tls_key)
+        check_pair("upstream", self.upstream_cert, self.upstream_key)
+        if self.tls_client_ca and not self.tls_cert:
+            raise ConfigError("tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key")
+        for name in ("upstream_ca", "upstream_cert"):
+            if getattr(self, name) and not self.upstream.startswith("https:"):
+                raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The configured host names of the proxy."""
+        listening = (split_address(address)[0] for address in (self.listen, self.admin))
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return (*self.allow_hosts, *listening, *([public] if public else []))
+
+    @property
+    def adds_credentials(self) -> bool:
+        """Whether the proxy adds credentials of its own to requests for the agent."""
+        return bool(self.upstream_header or self.upstream_cert)
+
+    @property
+    def card_paths(self) -> tuple[str, ...]:
+        """Paths to try for the agent card, in order."""
+        return (self.card_path,) if self.card_path else tuple(sorted(WELL_KNOWN_PATHS))
+
+    def is_card_path(self, path: str) -> bool:
+        """Whether a request for `path` is for an agent card: `card_path`, or a well-known one below any path.
+
+        An upstream may serve several agents; a card that is not rewritten leads clients past the proxy.
+        """
+        return path == self.card_path or path.endswith(tuple(WELL_KNOWN_PATHS))
+
+
+def check_pair(setting: str, cert: str | None, key: str | None) -> None:
+    """Raise ConfigError if only one of `setting`_cert and `setting`_key is given."""
+    if bool(cert) != bool(key):
+        given, missing = ("cert", "key") if cert else ("key", "cert")
+        raise ConfigError(f"{setting}_{given}: requires {setting}_{missing} (the same file, if it contains both)")
+
+
+def _leads_to(url: str, address: str) -> bool:
+    """Whether a request to `url` reaches the listener on HOST:PORT; host names are compared, not resolved."""
+    parts = urlsplit(url)
+    host, port = split_address(address)
+    if not port or port != (parts.port or (443 if parts.scheme == "https" else 80)):
+        return False
+    target = parts.hostname or ""
+    if target == host:
+        return True
+    return is_loopback(f"{target}:{port}") and (is_loopback(address) or host in ("0.0.0.0", "::", "*"))  # noqa: S104  # compared with
