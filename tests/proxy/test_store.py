@@ -217,6 +217,20 @@ async def test_paging_sees_every_turn_once_in_order(kept: Kept, limit: int) -> N
     assert pages == math.ceil(7 / limit)
 
 
+async def test_a_page_ends_where_its_turns_are_large(kept: Kept) -> None:
+    """One that is larger than a page ends it."""
+    sizes = [3, 3, 3, 0, 12, 0, 3]
+    await kept.add(*(turn(n, task_id="t", user_text="é" * (mib << 19)) for n, mib in enumerate(sizes)))
+    pages: list[list[str]] = []
+    cursor: str | None = None
+    while cursor is not None or not pages:
+        page = await kept.store.turns(TurnQuery(limit=1000, cursor=cursor))
+        pages.append([item["turn_id"][-1] for item in page.items])
+        cursor = page.next_cursor
+    assert pages == [["0", "1", "2"], ["3", "4"], ["5", "6"]]
+    assert [item["turn_id"][-1] for item in await kept.store.of_task("t", 200)] == ["4", "5", "6"]
+
+
 async def test_turns_that_come_while_paging_are_on_later_pages(kept: Kept) -> None:
     await kept.add(turn(1), turn(2))
     page = await kept.store.turns(TurnQuery(limit=1))

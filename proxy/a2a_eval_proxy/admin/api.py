@@ -22,7 +22,7 @@ from ..browser_guard import BrowserGuard, HostNames
 from ..cases import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..events import EventBus
 from ..rundetails import run_details
-from ..store import Store, StoreError, TurnQuery, every_turn
+from ..store import Page, Store, StoreError, TurnQuery
 from ..store.encoding import json_text
 
 _PATHS = (
@@ -32,7 +32,6 @@ _PATHS = (
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 _MAX_CASE_BYTES = 1024 * 1024
 _MAX_FLUSH_S = 600.0
-_MAX_CONVERSATION = 10_000
 
 
 class Control(Protocol):
@@ -114,11 +113,14 @@ class _Api:
             limit=int(limit),
             cursor=query.get("cursor"),
         )
+        page = await self._page(selection)
+        return JSONResponse({"items": page.items, "next_cursor": page.next_cursor})
+
+    async def _page(self, query: TurnQuery) -> Page:
         try:
-            page = await self._control.store.turns(selection)
+            return await self._control.store.turns(query)
         except ValueError as error:
             raise HTTPException(400, str(error)) from None
-        return JSONResponse({"items": page.items, "next_cursor": page.next_cursor})
 
     async def turn(self, request: Request) -> Response:
         turn_id = request.path_params["turn_id"]
@@ -129,19 +131,17 @@ class _Api:
 
     async def conversation(self, request: Request) -> Response:
         conversation_id = request.path_params["conversation_id"]
-        items: list[dict[str, Any]] = []
-        async for turn in every_turn(self._control.store, TurnQuery(conversation=conversation_id)):
-            items.append(turn)
-            if len(items) == _MAX_CONVERSATION:
-                break
-        if not items:
+        cursor = request.query_params.get("cursor")
+        page = await self._page(TurnQuery(conversation=conversation_id, limit=1000, cursor=cursor))
+        if not page.items:
             raise HTTPException(404, f"no turns of conversation {conversation_id!r}")
         evaluations = [
             {"run": scored.key.run, "case_id": scored.key.case_id, **result}
             for scored in await self._control.store.conversations(conversation=conversation_id)
             for result in scored.evaluations
         ]
-        return JSONResponse({"conversation_id": conversation_id, "turns": items, "evaluations": evaluations})
+        content = {"conversation_id": conversation_id, "turns": page.items, "evaluations": evaluations}
+        return JSONResponse(content | {"next_cursor": page.next_cursor})
 
     async def runs(self, _: Request) -> Response:
         runs = await self._control.store.runs()

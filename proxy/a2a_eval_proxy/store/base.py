@@ -18,6 +18,9 @@ TurnJson = dict[str, Any]
 Evaluations = list[dict[str, Any]]
 
 
+MAX_PAGE_BYTES = 8 * 1024 * 1024
+"""Of the JSON of turns that are read at once. With so much, no further turn is read."""
+
 Score = Callable[[str], Evaluations | None]
 """Returns the results of the turn with this id; None where it has to be stored first."""
 
@@ -76,7 +79,10 @@ class TurnQuery:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Turns oldest first, and where the next page begins (None: there is none)."""
+    """Turns oldest first, and where the next page begins (None: there is none).
+
+    It ends with the turn that reaches `limit` or `MAX_PAGE_BYTES`.
+    """
 
     items: list[TurnJson]
     next_cursor: str | None
@@ -195,10 +201,11 @@ class Store(Protocol):
     async def turn(self, turn_id: str) -> TurnJson | None: ...
 
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
-        """The last `most` turns of its conversation and run that were added before it, oldest first."""
+        """The last turns of its conversation and run that were added before it, oldest first: at most `most`, and no
+        more once they reach `MAX_PAGE_BYTES`."""
 
     async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
-        """The last `most` turns of a task, whatever their status, oldest first."""
+        """The last turns of a task, whatever their status, oldest first: as many as in `earlier`."""
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
         """At most `most` open turns that no process has added again for `silent_s` seconds, for the caller to close.

@@ -12,7 +12,16 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from ..capture.turn import Turn
-from .base import ConversationKey, Page, RunSummary, ScoredConversation, StoreFileError, TurnJson, TurnQuery
+from .base import (
+    MAX_PAGE_BYTES,
+    ConversationKey,
+    Page,
+    RunSummary,
+    ScoredConversation,
+    StoreFileError,
+    TurnJson,
+    TurnQuery,
+)
 from .encoding import utf8_text
 from .sqlite_file import Identity, identity
 
@@ -47,7 +56,7 @@ class SqliteReads:
         return await asyncio.to_thread(self._read_turns, query)
 
     async def turn(self, turn_id: str) -> TurnJson | None:
-        page = await asyncio.to_thread(self._select, "turn_id = ?", [turn_id], 1)
+        page, _ = await asyncio.to_thread(self._select, "turn_id = ?", [turn_id], 1)
         return page[0][1] if page else None
 
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
@@ -55,11 +64,11 @@ class SqliteReads:
             return []
         condition = "conversation_id = ? AND run = ? AND seq < (SELECT seq FROM turns WHERE turn_id = ?)"
         values = [utf8_text(turn.conversation_id), utf8_text(turn.run), turn.turn_id]
-        found = await asyncio.to_thread(self._select, condition, values, most, "DESC")
+        found, _ = await asyncio.to_thread(self._select, condition, values, most, "DESC")
         return [item for _, item in reversed(found)]
 
     async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
-        found = await asyncio.to_thread(self._select, "task_id = ?", [utf8_text(task_id)], most, "DESC")
+        found, _ = await asyncio.to_thread(self._select, "task_id = ?", [utf8_text(task_id)], most, "DESC")
         return [item for _, item in reversed(found)]
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
@@ -135,24 +144,29 @@ class SqliteReads:
             conditions += " AND seq > ?"
             values.append(query.cursor)
         limit = max(1, min(query.limit, MAX_PAGE))
-        rows = self._select(conditions, values, limit + 1)
-        more = len(rows) > limit
-        rows = rows[:limit]
+        rows, more = self._select(conditions, values, limit)
         return Page([turn for _, turn in rows], str(rows[-1][0]) if more else None)
 
-    def _select(self, condition: str, values: list[str], limit: int, order: str = "ASC") -> list[tuple[int, TurnJson]]:
+    def _select(
+        self, condition: str, values: list[str], limit: int, order: str = "ASC"
+    ) -> tuple[list[tuple[int, TurnJson]], bool]:
+        """Turns with their places, as many as `Page` says; and whether there are more."""
         with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT seq, status, body, evaluations FROM turns WHERE {condition} ORDER BY seq {order} LIMIT ?",  # noqa: S608  # fixed texts
-                [*values, limit],
+                [*values, limit + 1],
             )
-            turns = []
+            turns: list[tuple[int, TurnJson]] = []
+            size = 0
             for seq, status, body, evaluations in rows:
+                if len(turns) == limit or size >= MAX_PAGE_BYTES:
+                    return turns, True
+                size += len(body.encode()) + len(evaluations.encode())
                 turn = json.loads(body)
                 turn["status"] = status
                 turn["evaluations"] = json.loads(evaluations)
                 turns.append((seq, turn))
-            return turns
+            return turns, False
 
     def _read_runs(self, name: str | None) -> list[RunSummary]:
         everything = name is None

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ...capture.turn import Turn
 from ..base import (
+    MAX_PAGE_BYTES,
     ConversationKey,
     Page,
     RunSummary,
@@ -30,6 +31,15 @@ _LARGEST = 2**63 - 1
 
 _SUMS = ", ".join(f"coalesce(sum({outcome}), 0) AS {outcome}" for outcome in OUTCOMES)
 
+
+_TURNS = (
+    "WITH found AS (SELECT seq, row_number() OVER page AS place, sum(size) OVER page - size AS before FROM"
+    " (SELECT seq, octet_length(body) + octet_length(evaluations) AS size FROM turns WHERE {conditions}"
+    " ORDER BY seq {order} LIMIT :one_more) AS sized WINDOW page AS (ORDER BY seq {order}))"
+    " SELECT seq, status, body, evaluations, (SELECT count(*) FROM found) FROM found JOIN turns USING (seq)"
+    " WHERE place <= :limit AND before < :bytes ORDER BY seq {order}"
+)
+"""`octet_length` does not read the texts."""
 
 _TAKE_OVER = (
     "UPDATE turns SET heard_at = now() WHERE turn_id IN (SELECT turn_id FROM turns WHERE status = 'open'"
@@ -55,13 +65,11 @@ class PostgresReads:
             conditions += " AND seq > :cursor"
             values["cursor"] = min(int(query.cursor), _LARGEST)
         limit = max(1, min(query.limit, MAX_PAGE))
-        rows = await self._turns(conditions, values, limit + 1)
-        more = len(rows) > limit
-        rows = rows[:limit]
+        rows, more = await self._turns(conditions, values, limit)
         return Page([turn for _, turn in rows], str(rows[-1][0]) if more else None)
 
     async def turn(self, turn_id: str) -> TurnJson | None:
-        page = await self._turns("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)
+        page, _ = await self._turns("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)
         return page[0][1] if page else None
 
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
@@ -69,12 +77,12 @@ class PostgresReads:
             return []
         conditions, values = _conditions(conversation_id=turn.conversation_id, run=turn.run)
         conditions += " AND seq < (SELECT seq FROM turns WHERE turn_id = :turn_id)"
-        found = await self._turns(conditions, {**values, "turn_id": turn.turn_id}, most, "DESC")
+        found, _ = await self._turns(conditions, {**values, "turn_id": turn.turn_id}, most, "DESC")
         return [item for _, item in reversed(found)]
 
     async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
         conditions, values = _conditions(task_id=task_id)
-        found = await self._turns(f"{conditions} AND task_id != ''", values, most, "DESC")
+        found, _ = await self._turns(f"{conditions} AND task_id != ''", values, most, "DESC")
         return [item for _, item in reversed(found)]
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
@@ -144,12 +152,12 @@ class PostgresReads:
 
     async def _turns(
         self, conditions: str, values: dict[str, Any], limit: int, order: str = "ASC"
-    ) -> list[tuple[int, TurnJson]]:
-        rows = await self._rows(
-            f"SELECT seq, status, body, evaluations FROM turns WHERE {conditions} ORDER BY seq {order} LIMIT :limit",  # noqa: S608  # fixed texts
-            {**values, "limit": limit},
-        )
-        return [(seq, turn_json(status, body, evaluations)) for seq, status, body, evaluations in rows]
+    ) -> tuple[list[tuple[int, TurnJson]], bool]:
+        """Turns with their places, as many as `Page` says; and whether there are more."""
+        bounds = {"limit": limit, "one_more": limit + 1, "bytes": MAX_PAGE_BYTES}
+        rows = await self._rows(_TURNS.format(conditions=conditions, order=order), {**values, **bounds})
+        turns = [(seq, turn_json(status, body, evaluations)) for seq, status, body, evaluations, _ in rows]
+        return turns, bool(rows) and rows[0][-1] > len(rows)
 
     async def _rows(self, statement: str, values: dict[str, Any]) -> Sequence[Any]:
         async def select(connection: AsyncConnection) -> Sequence[Any]:
