@@ -20,6 +20,7 @@ from .answers import Answer
 from .asked import AskedTasks, Callers, Request
 from .capture.bindings import CARRIES_TASKS, A2ARequest, Binding, Operation, rest_request
 from .capture.exchange import RequestFacts
+from .capture.held_bytes import HeldBytes
 from .capture.sse import SseEvent, with_data
 from .capture.turnbook import TurnBook
 from .cards import CONDITIONS, CardRelay
@@ -48,6 +49,15 @@ _LENGTH = frozenset({b"content-length"})
 _BODILESS = frozenset({204, 304})
 _ALLOW = ((b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),)
 _TRACE_CONTEXT = frozenset({b"traceparent", b"tracestate"})
+_MAX_HELD_BYTES = 64 * 1024 * 1024
+"""Of all bodies that are held to be read, unless two of the largest take more. Beyond that, bodies pass unread."""
+
+_SMALL_BYTES = 64 * 1024
+"""For bodies up to this size a quarter of that is kept free: a few large ones do not blind the proxy."""
+
+_TOO_LARGE = (
+    "the response exceeds the limit for capture, alone or with others read at the time; it was passed on unread"
+)
 _OF_OTHER_BYTES = frozenset({b"content-length", b"content-encoding", *DIGESTS})
 """Header fields that are wrong once the body is another."""
 
@@ -78,6 +88,7 @@ class Forwarder:
         self._callers = Callers()
         self._cards = CardRelay(upstream, negotiation, public_url_is_fixed=settings.public_url is not None)
         self._reachable = True
+        self._bodies = HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -154,7 +165,8 @@ class _Request:
         return self.relay()
 
     def ended(self) -> None:
-        """Count the answer by its status ("none" where the client left before), and its time."""
+        """Count the answer by its status ("none" where the client left before), and its time; give back its bytes."""
+        self._owner._bodies.drop(self)
         metrics = self._owner._metrics
         metrics.responses["none" if self._status is None else self._status] += 1
         metrics.request_s.add(time.perf_counter() - self._began)
@@ -247,12 +259,16 @@ class _Request:
         limit = self._owner._settings.max_body_bytes
         chunks: list[bytes] = [message["body"]]
         size = len(chunks[0])
-        while message.get("more_body") and size <= limit:
+        held = self._hold(size, size)
+        while message.get("more_body") and size <= limit and held:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 return message
             chunks.append(message["body"])
             size += len(chunks[-1])
+            held = self._hold(len(chunks[-1]), size)
+        if message.get("more_body"):
+            self._owner._bodies.drop(self)  # `_upload` goes on with it
         return {"type": "http.request", "body": b"".join(chunks), "more_body": message.get("more_body", False)}
 
     def _is_asked(self, tap: Tap) -> bool:
@@ -273,24 +289,40 @@ class _Request:
 
     async def _upload(self, message: MutableMapping[str, Any], tap: Tap) -> AsyncIterator[bytes]:
         """The request body as it comes in; a copy is kept for capture while it is not too large."""
-        limit = self._owner._settings.max_body_bytes
         copy: list[bytes] = []
         size = 0
+        whole = True
         while True:
             if message["type"] == "http.disconnect":
                 self._client_gone = True
                 raise ConnectionResetError("the client left while sending its request")
             chunk: bytes = message["body"]
             size += len(chunk)
-            if size <= limit:
+            if whole:
                 copy.append(chunk)
+                whole = self._keeps(copy, size)
             if chunk:
                 yield chunk
             if not message.get("more_body"):
                 break
             message = await self._receive()
         self._body = b"".join(copy)
-        tap.request_body(self._rest, self._body, size <= limit)
+        tap.request_body(self._rest, self._body, whole)
+
+    def _hold(self, more: int, size: int) -> bool:
+        """Whether `more` bytes of a body may be held, which has `size` then. They are given back with the exchange."""
+        bodies = self._owner._bodies
+        if size > _SMALL_BYTES and bodies.total + more > bodies.limit * 3 // 4:
+            return False
+        return bodies.take(self, more)
+
+    def _keeps(self, copy: list[bytes], size: int) -> bool:
+        """Whether the copy of a body of which `size` bytes came so far is kept; else only its beginning stays."""
+        if size <= self._owner._settings.max_body_bytes and self._hold(len(copy[-1]), size):
+            return True
+        copy[:] = [copy[0][:_SMALL_BYTES]]
+        self._owner._bodies.put(self, len(self._body))
+        return False
 
     # ── from the agent ──────────────────────────────────────────────────────────────────────────────────
 
@@ -382,15 +414,16 @@ class _Request:
 
     async def _watch_answer(self, response: Response, tap: Tap) -> None:
         await self._start(response)
-        limit = self._owner._settings.max_body_bytes
         chunks: list[bytes] = []
         size = 0
+        whole = True
         while chunk := await response.read():
             size += len(chunk)
-            if size <= limit:
+            if whole:
                 chunks.append(chunk)
+                whole = self._keeps(chunks, size)
             await self._write(chunk)
-        self._report_answer(response, b"".join(chunks), size <= limit, tap)
+        self._report_answer(response, b"".join(chunks), whole, tap)
         tap.end()
         await self._finish()
 
@@ -424,8 +457,7 @@ class _Request:
 
         Where the agent was asked, only until it names the extension: then UnreadableAnswerError is raised.
         """
-        message = f"the response exceeds {self._owner._settings.max_body_bytes} bytes; it was passed on unread"
-        tap.go_blind("body_too_large", message)
+        tap.go_blind("body_too_large", _TOO_LARGE)
         if not self._asks:
             await self._pass(response, beginning)
             return
@@ -442,7 +474,7 @@ class _Request:
 
     def _report_answer(self, response: Response, body: bytes, complete: bool, tap: Tap) -> None:
         if not complete:
-            tap.go_blind("body_too_large", "the response exceeds the limit for capture; it was passed on unread")
+            tap.go_blind("body_too_large", _TOO_LARGE)
             return
         decoded = tap.decoded(body)
         if tap.blind is None:
@@ -509,6 +541,9 @@ class _Request:
                 return b"".join(chunks), True
             chunks.append(chunk)
             size += len(chunk)
+            if not self._hold(len(chunk), size):
+                break
+        self._owner._bodies.put(self, len(self._body))  # it goes on to the client now
         return b"".join(chunks), False
 
     async def _pass(self, response: Response, beginning: bytes = b"") -> None:
@@ -531,7 +566,10 @@ class _Request:
             if status not in _BODILESS:
                 headers.append((b"content-length", b"%d" % len(body)))
         await self._send_header(status, headers)
-        await self._send({"type": "http.response.body", "body": body})
+        last = max(len(body) - 1, 0) // _SMALL_BYTES * _SMALL_BYTES
+        for start in range(0, last, _SMALL_BYTES):  # each waits for the client to read: until then the body is held
+            await self._write(body[start : start + _SMALL_BYTES])
+        await self._send({"type": "http.response.body", "body": body[last:] if last else body})
 
     def _start(self, response: Response, *, drop: frozenset[bytes] = frozenset()) -> Awaitable[None]:
         return self._send_header(response.status, self._response_headers(response, drop))

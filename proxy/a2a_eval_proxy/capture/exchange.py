@@ -114,7 +114,8 @@ class Exchange:
         if self.request is not None and self.request.operation in (Operation.SEND, Operation.STREAM):
             self.request.has_webhook = True  # as far as anybody knows
             self._open_turn(self.request, {}, now)
-            self.report("request_too_large", "the request exceeds the limit for capture; it was forwarded unread")
+            why = "the request exceeds the limit for capture, alone or with others read at the time"
+            self.report("request_too_large", f"{why}; it was forwarded unread")
 
     def _open_turn(self, request: A2ARequest, message: dict[str, Any], now: float) -> None:
         facts = self._facts
