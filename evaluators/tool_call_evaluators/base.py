@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
 from .model import EvalCase, EvalResult
-from .options import OptionError, check_options
+from .options import IN_FILES, OptionError, check_options
 
 Scope = Literal["turn", "conversation"]
 
@@ -68,6 +68,8 @@ class EvaluatorBase(ABC):
     reads_results: ClassVar[bool] = False
     reads_calls: ClassVar[bool] = False
     spellings: ClassVar[Mapping[str, str]] = {}
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 
     threshold: float | None = 1.0
     """The least score that passes; None: measure only."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
 from .equality import equal_values, value_key
-from .options import OptionError, check_options, or_known
+from .options import IN_FILES, OptionError, check_options, or_known
 from .placeholders import accepts, is_placeholder
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
@@ -64,6 +64,8 @@ class ArgumentMatcher:
     or not. Raises OptionError for options that cannot be; PlaceholderError, when comparing, for a placeholder
     that cannot be.
     """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 
     mode: MatchMode = "exact"
     _: KW_ONLY

@@ -13,6 +13,10 @@ _FEW = 8
 """So many names may be listed beside the one that was probably meant."""
 
 
+IN_FILES = {"arbitrary_types_allowed": True, "extra": "forbid", "use_attribute_docstrings": True}
+"""For pydantic, which makes the JSON Schema of the options that a suite may give."""
+
+
 class OptionError(ValueError):
     """An evaluator, or one of its options, that does not exist or cannot have that value.
 

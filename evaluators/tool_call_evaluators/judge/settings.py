@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.canonical import canonical
 
-from ..options import OptionError, check_options, or_known
+from ..options import IN_FILES, OptionError, check_options, or_known
 
 VOTE_TEMPERATURE = 0.7
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -23,6 +23,8 @@ class JudgeSettings:
 
     Raises OptionError, naming the option, for a value that cannot be.
     """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 
     base_url: str | None = None
     """Of an OpenAI-compatible API, up to and including `/v1`. None: OpenAI's own."""

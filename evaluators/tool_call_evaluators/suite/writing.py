@@ -44,7 +44,7 @@ def case_dict(case: Case, suite: Suite) -> dict[str, Any]:
 
 
 def _dump(declared: type, value: Any) -> dict[str, Any]:
-    written: dict[str, Any] = adapter(declared).dump_python(
+    written: dict[str, Any] = adapter(declared).serializer.to_python(
         value, mode="json", by_alias=True, exclude_defaults=True, fallback=_plain
     )
     return written
