@@ -8,20 +8,20 @@ from typing import Any
 
 from .models import ToolCall
 
+_CONTAINERS = (dict, list)
 _CALL_BYTES = 600
 """Of a call without its arguments and texts: about what CPython takes."""
 
 
 def value_bytes(value: Any) -> int:
     """Bytes of a JSON value. Without recursion, since agents decide how deep it nests."""
-    size, left = 0, [value]
+    size = getsizeof(value)
+    left = [value] if isinstance(value, _CONTAINERS) else []
     while left:
         one = left.pop()
-        size += getsizeof(one)
-        if isinstance(one, dict):
-            left += [*one, *one.values()]
-        elif isinstance(one, list):
-            left += one
+        inner = [*one, *one.values()] if isinstance(one, dict) else one
+        size += sum(map(getsizeof, inner))
+        left += [item for item in inner if isinstance(item, _CONTAINERS)]
     return size
 
 

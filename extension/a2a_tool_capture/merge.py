@@ -325,7 +325,8 @@ class TaskMerger:
     def _extend(self, artifact_id: str, known: _Artifact, artifact: Mapping[str, Any]) -> None:
         self._add_text(known, artifact)
         if "metadata" not in artifact:  # the usual chunk: text only
-            self._remember_listed(artifact_id, artifact)
+            if "extensions" in artifact:
+                self._remember_listed(artifact_id, artifact)
             return
         calls = unite(self._read(artifact_id, artifact))
         if is_cumulative(known.calls, calls):

@@ -50,15 +50,12 @@ class ClientLimits:
     """Connections beyond the limit that are not closed yet."""
 
     def __post_init__(self) -> None:
-        self._logs = {problem: ProblemLog(logger, text, logging.WARNING) for problem, text in _LINES.items()}
-
-    @property
-    def max_unread_bytes(self) -> int:
+        self.max_unread_bytes = 2 * self.max_header_bytes + _READ_AT_ONCE
         """What may come without completing a header section or carrying body.
 
         To refuse headers a little beyond `max_header_bytes` is the application's part.
         """
-        return 2 * self.max_header_bytes + _READ_AT_ONCE
+        self._logs = {problem: ProblemLog(logger, text, logging.WARNING) for problem, text in _LINES.items()}
 
     def is_full(self, connections: int) -> bool:
         """Whether the last of so many connections is one too many."""

@@ -533,6 +533,9 @@ class _Request:
     async def _read(self, response: Response) -> tuple[bytes, bool]:
         """The body up to the limit; and whether that was all of it."""
         limit = self._owner._settings.max_body_bytes
+        body = response.whole()
+        if body is not None:
+            return body, len(body) <= limit
         chunks: list[bytes] = []
         size = 0
         while size <= limit:

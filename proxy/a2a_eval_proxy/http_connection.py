@@ -196,6 +196,17 @@ class Exchange:
             self._connection.resume()
         return data
 
+    def whole(self) -> bytes | None:
+        """See `Response.whole`."""
+        parser = self._parser
+        if not parser.complete:
+            return None
+        data = parser.take()
+        if self._connection is not None:
+            self._connection.resume()
+        self.release()
+        return data
+
     def release(self) -> None:
         """Part with the connection: back to the pool if the exchange went whole in both directions, else closed."""
         connection, self._connection = self._connection, None
@@ -248,26 +259,26 @@ class Exchange:
         if connection is not None and connection.transport is not None and not connection.lost:
             connection.transport.write(data)
 
-    async def _wait(self) -> None:
+    def _wait(self) -> Awaitable[None]:
         """Until something arrives. Silence is an error after `timeout_s`, unless it is the client's turn to send."""
-        self._waiter = self._loop.create_future()
-        if self._timeout_s is None:
-            await self._waiter
-            return
+        waiter = self._waiter = self._loop.create_future()
+        return waiter if self._timeout_s is None else self._wait_at_most(self._timeout_s, waiter)
+
+    async def _wait_at_most(self, timeout_s: float, waiter: asyncio.Future[None]) -> None:
         begun_at = self._loop.time()
-        patience = self._timeout_s
+        patience = timeout_s
         while True:
-            done, _ = await asyncio.wait({self._waiter}, timeout=patience)
+            done, _ = await asyncio.wait({waiter}, timeout=patience)
             if done:
                 return
             now = self._loop.time()
             if self._sent or self.write_paused:
-                patience = max(begun_at, self._progress_at) + self._timeout_s - now
+                patience = max(begun_at, self._progress_at) + timeout_s - now
                 if patience <= 0:
-                    self._error = UpstreamTimeoutError(f"silent for {self._timeout_s:g} s")
+                    self._error = UpstreamTimeoutError(f"silent for {timeout_s:g} s")
                     return
             else:
-                patience = self._timeout_s
+                patience = timeout_s
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
@@ -355,6 +366,10 @@ class Response:
         Raises UpstreamCutError where the agent broke off, UpstreamTimeoutError where it fell silent.
         """
         return self._exchange.read()
+
+    def whole(self) -> bytes | None:
+        """What is left of the body, where it has arrived to its end; else None, and nothing is read."""
+        return self._exchange.whole()
 
     def close(self) -> None:
         """Give up what is left; the connection survives only if nothing is."""

@@ -78,7 +78,7 @@ class JsonText:
             at += 1
             at = visit(key, after_space(text, at) if text[at] in SPACE else at)
             spans.append((start, at))
-            at = _next_element(text, at, "}")
+            at = at + 1 if text[at] == "," else _next_element(text, at, "}")
         spans.append((at + 1, at + 1))
         return spans
 
@@ -91,7 +91,7 @@ class JsonText:
             start = at
             at = visit(at)
             spans.append((start, at))
-            at = after_space(text, _next_element(text, at, "]"))
+            at = after_space(text, at + 1 if text[at] == "," else _next_element(text, at, "]"))
         spans.append((at + 1, at + 1))
         return spans
 

@@ -43,7 +43,8 @@ class SseSplitter:
         """
         if not self._rest:
             if _is_one_line(chunk):
-                return [SseEvent(chunk, event_data(chunk))]  # the usual case: one chunk, one event
+                data = chunk[6:-4] if chunk.startswith(b"data: ") else event_data(chunk)
+                return [SseEvent(chunk, data)]  # the usual case: one chunk, one event
             buffer, start = chunk, 0
         else:
             start = max(0, len(self._rest) - 3)  # a blank line may straddle the border
