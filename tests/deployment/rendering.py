@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from e2e.processes import ChildProcess
 from e2e.provision import kubernetes_tools, python_environment
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -20,12 +22,17 @@ Manifest = dict[str, Any]
 VALIDATE = """\
 import json, sys
 import kubernetes_validate as k
-for manifest, version in json.load(sys.stdin):
-    try:
-        k.validate(manifest, version, strict=True)
-    except (k.ValidationError, k.SchemaNotFoundError) as error:
-        print(manifest["kind"], manifest["metadata"]["name"], version, getattr(error, "message", error))
+for line in sys.stdin:
+    found = []
+    for manifest, version in json.loads(line):
+        try:
+            k.validate(manifest, version, strict=True)
+        except (k.ValidationError, k.SchemaNotFoundError) as error:
+            name = manifest["kind"], manifest["metadata"]["name"]
+            found.append(" ".join([*name, version, str(getattr(error, "message", error))]))
+    print(json.dumps(found), flush=True)
 """
+"""Reads jobs by line, and answers each with a line of complaints."""
 
 
 class RenderError(Exception):
@@ -60,9 +67,16 @@ def helm(*arguments: str) -> str:
 def complaints(manifests: list[Manifest], versions: tuple[str, ...]) -> list[str]:
     """What the strict schemas of those Kubernetes versions have against the manifests."""
     jobs = [(manifest, version) for manifest in manifests for version in versions]
-    command = [python_of_tools(), "-c", VALIDATE]
-    told = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=True)
-    return told.stdout.splitlines()
+    found: list[str] = json.loads(_validator().ask(json.dumps(jobs)))
+    return found
+
+
+@functools.cache
+def _validator() -> ChildProcess:
+    """One process for all tests: reading the schemas takes most of its time."""
+    process = ChildProcess([python_of_tools(), "-c", VALIDATE]).__enter__()
+    atexit.register(process.stop)
+    return process
 
 
 def only(manifests: list[Manifest], kind: str, name: str | None = None) -> Manifest:
