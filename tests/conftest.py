@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +35,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Long bytes by their length: what gzip makes holds the time, and all processes must call a test the same."""
     return f"{len(val)} bytes" if isinstance(val, bytes) and len(val) > _NAMED_BYTES else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: none of it is garbage, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
