@@ -32,10 +32,10 @@ from google.protobuf.json_format import MessageToDict, ParseError
 
 from .dialects import DIALECTS
 from .errors import AgentError as AgentError
-from .errors import AgentUnreachable as AgentUnreachable
+from .errors import AgentUnreachableError as AgentUnreachableError
 from .errors import CaptureError as CaptureError
 from .errors import ConfigurationError as ConfigurationError
-from .errors import TurnTimeout as TurnTimeout
+from .errors import TurnTimeoutError as TurnTimeoutError
 from .headervalues import filled_header
 from .merge import TaskMerger
 from .models import CapturedTurn
@@ -109,7 +109,7 @@ class CaptureClient:
     async def __aenter__(self) -> Self:
         """Fetch the card and choose an interface.
 
-        Raises AgentUnreachable or AgentError where there is no card to be had, ConfigurationError where the
+        Raises AgentUnreachableError or AgentError where there is no card to be had, ConfigurationError where the
         card offers nothing this client can use.
         """
         self._http = httpx.AsyncClient(
@@ -156,8 +156,8 @@ class CaptureClient:
         """Send one user message and wait until the agent is done with it, or waits for more input.
 
         `metadata` becomes the message's. A stream that breaks off, a task that is still working: the rest is
-        fetched by GetTask and subscription. The message itself is never sent twice. Raises AgentUnreachable,
-        AgentError or TurnTimeout; each has what was captured until then in `turn`.
+        fetched by GetTask and subscription. The message itself is never sent twice. Raises AgentUnreachableError,
+        AgentError or TurnTimeoutError; each has what was captured until then in `turn`.
         """
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
         if metadata:
@@ -188,7 +188,7 @@ class CaptureClient:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
         except TimeoutError as error:
-            timeout = TurnTimeout(f"{self._interface.url} was not done within {self._timeout_s:g} s")
+            timeout = TurnTimeoutError(f"{self._interface.url} was not done within {self._timeout_s:g} s")
             timeout.turn = captured()
             raise timeout from error
         except CaptureError as error:
@@ -229,7 +229,7 @@ class CaptureClient:
     async def _run(self, request: SendMessageRequest, progress: _Progress) -> None:
         try:
             await self._read(self._client.send_message(request, context=self._context()), progress)
-        except AgentUnreachable:
+        except AgentUnreachableError:
             if progress.first_event_at is None or not progress.task_id:
                 raise
         if not progress.done:
@@ -262,7 +262,7 @@ class CaptureClient:
                 lost = 0
                 if not progress.done and subscribes:
                     subscribes = await self._subscribe(progress)
-            except AgentUnreachable:
+            except AgentUnreachableError:
                 lost += 1
                 if lost == MAX_LOST_IN_A_ROW:
                     raise
@@ -375,15 +375,15 @@ def _explain(error: Exception, url: str) -> CaptureError:
     for cause in (error, error.__cause__):
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
-            kind = AgentUnreachable if response.status_code in _GATEWAY_STATUSES else AgentError
+            kind = AgentUnreachableError if response.status_code in _GATEWAY_STATUSES else AgentError
             html = response.headers.get("content-type", "").startswith("text/html")
             said = "a web page; is it an A2A agent?" if html else " ".join(response.text[:1_000].split())[:200]
             return kind(f"{response.url} answered HTTP {response.status_code}: {said}".rstrip(": "))
         if isinstance(cause, httpx.TimeoutException):
-            return AgentUnreachable(f"{url} did not answer in time ({type(cause).__name__})")
+            return AgentUnreachableError(f"{url} did not answer in time ({type(cause).__name__})")
         if isinstance(cause, httpx.RequestError):
             what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "broke the connection"
-            return AgentUnreachable(f"{url} {what}: {cause or type(cause).__name__}")
+            return AgentUnreachableError(f"{url} {what}: {cause or type(cause).__name__}")
     if isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with an error: {error.message}")
     return AgentError(f"{url} answered with something that is not A2A: {error}")

@@ -18,7 +18,7 @@ class ConfigurationError(CaptureError):
     """Exit code of a command that ends with this error: bad usage or input."""
 
 
-class AgentUnreachable(CaptureError):  # noqa: N818 - named for what happened
+class AgentUnreachableError(CaptureError):
     """No connection, a lost one that did not come back, or a gateway that says so."""
 
     exit_code = 3
@@ -31,5 +31,5 @@ class AgentError(CaptureError):
     exit_code = 3
 
 
-class TurnTimeout(CaptureError):  # noqa: N818 - named for what happened
+class TurnTimeoutError(CaptureError):
     """The turn was not done in time; `turn` holds what was captured until then."""

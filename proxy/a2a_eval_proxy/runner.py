@@ -12,7 +12,7 @@ from datetime import datetime
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.client import CaptureClient, Conversation
-from a2a_tool_capture.errors import AgentError, AgentUnreachable, CaptureError
+from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.outcomes import follow, remaining
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
@@ -110,8 +110,8 @@ async def run_suite(
     in memory meanwhile does not grow with the run; for `texts`, see `conclude`. `privacy` is about all but what
     the agent is told.
 
-    Raises AgentUnreachable or CaptureError where the agent's card cannot be had, NothingRanError where no turn came
-    about at all, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
+    Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
+    turn at all, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
     wrong within a case is a finding of its turn, and turns that never came about fail the gate.
     """
     if privacy is not None:
@@ -250,9 +250,9 @@ class _Driver:
             captured = await conversation.send(text)
         except CaptureError as error:
             self._note(error, str(error), quotes=isinstance(error, AgentError))
-            if error.turn is None or (isinstance(error, AgentUnreachable) and error.turn.first_event_at is None):
+            if error.turn is None or (isinstance(error, AgentUnreachableError) and error.turn.first_event_at is None):
                 return None, True
-            code = "agent_unreachable" if isinstance(error, AgentUnreachable) else "agent_error"
+            code = "agent_unreachable" if isinstance(error, AgentUnreachableError) else "agent_error"
             turn = self._turn(error.turn, case)
             turn.findings.append(Finding(code, str(error), Severity.ERROR))
             return turn, True

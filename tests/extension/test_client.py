@@ -24,10 +24,10 @@ from a2a_tool_capture import URI, CaptureClient, CapturedTurn
 from a2a_tool_capture import client as client_module
 from a2a_tool_capture.client import (
     AgentError,
-    AgentUnreachable,
+    AgentUnreachableError,
     CaptureError,
     ConfigurationError,
-    TurnTimeout,
+    TurnTimeoutError,
 )
 from agents import scenario_agent
 from agents.control import Control
@@ -362,7 +362,7 @@ async def test_a_dropped_stream_goes_on_by_polling_where_the_agent_knows_no_subs
 
 async def test_a_stream_dropped_before_its_first_event_is_not_sent_again() -> None:
     async with on_line(scenarios, cut_before="data:") as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentUnreachable) as caught:
+        with pytest.raises(AgentUnreachableError) as caught:
             await client.send("chunks please")
     assert line.operations[1:] == ["SendStreamingMessage"]
     assert caught.value.turn is not None
@@ -375,7 +375,7 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
     monkeypatch.setattr(client_module, "FIRST_POLL_S", 0.001)
     faults = {"cut_before": "end.", "dead_after_cut": True}
     async with on_line(scenarios, **faults) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentUnreachable) as caught:
+        with pytest.raises(AgentUnreachableError) as caught:
             await client.send("chunks please")
     assert line.operations[2:] == ["GetTask"] * client_module.MAX_LOST_IN_A_ROW
     assert names(caught.value.turn) == [call["name"] for call in BOTH]
@@ -383,7 +383,7 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
 
 async def test_a_turn_has_an_end() -> None:
     async with on_line(scenarios) as line, CaptureClient(line.url, timeout_s=1.0) as client:
-        with pytest.raises(TurnTimeout, match=r"was not done within 1 s") as caught:
+        with pytest.raises(TurnTimeoutError, match=r"was not done within 1 s") as caught:
             await client.send("slow gate")
     assert caught.value.turn is not None
     assert caught.value.turn.text == "before "
@@ -480,14 +480,20 @@ async def test_an_error_of_the_agent_is_named() -> None:
 async def test_nobody_there_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(AgentUnreachable, match=rf"http://127.0.0.1:{port} cannot be reached"):
+    with pytest.raises(AgentUnreachableError, match=rf"http://127.0.0.1:{port} cannot be reached"):
         async with CaptureClient(f"http://127.0.0.1:{port}"):
             pass
 
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(401, AgentError), (404, AgentError), (500, AgentError), (502, AgentUnreachable), (503, AgentUnreachable)],
+    [
+        (401, AgentError),
+        (404, AgentError),
+        (500, AgentError),
+        (502, AgentUnreachableError),
+        (503, AgentUnreachableError),
+    ],
 )
 async def test_a_card_that_is_refused(status: int, error: type[CaptureError]) -> None:
     def make_app(_: str) -> App:

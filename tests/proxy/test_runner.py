@@ -20,7 +20,7 @@ from a2a_eval_proxy.rescoring import evaluate_store
 from a2a_eval_proxy.runner import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
-from a2a_tool_capture.errors import AgentError, AgentUnreachable
+from a2a_tool_capture.errors import AgentError, AgentUnreachableError
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi
 from starlette.applications import Starlette
@@ -138,7 +138,7 @@ async def test_more_repetitions_than_before_are_had_by_resuming(agent: AgentOpti
 
 
 async def test_nobody_is_there(location: str) -> None:
-    with pytest.raises(AgentUnreachable):
+    with pytest.raises(AgentUnreachableError):
         await run_suite(suite(), AgentOptions("http://127.0.0.1:1", {}), location, "nightly")
 
 
@@ -154,7 +154,7 @@ async def test_an_agent_that_dies_amid_the_run_fails_it(
     async def send(self: CaptureClient, text: str, **more: Any) -> Any:
         said.append(text)
         if len(said) > 3:
-            raise AgentUnreachable("nobody is there any more")
+            raise AgentUnreachableError("nobody is there any more")
         return await really_send(self, text, **more)
 
     monkeypatch.setattr(CaptureClient, "send", send)
@@ -186,7 +186,7 @@ async def test_when_nothing_is_answered_nothing_ran(
     agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def send(self: CaptureClient, text: str, **more: Any) -> Any:
-        raise AgentUnreachable("nobody is there")
+        raise AgentUnreachableError("nobody is there")
 
     monkeypatch.setattr(CaptureClient, "send", send)
     with pytest.raises(NothingRanError, match="nobody is there"):

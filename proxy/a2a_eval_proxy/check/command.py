@@ -37,7 +37,7 @@ async def check_and_show(
 ) -> bool:
     """Check the agent at `url` and write the report as `text`, `json` or `junit`; returns whether it conforms.
 
-    Raises AgentUnreachable or AgentError where there is no card, ConfigurationError for a header, OSError for
+    Raises AgentUnreachableError or AgentError where there is no card, ConfigurationError for a header, OSError for
     `out`.
     """
     with Console(stderr=True).status("") as status:

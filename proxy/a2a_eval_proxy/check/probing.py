@@ -52,8 +52,8 @@ async def examine(line: Line, url: str, messages: Sequence[str], progress: Progr
     """Talk to the agent at `url` over every interface of its card.
 
     Without `messages`, the first example of the card's skills that makes the agent call a tool is sent.
-    `progress` is told what comes next. Raises AgentUnreachable or AgentError where the card cannot be had; whatever
-    else goes wrong is part of the record.
+    `progress` is called with what comes next. Raises AgentUnreachableError or AgentError if there is no card; every
+    other failure is part of the record.
     """
     progress("agent card")
     seen = await line.card(url)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
-from a2a_tool_capture.client import AgentError, AgentUnreachable, ConfigurationError
+from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
 from a2a_tool_capture.headervalues import filled_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 
@@ -61,7 +61,7 @@ class Line:
     async def card(self, url: str) -> CardSeen:
         """The agent card from its well-known places under `url`.
 
-        Raises AgentUnreachable where there is no connection, AgentError where there is no card to be had.
+        Raises AgentUnreachableError where there is no connection, AgentError where there is no card to be had.
         """
         problem = ""
         for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
@@ -70,7 +70,7 @@ class Line:
                 async with asyncio.timeout(self.timeout_s):
                     response = await self._http.get(request.url, headers=dict(request.headers))
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-                raise AgentUnreachable(f"{request.url}: {_told(error, self.timeout_s)}") from error
+                raise AgentUnreachableError(f"{request.url}: {_told(error, self.timeout_s)}") from error
             if response.is_success:
                 return CardSeen(request, _card(request.url, response.content))
             problem = problem or f"{request.url} answered HTTP {response.status_code}"

@@ -14,7 +14,7 @@ from .options import CompareOptions, ExportOptions, RecordOptions
 def export(options: ExportOptions) -> None:
     """Write stored turns to standard output as JSON Lines.
 
-    The oldest turn comes first. The objects have the format of /api/turns of the admin API.
+    Turns come in the order in which they were stored, in the format of /api/turns of the admin API.
 
     \b
     Example: a2a-eval-proxy export --run monday > turns.jsonl
@@ -55,9 +55,9 @@ def compare(options: CompareOptions) -> bool:
 def record(options: RecordOptions) -> None:
     """Write a suite that expects the tool calls of stored turns.
 
-    Each conversation becomes a case. Conversations with the same case id, or without one but with the same user
-    messages, become one case; values that differ between them become placeholders, as do values that look generated
-    (UUIDs, times, tokens). Failed conversations, and those whose tool calls could not be captured, are left out.
+    Each conversation becomes a case. Conversations of the same case, or of none, with the same user messages become
+    one; values that differ between them become placeholders, as do values that look generated (UUIDs, times, tokens).
+    Failed conversations, and those whose tool calls could not be captured, are left out.
 
     \b
     Example: a2a-eval-proxy record --run monday --out suite.yaml

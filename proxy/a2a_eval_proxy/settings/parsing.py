@@ -88,49 +88,26 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _seconds(value: Any) -> float:
-    number = _number(value)
-    if not 0 < number < _MAX_SECONDS:
-        raise ValueError("expected a positive number of seconds")
-    return number
+def _number_type(metavar: str, expected: str, accepts: Callable[[float], bool]) -> ValueType:
+    def parse(value: Any) -> float:
+        if not accepts(number := _number(value)):
+            raise ValueError(f"expected {expected}")
+        return number
+
+    return ValueType(parse, metavar)
 
 
-def _seconds_or_0(value: Any) -> float:
-    number = _number(value)
-    if not 0 <= number < _MAX_SECONDS:
-        raise ValueError("expected a number of seconds, 0 or more")
-    return number
+def _count_type(metavar: str, expected: str, maximum: float = math.inf) -> ValueType:
+    def parse(value: Any) -> int:
+        try:
+            number = 0 if isinstance(value, bool | float) else int(value)
+        except (TypeError, ValueError):
+            number = 0
+        if not 1 <= number <= maximum:
+            raise ValueError(f"expected {expected}")
+        return number
 
-
-def _seconds_from_1(value: Any) -> float:
-    number = _number(value)
-    if not 1 <= number < _MAX_SECONDS:
-        raise ValueError("expected a number of seconds, 1 or more")
-    return number
-
-
-def _days(value: Any) -> float:
-    number = _number(value)
-    if not 0 < number <= 36_500:
-        raise ValueError("expected a positive number of days")
-    return number
-
-
-def _count(value: Any) -> int:
-    try:
-        number = 0 if isinstance(value, bool | float) else int(value)
-    except (TypeError, ValueError):
-        number = 0
-    if number < 1:
-        raise ValueError("expected a positive whole number")
-    return number
-
-
-def _concurrency(value: Any) -> int:
-    number = _count(value)
-    if number > 1000:
-        raise ValueError("expected a whole number from 1 to 1000")
-    return number
+    return ValueType(parse, metavar)
 
 
 def _switch(value: Any) -> bool:
@@ -239,13 +216,13 @@ URL = ValueType(parse_url, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
 ADDRESS = ValueType(parse_address, "HOST:PORT")
 ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")
-SECONDS = ValueType(_seconds, "SECONDS")
-SECONDS_OR_0 = ValueType(_seconds_or_0, "SECONDS")
-SECONDS_FROM_1 = ValueType(_seconds_from_1, "SECONDS")
-DAYS = ValueType(_days, "DAYS")
-COUNT = ValueType(_count, "N")
-MEGABYTES = ValueType(_count, "MB")
-CONCURRENCY = ValueType(_concurrency, "N")
+SECONDS = _number_type("SECONDS", "a positive number of seconds", lambda number: 0 < number < _MAX_SECONDS)
+SECONDS_OR_0 = _number_type("SECONDS", "a number of seconds, 0 or more", lambda number: 0 <= number < _MAX_SECONDS)
+SECONDS_FROM_1 = _number_type("SECONDS", "a number of seconds, 1 or more", lambda number: 1 <= number < _MAX_SECONDS)
+DAYS = _number_type("DAYS", "a positive number of days", lambda number: 0 < number <= 36_500)
+COUNT = _count_type("N", "a positive whole number")
+MEGABYTES = _count_type("MB", "a positive whole number")
+CONCURRENCY = _count_type("N", "a whole number from 1 to 1000", 1000)
 NAMES = ValueType(_names, "NAME,...")
 DIALECT_NAMES = ValueType(_dialects, "NAME,...")
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...")

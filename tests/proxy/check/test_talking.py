@@ -13,7 +13,7 @@ from a2a_eval_proxy.check import asking, talking
 from a2a_eval_proxy.check.model import Asked, Exchange, Interface
 from a2a_eval_proxy.check.talking import Line
 from a2a_eval_proxy.check.verdict import Status, Verdict
-from a2a_tool_capture.client import AgentError, AgentUnreachable, ConfigurationError
+from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
 from agents.serving import ServerThread
 from checking import check, rules_with
 
@@ -175,7 +175,7 @@ async def test_a_card_that_never_comes_is_nobody_there() -> None:
 
     with ServerThread(build) as agent:
         async with Line({}, 0.2) as line:
-            with pytest.raises(AgentUnreachable, match=r"not answered within 0\.2 s"):
+            with pytest.raises(AgentUnreachableError, match=r"not answered within 0\.2 s"):
                 await line.card(agent.url)
 
 
