@@ -55,7 +55,7 @@ class ToolCall:
             "arguments": None if self.arguments is None else dict(self.arguments),
             "result": self.result,
             "error": self.error,
-            "source": self.source.value,
+            "source": str(self.source),
         }
         if self.started_at is not None:
             out["started_at"] = rfc3339(self.started_at)

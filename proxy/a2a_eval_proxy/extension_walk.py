@@ -8,7 +8,7 @@ from typing import Any
 from a2a_tool_capture import places
 from a2a_tool_capture.spec import is_capture_uri
 
-from .jsonwalk import SPACE, Edit, JsonText, Span, after_space, cut
+from .jsonwalk import SPACE, Edit, JsonText, Span, after_space, cut, scan_string
 
 MARKER = "tool-call-capture"
 """Part of the extension's URI in every version."""
@@ -74,7 +74,7 @@ class ExtensionWalk(JsonText):
         self._depth += 1
         holder = _Holder(self)
         spans = self.members(at, holder.visit)
-        own = holder.finished(spans, self._decided(holder))
+        own = holder.finished(spans, set() if holder.update is None else self._decided(holder))
         if not holder.task_id:
             edits += own
         elif own and not self.keep_task(holder.task_id):
@@ -196,7 +196,7 @@ class _Holder:
         self.keys.append(key)
         opening = walk.text[at]
         if opening == '"':
-            value, end = walk.string(at)
+            value, end = scan_string(walk.text, at + 1, False)
             if key in _TASK_IDS:
                 self.task_id = value
             elif not value and key in _DEFAULTS:

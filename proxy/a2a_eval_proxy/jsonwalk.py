@@ -10,7 +10,7 @@ from typing import Any
 SPACE = " \t\n\r"
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 # Control characters in strings are no JSON, but there are clients that read them.
-_string: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]  # typeshed omits it
+scan_string: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]  # typeshed omits it
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(parse_int=str, strict=False).scan_once  # type: ignore[attr-defined]  # typeshed omits it
 
 
@@ -41,9 +41,6 @@ class JsonText:
         except RecursionError:
             return None, self._over(at)
 
-    def string(self, at: int) -> tuple[str, int]:
-        return _string(self.text, at + 1, False)
-
     def skip(self, at: int) -> int:
         return self.value(at)[1]
 
@@ -71,7 +68,7 @@ class JsonText:
             start = at
             if text[at] != '"':
                 raise ValueError(f"expected a key at {at}")
-            key, at = _string(text, at + 1, False)
+            key, at = scan_string(text, at + 1, False)
             at = after_space(text, at) if text[at] in SPACE else at
             if text[at] != ":":
                 raise ValueError(f"expected ':' at {at}")

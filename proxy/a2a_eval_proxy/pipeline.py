@@ -444,7 +444,7 @@ class Pipeline:
         metrics = self._metrics
         if not job.late:
             for call in turn.tool_calls:
-                metrics.calls[call.source.value] += 1
+                metrics.calls[str(call.source)] += 1
         if turn is not job.stored:  # traces were merged into it
             metrics.findings += _codes(turn.findings) - _codes(job.turn.findings)
         metrics.count_results(results)

@@ -125,7 +125,7 @@ class Exchange:
             turn_id=self._new_id(),
             run=facts.run,
             agent=facts.agent,
-            binding=request.binding.value,
+            binding=str(request.binding),
             protocol_version="0.3" if request.legacy or not facts.version else major_minor(facts.version),
             started_at=facts.started_at,
             case_id=facts.case_id or (case if isinstance(case, str) and case else None),

@@ -32,7 +32,7 @@ class CaptureFacts:
             "declared": self.declared,
             "requested_by_client": self.requested_by_client,
             "snapshot_seen": self.snapshot_seen,
-            "sources": dict(Counter(call.source.value for call in calls)) if calls else {},
+            "sources": dict(Counter(str(call.source) for call in calls)) if calls else {},
             "matched_by_id": self.matched_by_id,
             "matched_by_signature": self.matched_by_signature,
             "protocol_only": self.protocol_only,
