@@ -24,7 +24,7 @@ from e2e.processes import ChildProcess
 from e2e.proxy import COMMAND, Proxy
 
 from .clients import keep_asking
-from .judge import Outcome, Tally, descriptor_trend, memory_trend
+from .judge import Outcome, Tally, descriptor_trend, memory_trend, too_much_memory
 
 _SUITE = "suite: soak\nevaluators: [tool_error]\n"
 _AWAY_S = (0.5, 3.0)
@@ -48,7 +48,8 @@ async def _soak(options: argparse.Namespace, folder: Path) -> int:
     (folder / "suite.yaml").write_text(_SUITE)
     agent = _Agent()
     await asyncio.to_thread(agent.start)
-    arguments = ("--suite", str(folder / "suite.yaml"), "--turn-timeout", "20", "--log-level", "warning")
+    # The turn timeout is the default: what clients leave behind piles up to the limit in bytes, not to the timeout.
+    arguments = ("--suite", str(folder / "suite.yaml"), "--log-level", "warning")
     proxy = Proxy(f"http://127.0.0.1:{agent.port}", folder / "turns.db", *arguments, command=[options.proxy])
     await asyncio.to_thread(proxy.__enter__)
     try:
@@ -158,6 +159,8 @@ def _verdict(tally: Tally, samples: _Samples, proxy: Proxy, seconds: float) -> i
         print(f"{line}; {trend.allowed:.1f} more are allowed")
         if not trend.flat:
             complaints.append(f"{line}: more than {trend.allowed:.1f} above")
+    print(f"memory (MB): {max(samples.memory) >> 20} at most")
+    complaints += too_much_memory(samples.memory)
     log = proxy.stderr()
     if "Traceback" in log:
         complaints.append(f"the log has a traceback:\n{log[log.index('Traceback') :][:3000]}")

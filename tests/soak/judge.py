@@ -14,6 +14,9 @@ AFTERMATH_S = 5.0
 LONG_S = 600.0
 """From here on a run is long enough for caches and allocators to be full after its first third."""
 
+MEMORY_LIMIT_MB = 512
+"""Of the chart, by default."""
+
 _MB = 1024 * 1024
 
 
@@ -85,6 +88,14 @@ def memory_trend(samples: Sequence[int], seconds: float) -> Trend:
     middle, last = _thirds(samples)
     share, least = (0.05, 6.0) if seconds >= LONG_S else (0.3, 30.0)
     return Trend("memory (MB)", middle / _MB, last / _MB, max(share * middle / _MB, least))
+
+
+def too_much_memory(samples: Sequence[int]) -> list[str]:
+    """What there is to complain of where a container with the chart's limit would have been killed."""
+    peak = max(samples) / _MB
+    return (
+        [f"memory (MB): {peak:.0f} at its peak, the chart allows {MEMORY_LIMIT_MB}"] if peak > MEMORY_LIMIT_MB else []
+    )
 
 
 def descriptor_trend(samples: Sequence[int]) -> Trend:

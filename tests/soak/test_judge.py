@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from soak.judge import AFTERMATH_S, Outages, Outcome, Tally, descriptor_trend, memory_trend
+from soak.judge import AFTERMATH_S, Outages, Outcome, Tally, descriptor_trend, memory_trend, too_much_memory
 
 MB = 1024 * 1024
 
@@ -59,3 +59,8 @@ def test_what_comes_before_the_middle_third_is_no_growth() -> None:
 def test_descriptors_that_pile_up_are_seen() -> None:
     assert not descriptor_trend(list(range(40, 340))).flat
     assert descriptor_trend([40, 60, 45] * 100).flat
+
+
+def test_memory_that_the_chart_does_not_allow_is_seen() -> None:
+    assert too_much_memory([100 * MB, 512 * MB, 100 * MB]) == []
+    assert len(too_much_memory([100 * MB, 513 * MB, 100 * MB])) == 1
