@@ -8,10 +8,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .capture.held_bytes import HeldBytes
 from .capture.lookups import TaskHistory
 from .capture.turn import Turn
 from .capture.turnbook import TurnBook
 from .clock import CLOCK
+from .memory import memory_of
 from .pipeline import Pipeline
 from .privacy import Privacy
 from .problem_log import ProblemLog
@@ -32,6 +34,9 @@ be about to write the turn before, and that process may have paused itself. The 
 
 _AT_ONCE, _MOST_QUESTIONS = 8, 1_000
 _MOST_TAKEN_OVER = 100
+
+_CONFIRMING_BYTES = 16 * 1024 * 1024
+"""Of closed turns that wait for the store here; further ones go on without: the store keeps the first end of a turn."""
 
 
 class Continuity:
@@ -61,6 +66,7 @@ class Continuity:
         self._unread = ProblemLog(logger, "the store could not be asked about earlier turns of a task {count} time(s)")
         self._asking: set[asyncio.Task[None]] = set()
         self._confirming: dict[asyncio.Task[None], Turn] = {}
+        self._confirming_bytes = HeldBytes(_CONFIRMING_BYTES)
         self.book: TurnBook | None = None
         """Whose questions these are; set once it is made."""
 
@@ -89,7 +95,7 @@ class Continuity:
 
     def closed(self, turn: Turn) -> None:
         """Take a closed turn. One that the store has as open goes on only if no other process has closed it."""
-        if turn.in_store:
+        if turn.in_store and self._confirming_bytes.take(turn.turn_id, memory_of(turn)):
             task = self._loop.create_task(self._confirm(turn))
             self._confirming[task] = turn
             task.add_done_callback(self._confirmed)
@@ -168,18 +174,20 @@ class Continuity:
     async def _confirm(self, turn: Turn) -> None:
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                item = await self._store.turn(turn.turn_id)
+                status = await self._store.status(turn.turn_id)
         except Exception as error:  # noqa: BLE001  # the wall: the store itself keeps the first end of a turn
             logger.debug("the store did not tell of task or turn: %r", error)
             self._unread.seen()
-            item = None
-        if item is None or item["status"] == "open":
+            status = None
+        if status in (None, "open"):
             self._pipeline.take(turn)
         else:
             logger.debug("turn %s was closed by another process", turn.turn_id)
 
     def _confirmed(self, task: asyncio.Task[None]) -> None:
-        self._confirming.pop(task, None)
+        turn = self._confirming.pop(task, None)
+        if turn is not None:
+            self._confirming_bytes.drop(turn.turn_id)
 
 
 def _turn(item: TurnJson) -> Turn:

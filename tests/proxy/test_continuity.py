@@ -242,6 +242,27 @@ async def test_an_open_turn_is_completed_by_another_process_once(agent: str, sto
     assert turns[0]["ended_at"] is not None
 
 
+async def test_closed_turns_that_wait_for_a_slow_store_are_bounded(
+    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = uuid.uuid4().hex
+    monkeypatch.setattr(continuity, "_CONFIRMING_BYTES", 0)
+    async with run_proxy(settings(agent, store)) as proxy:
+
+        async def never(turn_id: str) -> str | None:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        monkeypatch.setattr(proxy.store, "status", never)
+        task = await say(proxy, f"gate {gate}", wait=False)
+        await until_open(proxy)
+        open_gate(agent, gate)
+        await until_completed(proxy, task)
+        assert proxy.continuity.waiting == 0
+        await proxy.flush(30)
+        assert told(await proxy.turns()) == [("COMPLETED", [0], "answer 0")]
+
+
 async def test_the_replica_that_had_the_turn_does_not_close_it_again(agent: str, store: str) -> None:
     gate = uuid.uuid4().hex
     async with run_proxy(settings(agent, store)) as first, run_proxy(settings(agent, store)) as second:

@@ -200,6 +200,9 @@ class Store(Protocol):
 
     async def turn(self, turn_id: str) -> TurnJson | None: ...
 
+    async def status(self, turn_id: str) -> str | None:
+        """The status of a turn, without the turn; None where the store does not have it."""
+
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
         """The last turns of its conversation and run that were added before it, oldest first: at most `most`, and no
         more once they reach `MAX_PAGE_BYTES`."""

@@ -59,6 +59,9 @@ class SqliteReads:
         page, _ = await asyncio.to_thread(self._select, "turn_id = ?", [turn_id], 1)
         return page[0][1] if page else None
 
+    async def status(self, turn_id: str) -> str | None:
+        return await asyncio.to_thread(self._read_status, turn_id)
+
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
         if not turn.conversation_id:
             return []
@@ -85,6 +88,11 @@ class SqliteReads:
 
     async def positions(self, newest: int) -> dict[tuple[str, str, str], int]:
         return await asyncio.to_thread(self._read_positions, newest)
+
+    def _read_status(self, turn_id: str) -> str | None:
+        with self._reading() as connection:
+            row = connection.execute("SELECT status FROM turns WHERE turn_id = ?", (turn_id,)).fetchone()
+        return row[0] if row is not None else None
 
     def _take_over(self, silent_s: float, most: int) -> list[TurnJson]:
         now = int(time.time())

@@ -72,6 +72,10 @@ class PostgresReads:
         page, _ = await self._turns("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)
         return page[0][1] if page else None
 
+    async def status(self, turn_id: str) -> str | None:
+        rows = await self._rows("SELECT status FROM turns WHERE turn_id = :turn_id", {"turn_id": stored_text(turn_id)})
+        return rows[0][0] if rows else None
+
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:
         if not turn.conversation_id:
             return []
