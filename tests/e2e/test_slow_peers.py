@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import h11
@@ -62,7 +63,16 @@ def ask(proxy: Proxy, path: str = "/other") -> str:
 
 def errors(proxy: Proxy, reason: str) -> float:
     """What /metrics counts of one reason."""
-    prefix = f'a2a_eval_proxy_client_errors_total{{reason="{reason}"}} '
+    return metric(proxy, f'client_errors_total{{reason="{reason}"}}')
+
+
+def answered(proxy: Proxy) -> float:
+    """Exchanges that are over, of those that were answered with 200."""
+    return metric(proxy, 'responses_total{code="200"}')
+
+
+def metric(proxy: Proxy, name: str) -> float:
+    prefix = f"a2a_eval_proxy_{name} "
     found = [line for line in proxy.get_text("/metrics").splitlines() if line.startswith(prefix)]
     return float(found[0].removeprefix(prefix)) if found else 0.0
 
@@ -87,15 +97,29 @@ async def large(wire: Wire, request: Request) -> None:
     if request.target.startswith(b"/large/"):
         wire.answer(b"x" * int(request.target.rpartition(b"/")[2]), content_type=b"text/plain")
     else:
-        await asyncio.sleep(0.2)
         wire.answer(b"mine", content_type=b"text/plain")
+
+
+@dataclass
+class Held:
+    """As `large`, but other requests are answered only once they are released."""
+
+    arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    released: threading.Event = field(default_factory=threading.Event)
+
+    async def __call__(self, wire: Wire, request: Request) -> None:
+        if not request.target.startswith(b"/large/"):
+            self.arrived.release()
+            await asyncio.to_thread(self.released.wait, TIMEOUT_S)
+        await large(wire, request)
 
 
 @pytest.mark.parametrize("then", ["reads on", "leaves", "resets"])
 @pytest.mark.parametrize("size", [3_750_000, 8_000_000])
 def test_a_slow_reader_takes_no_connection_from_another(size: int, then: str, agent: H11Agent, proxy: Proxy) -> None:
     """Its answer has left the agent: the connection may be another's by the time it reads on or goes."""
-    agent.behave = large
+    agent.behave = held = Held()
+    before = answered(proxy)
     with connect(proxy) as slow:
         slow.sendall(GET % b"large/%d" % size)
         head = slow.recv(100, socket.MSG_WAITALL)
@@ -104,12 +128,17 @@ def test_a_slow_reader_takes_no_connection_from_another(size: int, then: str, ag
         others = [threading.Thread(target=lambda: answers.append(ask(proxy))) for _ in range(3)]
         for other in others:
             other.start()
+        for _ in others:
+            assert held.arrived.acquire(timeout=TIMEOUT_S)
         if then == "reads on":
             read = len(head)
             while read < size:
                 read += len(slow.recv(1 << 20))
         elif then == "resets":
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    while answered(proxy) == before:  # until the proxy knows; the test's time limit ends it
+        pass
+    held.released.set()
     for other in others:
         other.join(TIMEOUT_S)
     assert [*answers, ask(proxy)] == ["mine"] * 4
@@ -152,10 +181,10 @@ def test_pipelined_requests_are_answered_in_order(agent: H11Agent, proxy: Proxy)
 # ── senders ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def answers_while_it_reads(wire: Wire, request: Request) -> None:
-    """Begins its response at once, reads a little later, and ends with a digest of what came."""
+async def answers_while_it_reads(wire: Wire, stuck: threading.Event) -> None:
+    """Begins its response at once, reads once the client is stuck, and ends with a digest of what came."""
     wire.send(h11.Response(status_code=200, headers=[(b"transfer-encoding", b"chunked")]), h11.Data(data=b"begun "))
-    await asyncio.sleep(1)
+    await asyncio.to_thread(stuck.wait, TIMEOUT_S)
     digest = hashlib.sha256()
     while isinstance(event := await wire.next_event(), h11.Data):
         digest.update(event.data)
@@ -166,19 +195,23 @@ async def answers_while_it_reads(wire: Wire, request: Request) -> None:
 def test_an_upload_arrives_whole_at_an_agent_that_answers_meanwhile(
     framing: str, agent: H11Agent, proxy: Proxy
 ) -> None:
-    agent.behave = answers_while_it_reads
+    stuck = threading.Event()
+    agent.behave = lambda wire, _: answers_while_it_reads(wire, stuck)
     piece = bytes(range(256)) * 1000
-    total = 80
+    count = 400  # more than the kernel keeps on both hops
+    whole = piece * count
     chunked = framing == "chunked"
-    frame = b"transfer-encoding: chunked" if chunked else b"content-length: %d" % (len(piece) * total)
+    frame = b"transfer-encoding: chunked" if chunked else b"content-length: %d" % len(whole)
+    body = b"%x\r\n%b\r\n" % (len(piece), piece) * count + b"0\r\n\r\n" if chunked else whole
     with connect(proxy) as client:
         client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\nconnection: close\r\n%b\r\n\r\n" % frame)
-        for _ in range(total):
-            client.sendall(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-        if chunked:
-            client.sendall(b"0\r\n\r\n")
+        sent = fill(client, body, len(body))
+        assert sent < len(body)
+        stuck.set()
+        client.settimeout(TIMEOUT_S)
+        client.sendall(body[sent:])
         answer = until_closed(client)
-    assert hashlib.sha256(piece * total).hexdigest().encode() in answer
+    assert hashlib.sha256(whole).hexdigest().encode() in answer
     assert answer.endswith(b"0\r\n\r\n")
 
 
@@ -212,7 +245,7 @@ def test_a_slow_upload_and_a_quiet_stream_are_not_cut_off(agent: H11Agent, stric
         await wire.read_body(request)
         wire.send(h11.Response(status_code=200, headers=[(b"content-type", b"text/event-stream")]))
         await wire.writer.drain()
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(3.5)  # longer than each limit: what is tested
         wire.send(h11.Data(data=b"data: %d\n\n" % len(request.body)), h11.EndOfMessage())
 
     agent.behave = quiet
@@ -247,13 +280,14 @@ def test_a_client_that_leaves_its_stalled_upload_ends_it(agent: H11Agent, proxy:
         threading.Event().wait(0.1)
 
 
-def fill(client: socket.socket, data: bytes) -> int:
-    """Send until nobody takes any more; bytes sent."""
+def fill(client: socket.socket, data: bytes, most: int = 100_000_000) -> int:
+    """Send `data`, over and over, until nobody takes any more; bytes sent."""
     client.settimeout(1)
+    rest = memoryview(data)
     sent = 0
     try:
-        while sent < 100_000_000:
-            sent += client.send(data)
+        while sent < most:
+            sent += client.send(rest[sent % len(data) :])
     except TimeoutError:
         pass  # the end that is looked for
     return sent
