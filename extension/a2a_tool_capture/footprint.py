@@ -21,7 +21,7 @@ def value_bytes(value: Any) -> int:
         one = left.pop()
         inner = [*one, *one.values()] if isinstance(one, dict) else one
         size += sum(map(getsizeof, inner))
-        left += [item for item in inner if isinstance(item, _CONTAINERS)]
+        left += [item for item in inner if item and isinstance(item, _CONTAINERS)]
     return size
 
 

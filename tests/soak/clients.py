@@ -78,8 +78,9 @@ async def _slow(token: str, dice: Random, http: httpx.AsyncClient) -> None:
 
 
 async def _leaving(token: str, dice: Random, http: httpx.AsyncClient) -> None:
-    wish = _wish(token, events=20, size=dice.choice((10, 200_000)), pause_s=0.02)
-    await _streamed(wish, http, leave_after=dice.choice((0, 1_000, 500_000)))
+    """Many leave large texts behind: the proxy reaches its limit for them in the first minutes."""
+    wish = _wish(token, events=20, size=dice.choice((10, 200_000, 200_000)), pause_s=0.02)
+    await _streamed(wish, http, leave_after=dice.choice((0, 1_000, 500_000, 500_000)))
 
 
 async def _streamed(
@@ -125,7 +126,7 @@ KINDS: dict[str, tuple[int, Callable[[str, Random, httpx.AsyncClient], Awaitable
     "unary": (50, _unary),
     "stream": (25, _stream),
     "slow": (4, _slow),
-    "leaving": (8, _leaving),
+    "leaving": (16, _leaving),
     "upload": (8, _upload),
     "card": (5, _card),
 }
