@@ -131,6 +131,10 @@ class Declared:
                 inner = part["schema"]
                 if inner["type"] == "default" and inner["schema"]["type"] == "nullable":
                     inner["schema"] = inner["schema"]["schema"]
+                while inner["type"] in ("default", "function-after"):
+                    inner = inner["schema"]
+                if inner["type"] == "tuple":
+                    inner["fail_fast"] = True  # one error is reported, and a hostile document may have many
             own["schema"] = core_schema.no_info_before_validator_function(cls.long_form, arguments)
             own["serialization"] = core_schema.wrap_serializer_function_ser_schema(
                 lambda value, write: cls.short_form(write(value))

@@ -86,3 +86,12 @@ def test_plugins_are_named_by_their_whole_path(tmp_path):
     (tmp_path / "mine.py").write_text("")
     suite = parse_suite("suite: x\nplugins: [mine.py]", str(tmp_path / "s.yaml"))
     assert parse_suite(suite_text(suite), "elsewhere/s.yaml", allow_plugins=True) == suite
+
+
+def test_half_a_surrogate_pair_is_replaced_wherever_it_stands():
+    half = "\\ud83d"
+    expect = f'{{"response": {{"{half}": ["{half}"]}}, "tool_calls": [{{"name": "{half}"}}], "behavior": "{half}"}}'
+    text = f'{{"suite": "{half}", "cases": [{{"id": "a", "turns": [{{"user": "{half}", "expect": {expect}}}]}}]}}'
+    again = parse_suite(suite_text(parse_suite(text)))
+    assert again.name == again.cases[0].turns[0].user == "\N{REPLACEMENT CHARACTER}"
+    assert again.cases[0].turns[0].expect.tool_calls[0].name == "\N{REPLACEMENT CHARACTER}"

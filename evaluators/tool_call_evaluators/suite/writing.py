@@ -44,12 +44,12 @@ def case_dict(case: Case, suite: Suite) -> dict[str, Any]:
 
 
 def _dump(declared: type, value: Any) -> dict[str, Any]:
-    written: dict[str, Any] = adapter(declared).serializer.to_python(
-        value, mode="json", by_alias=True, exclude_defaults=True, fallback=_plain
-    )
+    written: dict[str, Any] = _plain(adapter(declared).dump_python(value, by_alias=True, exclude_defaults=True))
     return written
 
 
 def _plain(value: Any) -> Any:
-    """A value of an option, which code may have given as any kind of mapping or object."""
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    """JSON data, whatever kinds of mappings and lists code has given. Half a surrogate pair stays as it is."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
