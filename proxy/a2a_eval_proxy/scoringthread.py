@@ -28,7 +28,7 @@ _FIRST_S = 0.05
 """Time for scoring turns of a batch before they are stored; the rest of them are stored first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
 
