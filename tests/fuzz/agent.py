@@ -194,7 +194,7 @@ class _Link:
         self._watching.add(known)
         try:
             await has_looked(self._agent.proxy_port)
-            if self._line.waiting():
+            if self._line.waiting() or self._reader.excess:
                 self._connection.ambiguous = True
             else:
                 self._connection.doubted = why

@@ -129,9 +129,7 @@ def _content(dice: Random, token: bytes, kind: Kind, behaviours: list[str]) -> t
     size = dice.choice((0, 1, 50, 3_000, 60_000))
     if "huge" in behaviours:
         about_full = dice.randrange(*_BUFFERS)
-        size = dice.choice(
-            (dice.randrange(200_000, 1_500_000), about_full, about_full, dice.randrange(_HUGE, 2 * _HUGE))
-        )
+        size = dice.choice((dice.randrange(200_000, 1_500_000), *4 * (about_full,), dice.randrange(_HUGE, 2 * _HUGE)))
     if "sse" in behaviours:
         text = filler(token, b"a", size)
         lines = [b"data: %b\n\n" % text[start : start + 900] for start in range(0, size, 900)]

@@ -10,6 +10,7 @@ from .sockets import PIECE, Line, has_looked
 from .values import AwaitContinue, Close, ConnectionPlan, Exchange, HalfClose, Pause, Reset, Send
 
 _CONTINUE_WITHIN_S = 1.0
+_AGENT_DONE_WITHIN_S = 1.5
 _REST_S = 5.0
 _POLL_S = 0.5
 _BUSY_S = 60.0
@@ -95,7 +96,9 @@ class Client:
     async def _read(self) -> bool:
         """Reads until no answer is missing; whether the connection is still open."""
         reading = self._plan.reading
-        await asyncio.sleep(reading.wait_s)
+        if reading.wait_s:
+            await self._agent_is_done()
+            await asyncio.sleep(reading.wait_s)
         while self._answers.pending:
             if reading.leave_after is not None and self._answers.size >= reading.leave_after:
                 self._answers.left()
@@ -111,6 +114,16 @@ class Client:
                 self._paced -= 1
                 await asyncio.sleep(reading.pause_s)
         return not self._answers.leaving
+
+    async def _agent_is_done(self) -> None:
+        """Waits until the agent has sent the first answer, or can send no more of it because nobody reads."""
+        exchange = self._answers.current
+        try:
+            async with asyncio.timeout(_AGENT_DONE_WITHIN_S):
+                while exchange is not None and not self._ledger.has_answered(exchange.token):
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            pass
 
     async def _receive(self, size: int) -> tuple[bytes | None, bool]:
         """Bytes, b"" at the end and whether that was an error; None where the exchange hangs."""

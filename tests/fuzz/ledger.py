@@ -160,6 +160,10 @@ class Ledger:
         """How often the request has come."""
         return len(self._entries[token].arrivals)
 
+    def has_answered(self, token: bytes) -> bool:
+        """Whether the agent has sent all of its answer."""
+        return any(arrival.answered for arrival in self._entries[token].arrivals)
+
     # ── told by clients ─────────────────────────────────────────────────────────────────────────────────
 
     def ended(self, token: bytes, end: End, status: int = 0, *, excused: bool = False) -> None:

@@ -23,9 +23,13 @@ _CHOSEN_TOO = 0.3
 _ODD_REQUESTS = 0.55
 _ODD_SENDING = 0.15
 _ODD_ANSWERS = 0.6
-_SLOW_READERS = 0.25
+_SLOW_READERS = 0.5
+_SLOW_EXCHANGES = 2
+_MEANWHILE = 0.3
+"""Connections whose agent is late where others read slowly: who is harmed by a slow reader must be there for long."""
 _PIPELINES = 0.4
 _LIKELY = 0.6
+_ONLY_HUGE = 0.8
 _TOGETHER = {"slow-reader": {"huge", "late"}, "get-body": {"cut"}, "upload": {"overlapped"}}
 """What brings out what: who reads slowly needs much to read; what may be sent again needs a reason; what goes on for
 long needs something else meanwhile."""
@@ -56,7 +60,7 @@ def round_of(
     """The round of that number; `only` these behaviours, all of them, where some are named."""
     dice = Random(f"{seed}/{index}")
     chosen = only or _chosen(seed, index)
-    clients = dice.choice((8, 16, 32, 32))
+    clients = dice.choice((8, 32, 32, 48))
     timed = (index % _TIMED_ROUNDS == _TIMED_ROUNDS - 1) if timed is None else timed
     first = 0
     plans = []
@@ -82,6 +86,9 @@ def _connection(dice: Random, round_index: int, first: int, chosen: frozenset[st
     if "slow-reader" in chosen and dice.random() < _SLOW_READERS:
         reading = client_behaviours.slow_reading(dice)
         likely = frozenset({"huge"})  # of less, a slow reader is not slow
+        count = min(count, _SLOW_EXCHANGES)
+    elif "slow-reader" in chosen and dice.random() < _MEANWHILE:
+        likely = frozenset({"late"})
     exchanges = tuple(
         exchange(dice, token_of(round_index, first + offset), chosen, timed=timed, likely=likely)
         for offset in range(count)
@@ -96,6 +103,11 @@ def exchange(
 ) -> Exchange:
     """One exchange with some of the chosen behaviours; those that are `likely` more often than others."""
     shapes = sorted(chosen & client_behaviours.SHAPES.keys())
+    if "huge" in likely and dice.random() < _ONLY_HUGE:  # nothing else, so that its connection is used again meanwhile
+        request = client_behaviours.sent(dice, client_behaviours.said(dice, token, "plain"), [])
+        return Exchange(
+            token, request, agent_behaviours.answered(dice, token, request, ["huge"], timed=timed), ("huge",)
+        )
     shape = dice.choice(shapes) if shapes and dice.random() < _ODD_REQUESTS else "plain"
     manners = [name for name in _SENDING if name in chosen and dice.random() < _ODD_SENDING]
     if shape == "get-body" and dice.random() < _LIKELY:
