@@ -1,4 +1,4 @@
-"""Runs the command line in processes that are forked from one that has imported it already, and so start at once.
+"""Runs the command line, and pytest, in processes forked from one that has imported them, which so start at once.
 
 Each is a process of its own, with its own arguments, folder, environment, files, signals and exit code; only the
 imports are shared. Code that has to start as users start it runs `COMMAND` with subprocess.
@@ -24,7 +24,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Self
 
+import pytest
+
 COMMAND = Path(sys.executable).with_name("a2a-eval-proxy")
+PYTEST = Path(sys.executable).with_name("pytest")
 NOT_IMPORTED = ("__main__", "pytest_plugin", "migrations.")
 """In the names of modules that run when they are imported, or that belong to another program."""
 
@@ -47,7 +50,7 @@ def import_everything() -> None:
 
 
 def fork_on_request(control: socket.socket) -> None:
-    """Forks a child for each request, and reports how each ended. Returns in the child, ready to run the command."""
+    """Forks a child for each request, and reports how each ended. Returns in the child, ready to run the program."""
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
@@ -89,7 +92,7 @@ def _report_ended(running: dict[int, int]) -> None:
         os.close(report)
 
 
-def _become(files: list[int], arguments: list[str], cwd: str, environment: dict[str, str]) -> None:
+def _become(files: list[int], command: list[str], cwd: str, environment: dict[str, str]) -> None:
     """Makes this process what a new one would be."""
     for number, file in enumerate(files[:3]):
         os.dup2(file, number)
@@ -98,7 +101,7 @@ def _become(files: list[int], arguments: list[str], cwd: str, environment: dict[
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None
-    sys.argv = [str(COMMAND), *arguments]
+    sys.argv = command
     sys.path[0] = str(COMMAND.parent)
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
@@ -112,14 +115,19 @@ class Forked:
     """A running command, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(
-        self, arguments: Sequence[str | Path], cwd: str | Path, environment: Mapping[str, str], files: Sequence[int]
+        self,
+        arguments: Sequence[str | Path],
+        cwd: str | Path,
+        environment: Mapping[str, str],
+        files: Sequence[int],
+        program: Path = COMMAND,
     ) -> None:
         """`files` are its standard input, output and error; they stay the caller's."""
-        self.args = [str(COMMAND), *map(str, arguments)]
+        self.args = [str(program), *map(str, arguments)]
         self.returncode: int | None = None
         self.stdin: IO[str] | None = None
         self.stdout: IO[str] | None = None
-        request = {"arguments": self.args[1:], "cwd": str(cwd), "environment": dict(environment)}
+        request = {"command": self.args, "cwd": str(cwd), "environment": dict(environment)}
         self._code, report = os.pipe()
         try:
             self.pid = _forker().start(json.dumps(request).encode(), [*files, report])
@@ -164,7 +172,7 @@ class Forked:
 
 
 def run(
-    *arguments: str | Path, cwd: str | Path = ".", timeout: float = 100, **environment: str
+    *arguments: str | Path, cwd: str | Path = ".", timeout: float = 100, program: Path = COMMAND, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end, with no setting in the environment but those given. Raises TimeoutExpired."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
@@ -174,7 +182,7 @@ def run(
         tempfile.TemporaryFile("w+", encoding="utf-8") as error,
     ):
         files = [file.fileno() for file in (nothing, out, error)]
-        process = Forked(arguments, Path(cwd).absolute(), clean | environment, files)
+        process = Forked(arguments, Path(cwd).absolute(), clean | environment, files, program)
         try:
             code = process.wait(timeout)
         except BaseException:
@@ -227,6 +235,8 @@ if __name__ == "__main__":
     import_everything()
     gc.freeze()
     fork_on_request(socket.socket(fileno=int(sys.argv[1])))
+    if sys.argv[0] == str(PYTEST):
+        sys.exit(pytest.console_main())
     from a2a_eval_proxy.cli import main
 
     main()

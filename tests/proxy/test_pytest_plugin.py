@@ -15,6 +15,7 @@ import pytest
 from a2a_eval_proxy import pytest_plugin
 from a2a_eval_proxy.demo.agent import run_agent
 from agents.scenario_agent import AgentOptions, scenario_agent
+from prefork import PYTEST, run
 
 pytest_plugins = ["pytester"]
 
@@ -59,11 +60,13 @@ def agent() -> Iterator[str]:
         yield agent.url
 
 
+PLUGINS = ("-p", "a2a_eval_proxy.pytest_plugin", "-p", "pytest_asyncio.plugin")
+
+
 class Session:
     """Runs pytest on files in a folder of its own, in a process of its own, with nothing but the plugin loaded."""
 
     def __init__(self, pytester: pytest.Pytester, temporary: Path) -> None:
-        self._pytester = pytester
         self.folder = pytester.path
         self.temporary = temporary
         pytester.makeini(
@@ -76,8 +79,8 @@ class Session:
         Path(self.folder, "suite.yaml").write_text(SUITE, "utf-8")
 
     def run(self, *arguments: str) -> pytest.RunResult:
-        plugins = ("-p", "a2a_eval_proxy.pytest_plugin", "-p", "pytest_asyncio.plugin")
-        return self._pytester.runpytest_subprocess(*plugins, *arguments, timeout=100)
+        done = run(*PLUGINS, *arguments, cwd=self.folder, program=PYTEST)
+        return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0)
 
 
 @pytest.fixture
@@ -369,7 +372,9 @@ def test_a_session_that_does_not_use_it_loads_nothing(session: Session) -> None:
     Path(session.folder, "test_plain.py").write_text(
         "import sys\ndef test_it(): assert not {'a2a', 'uvicorn', 'tool_call_evaluators'} & set(sys.modules)\n", "utf-8"
     )
-    result = session.run()
+    alone = [sys.executable, "-m", "pytest", *PLUGINS]  # not forked: nothing is imported yet
+    done = subprocess.run(alone, cwd=session.folder, capture_output=True, text=True, check=False)
+    result = pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0)
     result.assert_outcomes(passed=1)
     assert "a2a-eval-proxy =" not in result.stdout.str()
 
