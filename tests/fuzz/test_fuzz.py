@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import replace
 
 import pytest
 from e2e.proxy import COMMAND
@@ -17,13 +18,14 @@ _CONNECTIONS = 40
 
 
 async def test_nothing_crosses_and_nothing_hangs() -> None:
-    """Each round has a proxy of its own; all are played at once, since most of the time they wait."""
+    """Each round has its own proxy. All rounds and clients play at once, since most of the time they wait."""
     plans = [
         round_of(20, 1, connections=_CONNECTIONS),
         round_of(20, 3, connections=_CONNECTIONS),
         round_of(21, 0, connections=_CONNECTIONS, only=frozenset(BEHAVIOURS)),
         round_of(secrets.randbelow(1_000_000), 0, connections=_CONNECTIONS),
     ]
-    results = await asyncio.gather(*(run_round(plan, [COMMAND]) for plan in plans))
+    at_once = [replace(plan, clients=_CONNECTIONS) for plan in plans]
+    results = await asyncio.gather(*(run_round(plan, [COMMAND]) for plan in at_once))
     found = [told(plan, result, result.seconds) for plan, result in zip(plans, results, strict=True) if result.findings]
     assert not found, "\n".join(found)
