@@ -77,7 +77,9 @@ class AgentOptions:
         """What the suite says of the agent, under what is `given`. Raises ConfigError without a URL."""
         url = given.url or suite.url
         if url is None:
-            raise ConfigError("no agent: give its URL with --agent, or as `agent: {url: ...}` in the suite")
+            raise ConfigError(
+                "the URL of the agent is missing: give --agent URL, or write `agent: {url: ...}` in the suite"
+            )
         streaming = given.streaming if given.streaming is not None else suite.streaming
         return cls(
             url,
@@ -120,8 +122,7 @@ async def run_suite(
     try:
         if not resume and await store.runs(run):
             raise ConfigError(
-                f"run {run!r} is in store {shown(location)} already; --resume goes on with it, another --run begins"
-                " anew"
+                f"run {run!r} already exists in {shown(location)}; use --resume to continue it, or another --run name"
             )
         cases = CaseBook(suite, redactor=redactor_of(privacy))
         scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))

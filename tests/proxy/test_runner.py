@@ -94,7 +94,7 @@ async def test_every_conversation_is_had_as_often_as_the_suite_says(agent: Agent
 
 async def test_a_run_of_that_name_is_not_mixed_with_another(agent: AgentOptions, location: str) -> None:
     await run_suite(suite(), agent, location, "nightly")
-    with pytest.raises(ConfigError, match=r"'nightly' is in store .* --resume"):
+    with pytest.raises(ConfigError, match=r"'nightly' already exists in .* --resume"):
         await run_suite(suite(), agent, location, "nightly")
     assert len(await stored(location)) == 7
 

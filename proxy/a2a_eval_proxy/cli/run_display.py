@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -52,7 +53,8 @@ async def run_and_show(options: RunOptions) -> bool:
                 advanced=lambda case: bar.advance(1, case.id),
             )
     except asyncio.CancelledError:  # Ctrl-C
-        Console(stderr=True).print(f"\ninterrupted; to resume: --run {escape(name)} --resume", soft_wrap=True)
+        command = shlex.join(["a2a-eval-proxy", "run", options.suite, "--run", name, "--resume"])
+        Console(stderr=True).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
         raise
     return _show(conclusion, warnings, options)
 
@@ -130,7 +132,7 @@ def _show(conclusion: Conclusion, warnings: list[str], options: RunOptions | Eva
     if len(verdict.reasons) > _SHOWN_REASONS:
         console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")
     if verdict.tolerated:
-        console.print(f"tolerated, as the suite says: {_count(verdict.tolerated)}")
+        console.print(f"tolerated by the suite: {_count(verdict.tolerated)}")
     for sentence in warnings:
         console.print(f"note: {escape(sentence)}", soft_wrap=True)
     if usage := usage_line(conclusion.usage):
