@@ -29,9 +29,6 @@ class FieldError(ValueError):
         self.path = path
 
 
-# ── how a field's values are read ───────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """Annotates a field whose values `read` returns for those of a document.
@@ -152,9 +149,6 @@ def _key(item: Any) -> str:
     return key
 
 
-# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def kind(value: Any) -> str:
     """What `value` is, for error messages."""
     if isinstance(value, dict | list):
@@ -232,8 +226,6 @@ def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
     """What `read` returns for each item of a list."""
     return tuple(at(index, read, item) for index, item in enumerate(checked_list(value)))
 
-
-# ── types of fields ─────────────────────────────────────────────────────────────────────────────────────────────
 
 TEXT: Schema = {"type": "string", "pattern": r"\S"}
 TEXTS: Schema = {"type": "array", "items": TEXT}

@@ -92,8 +92,8 @@ def _rule(
 ) -> dict[str, Any]:
     """The metadata of a gate's field.
 
-    `reasons` says why a limit is not kept, `label` describes the limit in reports, and `fits` raises FieldError for a
-    limit that results of an evaluator cannot decide.
+    `reasons` says why a limit is not kept, `label` describes the limit in reports (by default, name ≥ limit), and
+    `fits` raises FieldError for a limit that results of an evaluator cannot decide.
     """
     return {"reasons": reasons, "label": label, "fits": fits}
 
@@ -158,13 +158,11 @@ class Gate(Declared):
     In a suite a number alone is the `mean`.
     """
 
-    mean: Number | None = field(default=None, metadata=_rule(_low_mean, "mean ≥ {:g}".format, _on_scale))
+    mean: Number | None = field(default=None, metadata=_rule(_low_mean, fits=_on_scale))
     """The least mean over the run."""
-    conversation_mean: Number | None = field(
-        default=None, metadata=_rule(_low_conversation_mean, "conversation mean ≥ {:g}".format, _on_scale)
-    )
+    conversation_mean: Number | None = field(default=None, metadata=_rule(_low_conversation_mean, fits=_on_scale))
     """The least mean within every single conversation."""
-    pass_rate: Share | None = field(default=None, metadata=_rule(_low_pass_rate, "pass rate ≥ {:g}".format))
+    pass_rate: Share | None = field(default=None, metadata=_rule(_low_pass_rate))
     """The least share of results that pass their evaluator's threshold, 0 to 1."""
     forbid: Texts = field(
         default=(), metadata=_rule(_forbidden_labels, lambda labels: f"never {', '.join(labels)}", _known_labels)
@@ -188,7 +186,10 @@ class Gate(Declared):
     @property
     def labels(self) -> list[str]:
         """What it asks for, part by part, for reports."""
-        return [item.metadata["label"](limit) for item, limit in _limits(self)]
+        return [
+            label(limit) if (label := item.metadata["label"]) else f"{item.name.replace('_', ' ')} ≥ {limit:g}"
+            for item, limit in _limits(self)
+        ]
 
     def reasons(self, metric: str, scored: Scored) -> list[Reason]:
         """Why `scored`, which is not empty, does not reach it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from tool_call_evaluators.placeholders import is_placeholder
 from tool_call_evaluators.suite import Case, CaseTurn, Expectation, Suite
@@ -18,15 +19,15 @@ def redacted_suite(suite: Suite, redactor: Redactor) -> Suite:
 def redacted_case(case: Case, redactor: Redactor) -> Case:
     """The case with redacted texts and calls, with which turns are compared. Options of evaluators stay as they are."""
     redactor = redactor.sparing(is_placeholder)
-    return replace(
-        case,
-        turns=tuple(CaseTurn(redactor.text(turn.user), _expectation(turn.expect, redactor)) for turn in case.turns),
-        expect=_expectation(case.expect, redactor),
-        user_goal=_optional(case.user_goal, redactor),
-        knowledge=_optional(case.knowledge, redactor),
-        tasks=_all(case.tasks, redactor),
-        constraints=_all(case.constraints, redactor),
-    )
+    texts: dict[str, Any] = {
+        item.name: _texts(getattr(case, item.name), redactor) for item in fields(case) if item.name not in _KEPT
+    }
+    turns = tuple(CaseTurn(redactor.text(turn.user), _expectation(turn.expect, redactor)) for turn in case.turns)
+    return replace(case, turns=turns, expect=_expectation(case.expect, redactor), **texts)
+
+
+_KEPT = {"id", "tags", "repetitions", "tools", "evaluators", "turns", "expect"}
+"""Fields of a case that are not redacted as texts. Any other is: a key that is added later cannot be forgotten."""
 
 
 def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:
@@ -41,9 +42,9 @@ def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:
     )
 
 
+def _texts(value: str | tuple[str, ...] | None, redactor: Redactor) -> str | tuple[str, ...] | None:
+    return tuple(map(redactor.text, value)) if isinstance(value, tuple) else _optional(value, redactor)
+
+
 def _optional(text: str | None, redactor: Redactor) -> str | None:
     return None if text is None else redactor.text(text)
-
-
-def _all(texts: tuple[str, ...] | None, redactor: Redactor) -> tuple[str, ...] | None:
-    return None if texts is None else tuple(redactor.text(text) for text in texts)

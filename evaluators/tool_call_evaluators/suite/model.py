@@ -51,9 +51,6 @@ from .tool_files import Tools
 MAX_REPETITIONS = 1_000
 
 
-# ── expectations ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _expected_call(value: Any) -> ToolCall:
     # a recorded call may be pasted as it is; of it, only the name and the arguments are expected
     entries = checked_object(value, _CALL_KEYS, ("name",))
@@ -152,9 +149,6 @@ class Expectation(Declared):
     def case_fields(self) -> dict[str, Any]:
         """What is expected, by the names that EvalCase has for it."""
         return {_CASE_FIELDS.get(item.name, item.name): getattr(self, item.name) for item in fields(self)}
-
-
-# ── cases ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _case_id(value: Any) -> str:
@@ -268,8 +262,6 @@ class Case(Declared):
                 return index
         return texts.index(text) if text in texts else earlier
 
-
-# ── the suite ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 _JUDGE = Value(
     lambda value: JudgeSettings.from_mapping(checked_object(value)),
