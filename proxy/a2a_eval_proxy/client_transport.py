@@ -130,7 +130,8 @@ class ClientTransport:
     def _flush(self) -> None:
         if self._head:
             head, self._head = self._head, b""
-            self._write(head)
+            if not self.is_closing():  # uvloop raises where the connection has ended meanwhile
+                self._write(head)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -124,3 +124,21 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind(how: str) ->
         while server.connections:
             await asyncio.sleep(0)
         assert not limits.broken_limits
+
+
+async def test_a_header_that_waits_for_its_body_ends_with_the_connection() -> None:
+    loop = asyncio.get_running_loop()
+    errors: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+
+    class Aborting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            wire = client_transport.ClientTransport(transport, loop)  # type: ignore[arg-type]  # it is a Transport
+            wire.abort()
+            loop.call_soon(wire.write, b"HTTP/1.1 200 OK\r\n\r\n")
+
+    async with await loop.create_server(Aborting, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        assert await reader.read() == b""
+        writer.close()
+    assert not errors
