@@ -213,6 +213,9 @@ class _Wire(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.writes.append(bytes(data))
 
+    def is_closing(self) -> bool:
+        return False
+
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
