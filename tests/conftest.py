@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from postgres_server import PostgresServer, running_postgres, why_not
+from support.postgres_server import PostgresServer, running_postgres, why_not
 
 # Whether a property holds does not depend on how busy the machine is.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])

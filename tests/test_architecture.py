@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import a2a_eval_proxy
@@ -14,6 +15,7 @@ import a2a_tool_capture.a2e
 import grimp
 import pytest
 import tool_call_evaluators
+from tool_call_evaluators import runs
 
 EXTENSION, EVALUATORS, PROXY = PACKAGES = ("a2a_tool_capture", "tool_call_evaluators", "a2a_eval_proxy")
 FOLDERS = [Path(package.__file__).parent for package in (a2a_tool_capture, tool_call_evaluators, a2a_eval_proxy)]
@@ -60,19 +62,15 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
     "module",
     [
         "a2a_eval_proxy.capture",
-        "a2a_eval_proxy.leakguard",
-        "a2a_eval_proxy.headers",
-        "a2a_eval_proxy.card",
-        "a2a_eval_proxy.check.asking",
-        "a2a_eval_proxy.check.interfaces",
-        "a2a_eval_proxy.check.judging",
-        "a2a_eval_proxy.check.model",
-        "a2a_eval_proxy.check.notation",
-        "a2a_eval_proxy.check.reading",
-        "a2a_eval_proxy.check.silence",
-        "a2a_eval_proxy.check.telling",
-        "a2a_eval_proxy.cases",
-        "a2a_eval_proxy.answers",
+        "a2a_eval_proxy.protocol",
+        "a2a_eval_proxy.traces",
+        "a2a_eval_proxy.check.report",
+        "a2a_eval_proxy.check.rules",
+        "a2a_eval_proxy.check.probe.requests",
+        "a2a_eval_proxy.check.probe.interfaces",
+        "a2a_eval_proxy.check.probe.record",
+        "a2a_eval_proxy.check.probe.responses",
+        "a2a_eval_proxy.scoring.case_book",
         "a2a_tool_capture.canonical",
         "a2a_tool_capture.payload",
         "a2a_tool_capture.wire",
@@ -93,19 +91,145 @@ def test_the_cores_are_sans_io(graph: grimp.ImportGraph, module: str) -> None:
 def test_the_shells_are_not(graph: grimp.ImportGraph) -> None:
     """Lest the test above pass because nothing was found."""
     assert "time" in imports_of(graph, "a2a_eval_proxy.clock")
-    assert "uvicorn" in imports_of(graph, "a2a_eval_proxy.server")
-
-
-def test_capture_knows_nothing_of_the_shells(graph: grimp.ImportGraph) -> None:
-    inside = {"a2a_eval_proxy.capture"} | graph.find_descendants("a2a_eval_proxy.capture")
-    imported = imports_of(graph, "a2a_eval_proxy.capture")
-    assert {name for name in imported if name.startswith(PROXY) and name not in inside} == set()
+    assert "uvicorn" in imports_of(graph, "a2a_eval_proxy.net.http_server")
 
 
 def imports_of(graph: grimp.ImportGraph, module: str) -> set[str]:
     """What a module, or any module of a package, imports directly."""
     inside = {module} | graph.find_descendants(module)
     return {name for one in inside for name in graph.find_modules_directly_imported_by(one)}
+
+
+# ── rooms ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+LAYERS = {
+    PROXY: [  # the highest first; those in one line do not import each other
+        "__main__",
+        "cli | pytest_plugin",
+        "demo | testing",
+        "app | worker",
+        "admin | check",
+        "runs",
+        "scoring",
+        "otlp | relay",
+        "net",
+        "telemetry",
+        "store",
+        "settings | traces",
+        "capture | privacy",
+        "protocol",
+        "clock | errors | ids | turn",
+    ],
+    f"{PROXY}.check": ["command", "report", "rules", "probe"],
+    EVALUATORS: [
+        "report",
+        "importers | runs",
+        "suite",
+        "judged | metrics",
+        "registry | run",
+        "verdict",
+        "gates",
+        "agent_trace | behavior_failures | evaluator | judge | matching | turn_health",
+        "declared | model | typed",
+        "options",
+    ],
+    EXTENSION: [
+        "bridges | client",
+        "a2e | agent | merge",
+        "dialects | recorder | secret_references",
+        "dedupe | errors | footprint | payload | recording | sameness",
+        "models | places",
+        "canonical | json_values | spec | wire",
+    ],
+}
+"""The rooms and single modules of each package: one may import only what stands in a lower line."""
+
+MAX_MODULES, MAX_ROOMS, MAX_LINES, MAX_FUNCTION_LINES = 20, 25, 400, 50
+LONG_MODULES = {
+    "a2a_eval_proxy/app.py": 409,
+    "a2a_eval_proxy/capture/turn_book.py": 554,
+    "a2a_eval_proxy/relay/forwarder.py": 649,
+    "a2a_eval_proxy/scoring/pipeline.py": 534,
+    "a2a_eval_proxy/traces/trace_book.py": 462,
+    "tool_call_evaluators/model.py": 433,
+    "a2a_tool_capture/merge.py": 436,
+}
+"""Longer than they may be; the numbers may only shrink."""
+LONG_FUNCTIONS = {
+    "a2a_eval_proxy/app.py start": 86,
+    "a2a_eval_proxy/relay/forwarder.py relay": 51,
+    "a2a_eval_proxy/scoring/pipeline.py __init__": 57,
+    "a2a_tool_capture/client.py send": 51,
+}
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_no_import_leads_back_up(graph: grimp.ImportGraph, package: str) -> None:
+    """Imports inside functions and those for type checkers count, too."""
+    layers = [{name.strip() for name in line.split("|")} for line in LAYERS[package]]
+    inside = {child.rpartition(".")[2] for child in graph.find_children(package)}
+    assert set().union(*layers) == inside, "each room and module of the package stands in LAYERS"
+    found = graph.find_illegal_dependencies_for_layers(
+        layers=[grimp.Layer(*layer, independent=True) for layer in layers], containers={package}
+    )
+    assert not found, "\n".join(f"{one.importer} must not import {one.imported}" for one in found)
+
+
+def test_no_modules_import_each_other_in_a_circle(graph: grimp.ImportGraph) -> None:
+    ours = {name for name in graph.modules if name.partition(".")[0] in PACKAGES}
+    TopologicalSorter({name: graph.find_modules_directly_imported_by(name) & ours for name in ours}).prepare()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_inside_imports_the_face_of_its_package(graph: grimp.ImportGraph, package: str) -> None:
+    importers = graph.find_modules_that_directly_import(package)
+    assert {name for name in importers if name.partition(".")[0] == package} == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_package_has_a_bounded_number_of_rooms(folder: Path) -> None:
+    assert len([path for path in folder.iterdir() if (path / "__init__.py").is_file()]) <= MAX_ROOMS
+
+
+ROOMS = sorted({path.parent for path in MODULES} - set(FOLDERS))
+
+
+@pytest.mark.parametrize("room", [*FOLDERS, *ROOMS], ids=lambda room: room.name)
+def test_a_room_has_a_bounded_number_of_modules(room: Path) -> None:
+    assert len([path for path in room.glob("*.py") if path.name != "__init__.py"]) <= MAX_MODULES
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_room_is_not_for_one_module(room: Path) -> None:
+    modules = [path for path in room.glob("*.py") if path.name != "__init__.py"]
+    rooms = [path for path in room.iterdir() if (path / "__init__.py").is_file()]
+    assert len(modules) + len(rooms) > 1
+
+
+def name_of(path: Path) -> str:
+    """The path in its package, whose name is the first part."""
+    return next(path.relative_to(folder.parent).as_posix() for folder in FOLDERS if path.is_relative_to(folder))
+
+
+def too_long(found: dict[str, int], limit: int, exceptions: dict[str, int]) -> list[str]:
+    """What is longer than it may be, and exceptions that nothing needs any more."""
+    over = [name for name, lines in found.items() if lines > exceptions.get(name, limit)]
+    return sorted(over) + sorted(f"{name} needs no exception" for name in exceptions if found.get(name, 0) <= limit)
+
+
+def test_modules_are_short() -> None:
+    found = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert too_long(found, MAX_LINES, LONG_MODULES) == []
+
+
+def test_functions_are_short() -> None:
+    found: dict[str, int] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                name = f"{name_of(path)} {node.name}"
+                found[name] = max(found.get(name, 0), (node.end_lineno or 0) - node.lineno + 1)
+    assert too_long(found, MAX_FUNCTION_LINES, LONG_FUNCTIONS) == []
 
 
 # ── what importing costs ────────────────────────────────────────────────────────────────────────────────────
@@ -143,7 +267,9 @@ def test_help_is_quick_to_show() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", [a2a_tool_capture, a2a_tool_capture.a2e, tool_call_evaluators], ids=lambda package: package.__name__
+    "package",
+    [a2a_tool_capture, a2a_tool_capture.a2e, tool_call_evaluators, runs, a2a_eval_proxy],
+    ids=lambda package: package.__name__,
 )
 def test_exports_are_honest(package: object) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]

@@ -3,33 +3,36 @@
 One `EvalCase` in, one `EvalResult` out; evaluators are built by name with `get_evaluator`, or as classes.
 """
 
-from .agent_trace import AgentTrace, TraceTurn
-from .base import AwaitedEvaluator, ComputedEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation
-from .calls import ToolCallArgs
-from .conversation import OverallAgentScore, TurnSuccessRatio, conversation_status
-from .converse import ConversationResult, evaluate_conversation
-from .correctness import ToolCorrectness
-from .criteria import ToolCallCount, ToolCallOrder, ToolCallOutput
-from .custom import metric
-from .efficiency import ToolEfficiency
-from .errors import ToolError
-from .external import External
-from .failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
+from .agent_trace.trace import AgentTrace, TraceTurn
+from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
+from .evaluator import AwaitedEvaluator, ComputedEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation
 from .gates import Gate, Outcome, Reason, RunGates
-from .judged import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, judge_usage, with_judge
-from .judged_behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
-from .judged_errors import judged_unique_errors
-from .judged_quality import Coherence, Faithfulness, Helpfulness, Relevance, Verbosity
-from .judged_similarity import LlmJudgeOutput, LlmJudgeTrajectory
-from .judged_tasks import TaskCompletion, ToolArgumentHallucination
-from .matching import ArgumentMatcher, Difference
+from .judged.base import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, judge_usage, with_judge
+from .judged.behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
+from .judged.quality import Coherence, Faithfulness, Helpfulness, Relevance, Verbosity
+from .judged.reference import LlmJudgeOutput, LlmJudgeTrajectory
+from .judged.tasks import TaskCompletion, ToolArgumentHallucination
+from .judged.tool_wording import ToolDescriptionReliability, ToolNameReliability
+from .judged.unique_errors import judged_unique_errors
+from .matching.arguments import ArgumentMatcher, Difference
+from .matching.placeholders import PlaceholderError
+from .metrics.conversation_scores import OverallAgentScore, TurnSuccessRatio, conversation_status
+from .metrics.custom import metric
+from .metrics.evaluate_conversation import ConversationResult, evaluate_conversation
+from .metrics.external import External
+from .metrics.json_similarity import JsonSimilarity
+from .metrics.text_match import Contains, ExactMatch
+from .metrics.tool_call_args import ToolCallArgs
+from .metrics.tool_call_criteria import ToolCallCount, ToolCallOrder, ToolCallOutput
+from .metrics.tool_call_validity import ToolCallValidity
+from .metrics.tool_correctness import ToolCorrectness
+from .metrics.tool_efficiency import ToolEfficiency
+from .metrics.tool_error import ToolError
+from .metrics.tool_trajectory import ToolTrajectory
 from .model import CountCriterion, EvalCase, EvalResult, ExpectedOutput, Status, ToolDefinition
-from .naming import ToolDescriptionReliability, ToolNameReliability
 from .options import OptionError
-from .placeholders import PlaceholderError
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
 from .run import evaluate, evaluate_sync
-from .similarity import JsonSimilarity
 from .suite import (
     AgentDefaults,
     Case,
@@ -42,10 +45,7 @@ from .suite import (
     parse_case,
     parse_suite,
 )
-from .text import Contains, ExactMatch
-from .trajectory import ToolTrajectory
 from .typed import arguments_as, result_as
-from .validity import ToolCallValidity
 from .verdict import MetricSummary, Verdict, gate
 
 __all__ = [

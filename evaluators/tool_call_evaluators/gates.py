@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 from a2a_tool_capture.models import Severity
 
-from .base import EvaluatorBase
 from .declared import (
     Declared,
     FieldError,
@@ -29,6 +28,7 @@ from .declared import (
     choice,
     whole_number,
 )
+from .evaluator import EvaluatorBase
 from .model import CALLS_UNSEEN, EvalResult, Status
 
 TOLERABLE = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured", CALLS_UNSEEN)

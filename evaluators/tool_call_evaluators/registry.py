@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .base import FAILURES, EvaluatorBase
+from .evaluator import FAILURES, EvaluatorBase
 from .options import OptionError, or_known
 
 ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
@@ -19,22 +19,22 @@ ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
 E = TypeVar("E", bound=type[EvaluatorBase])
 
 _BUILT_IN = (
-    "calls",
-    "conversation",
-    "correctness",
-    "criteria",
-    "efficiency",
-    "errors",
-    "external",
-    "judged_behavior",
-    "judged_quality",
-    "judged_similarity",
-    "judged_tasks",
-    "naming",
-    "similarity",
-    "text",
-    "trajectory",
-    "validity",
+    "judged.behavior",
+    "judged.quality",
+    "judged.reference",
+    "judged.tasks",
+    "judged.tool_wording",
+    "metrics.conversation_scores",
+    "metrics.external",
+    "metrics.json_similarity",
+    "metrics.text_match",
+    "metrics.tool_call_args",
+    "metrics.tool_call_criteria",
+    "metrics.tool_call_validity",
+    "metrics.tool_correctness",
+    "metrics.tool_efficiency",
+    "metrics.tool_error",
+    "metrics.tool_trajectory",
 )
 """The modules whose import registers the built-in evaluators."""
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 
-from .base import FAILURES, Evaluator, EvaluatorBase, error_reason
+from .evaluator import FAILURES, Evaluator, EvaluatorBase, error_reason
 from .model import EvalCase, EvalResult
 
 

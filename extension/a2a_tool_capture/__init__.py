@@ -15,22 +15,26 @@ from .spec import METADATA_KEY, URI, agent_extension
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .agent.asgi_gate import ActivationGate
+    from .agent.executor import CapturingExecutor, declare_tool_calls
+    from .agent.filtering import without_tool_calls
+    from .agent.grpc_gate import ActivationInterceptor
+    from .agent.handler import CapturingRequestHandler, GatedPushConfigStore
+    from .agent.middleware import CapturingMiddleware
     from .client import CaptureClient
-    from .gating import without_tool_calls
-    from .handler import CapturingRequestHandler, GatedPushConfigStore
-    from .middleware import CapturingMiddleware
     from .recorder import ToolCallRecorder
-    from .server import CapturingExecutor, declare_tool_calls
 
 _LAZY = {
+    "ActivationGate": "agent.asgi_gate",
+    "ActivationInterceptor": "agent.grpc_gate",
     "CaptureClient": "client",
-    "CapturingExecutor": "server",
-    "CapturingMiddleware": "middleware",
-    "CapturingRequestHandler": "handler",
-    "GatedPushConfigStore": "handler",
+    "CapturingExecutor": "agent.executor",
+    "CapturingMiddleware": "agent.middleware",
+    "CapturingRequestHandler": "agent.handler",
+    "GatedPushConfigStore": "agent.handler",
     "ToolCallRecorder": "recorder",
-    "declare_tool_calls": "server",
-    "without_tool_calls": "gating",
+    "declare_tool_calls": "agent.executor",
+    "without_tool_calls": "agent.filtering",
 }
 
 _NEWER_SDK = frozenset({"CaptureClient", "GatedPushConfigStore"})
@@ -39,6 +43,8 @@ _NEWER_SDK = frozenset({"CaptureClient", "GatedPushConfigStore"})
 __all__ = [
     "METADATA_KEY",
     "URI",
+    "ActivationGate",
+    "ActivationInterceptor",
     "CaptureClient",
     "CapturedTurn",
     "CapturingExecutor",
@@ -67,8 +73,8 @@ def __getattr__(name: str) -> Any:
 
         try:
             module = _LAZY[name]
-            if name == "CapturingRequestHandler" and import_module(".sdk", __name__).LEGACY:
-                module = "handler_v03"
+            if name == "CapturingRequestHandler" and import_module(".agent.sdk_compat", __name__).LEGACY:
+                module = "agent.handler_v03"
             return getattr(import_module(f".{module}", __name__), name)
         except ImportError as error:
             if (error.name or "").partition(".")[0] not in ("a2a", "google"):

@@ -36,9 +36,9 @@ from .errors import AgentUnreachableError as AgentUnreachableError
 from .errors import CaptureError as CaptureError
 from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeoutError as TurnTimeoutError
-from .headervalues import filled_header
 from .merge import TaskMerger
 from .models import CapturedTurn
+from .secret_references import filled_header
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
 from .wire import INTERRUPTED_STATES, SETTLED_STATES
 

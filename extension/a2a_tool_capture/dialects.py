@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from .canonical import too_deep
 from .dedupe import reconcile
 from .footprint import value_bytes
+from .json_values import plain_text
 from .models import Finding, Severity, ToolCall, ToolCallSource
-from .plain import plain_text
 from .sameness import finished, same_call
 
 MAX_SAYINGS = 20_000

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from .json_values import described, plain_arguments, plain_text
 from .models import ToolCall, ToolCallSource
-from .plain import described, plain_arguments, plain_text
 from .spec import METADATA_KEY
 
 _log = logging.getLogger(__name__)

@@ -12,39 +12,39 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from a2a_tool_capture.headervalues import filled_header
+from a2a_tool_capture.secret_references import filled_header
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 
 from .admin.api import admin_app
-from .backlog_metrics import BacklogCollector
-from .browser_guard import BrowserGuard, HostNames
-from .capture.turn import Turn
-from .capture.turnbook import TurnBook
+from .capture.turn_book import TurnBook
 from .capture.visibility import CallVisibility
-from .cases import CaseBook
-from .client_limits import ClientLimits, connections_possible
 from .clock import CLOCK, JumpGuard
-from .continuity import Continuity
 from .errors import ListenError
-from .events import EventBus
-from .filewatch import FileWatch
-from .forward import Forwarder
-from .metrics import Metrics, MetricsCollector, process_registry
-from .negotiation import Negotiation
-from .pipeline import Pipeline
-from .privacy import judge_cache_of, privacy_of, redactor_of
-from .problem_log import ProblemLog
-from .scoring import Scorer
-from .server import HttpServer
+from .net.browser_guard import BrowserGuard, HostNames
+from .net.client_limits import ClientLimits, connections_possible
+from .net.file_watcher import FileWatch
+from .net.http_server import HttpServer
+from .net.tls import ServerTls, TlsFiles
+from .otlp.trace_service import Tracing
+from .privacy.policy import judge_cache_of, privacy_of, redactor_of
+from .relay.forwarder import Forwarder
+from .relay.negotiation import Negotiation
+from .relay.upstream import Upstream
+from .scoring.case_book import CaseBook
+from .scoring.continuity import Continuity
+from .scoring.pipeline import Pipeline
+from .scoring.scorer import Scorer
 from .settings import Settings
 from .settings.settings import DEFAULT_OTLP
 from .store import StoreError, TurnQuery, open_store
-from .store_metrics import StoreCollector
-from .telemetry import start_telemetry
-from .tls import ServerTls, TlsFiles
-from .tracing import Tracing
-from .upstream import Upstream
+from .telemetry.backlog_metrics import BacklogCollector
+from .telemetry.counters import Metrics, MetricsCollector, process_registry
+from .telemetry.event_bus import EventBus
+from .telemetry.problem_log import ProblemLog
+from .telemetry.start import start_telemetry
+from .telemetry.store_metrics import StoreCollector
+from .turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -293,8 +293,8 @@ class RunningProxy:
         settings = self.settings
         if self._tracing is None:
             return None
-        from .traces.otlp_forward import OtlpForwarder
-        from .traces.receiver import otlp_app
+        from .otlp.forwarding import OtlpForwarder
+        from .otlp.http_receiver import otlp_app
 
         self._tracing.on_changed = self.pipeline.evidence_changed
         stack.callback(self._tracing.close)
@@ -306,7 +306,7 @@ class RunningProxy:
             forward.start()
             stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
         if settings.otlp_grpc:
-            from .traces.grpc_receiver import GrpcReceiver
+            from .otlp.grpc_receiver import GrpcReceiver
 
             grpc = GrpcReceiver(self._tracing, settings.otlp_grpc, _MAX_OTLP_BYTES, forward=forward, counts=counts)
             await grpc.start()

@@ -22,7 +22,7 @@ from a2a.server.tasks import (
 )
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface
 from a2a_tool_capture import CapturingExecutor, CapturingRequestHandler, GatedPushConfigStore, ToolCallRecorder
-from a2a_tool_capture.server import declare_tool_calls
+from a2a_tool_capture.agent.executor import declare_tool_calls
 from starlette.applications import Starlette
 
 UNKEPT = httpx.Limits(max_keepalive_connections=0)

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from functools import cache
 
-from tool_call_evaluators.regression import Falls, Measure, Sides, find_falls
+from tool_call_evaluators.runs.regression import Falls, Measure, Sides, find_falls
 
 
 @dataclass(frozen=True)

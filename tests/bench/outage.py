@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from postgres_server import running_postgres
+from support.postgres_server import running_postgres
 
 CHARACTERS = 30_000
 TEXTS = {

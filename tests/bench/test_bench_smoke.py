@@ -23,7 +23,7 @@ from bench.spans import bodies, trace_ids
 from bench.targets import DIRECT, Running, running
 from bench.traces import TRACES
 from bench.workers import AWAITED, suite_file, turns_per_s
-from postgres_server import PostgresServer
+from support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.traces.receiver_decode import decode_request
+from a2a_eval_proxy.otlp.decoding import decode_request
 from bench import decode
 from bench.spans import Body, bodies, trace_ids
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

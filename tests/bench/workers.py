@@ -10,11 +10,11 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psycopg
-from a2a_eval_proxy.capture.turn import Turn
 from a2a_eval_proxy.store.postgres.store import PostgresStore
+from a2a_eval_proxy.turn import Turn
 from e2e.processes import ChildProcess
-from postgres_server import PostgresServer, running_postgres, why_not
-from turn_samples import many_turns
+from support.postgres_server import PostgresServer, running_postgres, why_not
+from support.turn_samples import many_turns
 
 from .part import Measured, Part, Setting
 from .preflight import BehaviourError

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
-from a2a_eval_proxy.backlog_metrics import BacklogCollector
-from a2a_eval_proxy.metrics import Metrics, MetricsCollector, process_registry
 from a2a_eval_proxy.store import StoreHealth
 from a2a_eval_proxy.store.postgres.work import Backlog
-from a2a_eval_proxy.store_metrics import StoreCollector
+from a2a_eval_proxy.telemetry.backlog_metrics import BacklogCollector
+from a2a_eval_proxy.telemetry.counters import Metrics, MetricsCollector, process_registry
+from a2a_eval_proxy.telemetry.store_metrics import StoreCollector
 from deployment.rendering import DEPLOY
 from prometheus_client import generate_latest
 

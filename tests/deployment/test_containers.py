@@ -22,8 +22,8 @@ from deployment.pod import PROXY, TOKEN, Pod, running, say
 from deployment.rendering import overlay
 from e2e.ports import free_ports
 from e2e.provision import UnavailableError
-from postgres_server import PostgresServer
-from prefork import run
+from support.postgres_server import PostgresServer
+from support.prefork import run
 
 HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges")
 CLIENTS = 6

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import a2a_tool_capture
 import pytest
-from a2a_eval_proxy.check.verdict import Verdict
-from checking import check
+from a2a_eval_proxy.check.rules.base import Verdict
 from deployment.containers import DEPLOY, REPOSITORY
 from e2e.authors.served import PROGRAM
 from e2e.processes import ChildProcess
 from e2e.provision import UnavailableError, python_environment, python_with
 from packaging.requirements import Requirement
+from support.checking import check
 
 VERSION = a2a_tool_capture.__version__
 EXTENSION = REPOSITORY / "extension"
@@ -44,8 +44,8 @@ STANDARD_LIBRARY_ONLY = [
     "a2a_tool_capture.a2e",
     "a2a_tool_capture.bridges.mcp",
     "a2a_tool_capture.dialects",
-    "a2a_tool_capture.guards",
-    "a2a_tool_capture.headervalues",
+    "a2a_tool_capture.agent.asgi_gate",
+    "a2a_tool_capture.secret_references",
     "a2a_tool_capture.recorder",
 ]
 
@@ -219,8 +219,8 @@ def test_the_extension_alone_needs_the_standard_library_only(dist: Path, tmp_pat
 @pytest.mark.parametrize(
     ("environment", "extras", "sdk", "handler", "agent"),
     [
-        ("strands", "a2a-sdk,strands", "0.3.26", "a2a_tool_capture.handler_v03", "strandsagents"),
-        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "a2a_tool_capture.handler", "adk"),
+        ("strands", "a2a-sdk,strands", "0.3.26", "a2a_tool_capture.agent.handler_v03", "strandsagents"),
+        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "a2a_tool_capture.agent.handler", "adk"),
     ],
 )
 async def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(

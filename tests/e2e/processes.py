@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from prefork import COMMAND, Forked
+from support.prefork import COMMAND, Forked
 
 TESTS = Path(__file__).parents[1]
 STOP_TIMEOUT_S = 10

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import httpx
 from e2e.processes import ChildProcess
-from prefork import COMMAND
+from support.prefork import COMMAND
 
 READY = (
     r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>https?://[^\s,]+), admin (?P<admin>http://[^\s,]+), "

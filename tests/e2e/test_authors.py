@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.check.judging import Report
-from a2a_eval_proxy.check.model import Asked
-from a2a_eval_proxy.check.reading import calls_of
-from a2a_eval_proxy.check.verdict import Status, Verdict
-from checking import check, rules_with
+from a2a_eval_proxy.check.probe.record import Asked
+from a2a_eval_proxy.check.probe.responses import calls_of
+from a2a_eval_proxy.check.report.report import Report
+from a2a_eval_proxy.check.rules.base import Status, Verdict
 from e2e.authors.served import PROGRAM, README
 from e2e.processes import ChildProcess
 from e2e.provision import python_environment
+from support.checking import check, rules_with
 
 EXTENSION = README.parent
 MOST_CHANGED_LINES = 5

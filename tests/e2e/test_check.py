@@ -12,13 +12,13 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_eval_proxy.check.verdict import Status, Verdict
+from a2a_eval_proxy.check.rules.base import Status, Verdict
 from agents.capture_agent import build_app
 from agents.faulty_agent import Fault, faulty, faulty_app
 from agents.serving import ServerThread
-from checking import check, rules_with
 from e2e.contracts import GetAgent, GetProxy
-from prefork import run as command
+from support.checking import check, rules_with
+from support.prefork import run as command
 
 
 def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -18,10 +18,10 @@ from e2e.contracts import GetAgent, GetProxy
 from e2e.processes import ChildProcess
 from e2e.proxy import READY, Proxy
 from e2e.raw_a2a import Wire
-from prefork import COMMAND, run
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
+from support.prefork import COMMAND, run
 
 SUITE = """\
 suite: smallest

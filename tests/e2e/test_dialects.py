@@ -11,7 +11,7 @@ import pytest
 from a2a_tool_capture import ToolCall
 from a2a_tool_capture.client import CaptureClient
 from e2e.contracts import GetAgent, GetProxy
-from prefork import run
+from support.prefork import run
 
 STYLES = ("adk-messages", "adk-artifacts")
 

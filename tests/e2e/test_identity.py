@@ -10,10 +10,10 @@ import httpx
 import pytest
 from agents.scenario_agent import scenario_agent
 from agents.serving import ServerThread
-from certificates import Authority
 from e2e.proxy import Proxy
 from e2e.raw_a2a import Wire
-from prefork import run
+from support.certificates import Authority
+from support.prefork import run
 
 SECRETS = ("t0ken-of-ours", "k3y-of-ours", "op3n-sesame")
 SUITE = """\

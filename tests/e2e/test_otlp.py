@@ -20,7 +20,7 @@ from e2e.raw_a2a import Wire
 from e2e.test_cli import run
 from golden.spans.building import TRACE
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from otlp import JSON, PROTOBUF, export_request
+from support.otlp import JSON, PROTOBUF, export_request
 
 MIB = 1024 * 1024
 BODY = export_request(["a"]).SerializeToString()

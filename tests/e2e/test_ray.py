@@ -15,9 +15,9 @@ import pytest
 from agents.serving import ServerThread
 from e2e.provision import python_environment
 from judges.fake_api import KEY, MODEL, FakeApi
-from prefork import run
-from stored_runs import store_turns
-from turn_samples import many_turns
+from support.prefork import run
+from support.stored_runs import store_turns
+from support.turn_samples import many_turns
 
 TURNS = 60  # of more than one task
 

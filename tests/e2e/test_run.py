@@ -19,7 +19,7 @@ from e2e.processes import ChildProcess
 from e2e.proxy import Proxy
 from e2e.raw_a2a import Wire
 from e2e.test_crash import wait_until_stored
-from prefork import COMMAND, run
+from support.prefork import COMMAND, run
 
 SUITE = """\
 suite: weather

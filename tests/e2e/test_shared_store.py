@@ -14,8 +14,8 @@ import httpx
 import pytest
 from e2e.contracts import GetAgent
 from e2e.shared_store import EVALUATORS, Fleet, Said, fleet, keep_talking
-from postgres_server import PostgresServer
-from prefork import run
+from support.postgres_server import PostgresServer
+from support.prefork import run
 
 BATCH = 20
 SEED = 7

@@ -18,7 +18,7 @@ from e2e.proxy import Proxy, Turn
 from e2e.raw_a2a import Wire
 from e2e.streams import HEADERS, open_gate, open_streams, said
 from e2e.traffic import Traffic, constant_traffic
-from prefork import run
+from support.prefork import run
 
 STREAMS = 200
 GRACE_S = 30

@@ -21,11 +21,11 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.server import HttpServer
+from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
-from a2a_eval_proxy.worker.scoring import JobScorer
+from a2a_eval_proxy.worker.job_scorer import JobScorer
 from a2a_tool_capture import METADATA_KEY, URI, agent_extension
 from a2a_tool_capture.client import CaptureClient
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -34,8 +34,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from postgres_server import PostgresServer
 from starlette.applications import Starlette
+from support.postgres_server import PostgresServer
 
 CALLS = [
     {"id": "c1", "name": "search", "arguments": {"q": "kettle", "limit": 5}, "result": '["KET-01"]'},

@@ -11,7 +11,7 @@ import pytest
 from judges import prompts_page
 from tool_call_evaluators import evaluator_class, evaluator_names, parse_suite, registry
 from tool_call_evaluators.judge import JudgeSettings
-from tool_call_evaluators.matching import ArgumentMatcher
+from tool_call_evaluators.matching.arguments import ArgumentMatcher
 
 FOLDER = Path(__file__).parents[2] / "evaluators"
 PAGES = [FOLDER / "README.md", *sorted((FOLDER / "docs").glob("*.md"))]

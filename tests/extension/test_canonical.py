@@ -10,7 +10,7 @@ import pytest
 from a2a_tool_capture.canonical import MAX_DEPTH, by_value, canonical, signature, too_deep
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from junk import json_values, plain_json
+from support.junk import json_values, plain_json
 
 
 def as_protobuf(value: Any) -> Any:

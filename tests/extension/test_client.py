@@ -19,7 +19,7 @@ import pytest
 from a2a.types import AgentCard
 from a2a_eval_proxy.demo.agent import agent_card, request_handler, routes
 from a2a_eval_proxy.demo.tools import Shop
-from a2a_eval_proxy.server import HttpServer
+from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_tool_capture import URI, CaptureClient, CapturedTurn
 from a2a_tool_capture import client as client_module
 from a2a_tool_capture.client import (

@@ -14,7 +14,7 @@ from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.wire import normalize_event
 from hypothesis import given
 from hypothesis import strategies as st
-from junk import almost_events, json_values
+from support.junk import almost_events, json_values
 
 RECORDED = Path(__file__).parents[1] / "golden" / "dialects"
 

@@ -14,7 +14,7 @@ from a2a_tool_capture.footprint import calls_bytes
 from golden.recorded import events, expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
-from junk import almost_events
+from support.junk import almost_events
 
 Event = dict[str, Any]
 

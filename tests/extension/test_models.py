@@ -10,7 +10,7 @@ from a2a_tool_capture import Finding, Severity, ToolCall, ToolCallSource
 from a2a_tool_capture.models import rfc3339
 from hypothesis import given
 from hypothesis import strategies as st
-from junk import plain_json
+from support.junk import plain_json
 
 times = st.datetimes(
     min_value=datetime(1970, 1, 1),

@@ -12,7 +12,7 @@ from a2a_tool_capture.payload import listed_uris
 from a2a_tool_capture.spec import V1, ExtensionVersion
 from hypothesis import given
 from hypothesis import strategies as st
-from junk import json_objects, json_values
+from support.junk import json_objects, json_values
 
 V2 = ExtensionVersion(2)
 

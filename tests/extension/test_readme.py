@@ -18,13 +18,13 @@ from a2a.server.agent_execution import AgentExecutor
 from a2a.server.routes import create_jsonrpc_routes
 from a2a.server.tasks import BasePushNotificationSender, InMemoryPushNotificationConfigStore, InMemoryTaskStore
 from a2a.types import AgentCard
-from a2a_eval_proxy.check.verdict import Verdict
+from a2a_eval_proxy.check.rules.base import Verdict
 from a2a_tool_capture import URI, CaptureClient, CapturingRequestHandler, ToolCallRecorder
 from agents.serving import ServerThread
-from checking import check
 from opentelemetry.sdk.trace import TracerProvider
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from support.checking import check
 
 README = (Path(__file__).parents[2] / "extension" / "README.md").read_text("utf-8")
 MOST_CHANGED_LINES = 5

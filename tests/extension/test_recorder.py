@@ -22,8 +22,8 @@ import a2a_tool_capture
 import pytest
 from a2a.types import Artifact, StreamResponse
 from a2a_tool_capture import METADATA_KEY, URI, ToolCallRecorder, read_tool_calls
+from a2a_tool_capture.json_values import MAX_VALUES
 from a2a_tool_capture.models import ToolCall, ToolCallSource
-from a2a_tool_capture.plain import MAX_VALUES
 from a2a_tool_capture.recording import Recording
 from google.protobuf.json_format import MessageToDict, MessageToJson, Parse
 from hypothesis import given

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture.wire import EVENT_KEYS, SETTLED_STATES, camel_keys, normalize_event, normalize_state, parts_text
 from hypothesis import given
-from junk import almost_events, json_values
+from support.junk import almost_events, json_values
 
 TEXT = [{"text": "hi"}]
 

@@ -38,7 +38,7 @@ class Plant:
 
 
 _FRAMING_FROM_HEADERS = Edit(
-    "http_messages",
+    "net.http_messages",
     "    if framing:\n        lines.append(framing)\n",
     """
     planted = dict(headers).get(b"x-planted-length")
@@ -58,7 +58,7 @@ PLANTS = {
         (
             _FRAMING_FROM_HEADERS,
             Edit(
-                "forward",
+                "relay.forwarder",
                 _FORWARDED_HEADERS,
                 """
         raw = self._scope["headers"]
@@ -74,7 +74,7 @@ PLANTS = {
         (
             _FRAMING_FROM_HEADERS,
             Edit(
-                "cards",
+                "relay.card_relay",
                 "        response, body = await upstream.get(",
                 """
         if head.length:
@@ -87,14 +87,14 @@ PLANTS = {
         "an offer to upgrade loses the body of the request, and keeps its length",
         (
             _FRAMING_FROM_HEADERS,
-            Edit("server_protocol", "                self._go_on_without_upgrade()\n", "                pass\n"),
+            Edit("net.uvicorn_protocol", "                self._go_on_without_upgrade()\n", "                pass\n"),
             Edit(
-                "server_protocol",
+                "net.uvicorn_protocol",
                 "        if self.parser.should_upgrade():\n            if self.parser.get_method() == b",
                 '        if self.parser.get_method() == b"CONNECT":\n            if self.parser.get_method() == b',
             ),
             Edit(
-                "forward",
+                "relay.forwarder",
                 _FORWARDED_HEADERS,
                 """
         if self._head.length and not self._body and any(name == b"upgrade" for name, _ in self._scope["headers"]):
@@ -107,9 +107,13 @@ PLANTS = {
     "repeats-used-up-body": Plant(
         "a request whose body came in pieces is sent again when there is none left",
         (
-            Edit("http1", "may_repeat = method in _SAFE and isinstance(body, bytes)", "may_repeat = method in _SAFE"),
             Edit(
-                "http_connection",
+                "net.http_client",
+                "may_repeat = method in _SAFE and isinstance(body, bytes)",
+                "may_repeat = method in _SAFE",
+            ),
+            Edit(
+                "net.http_connection",
                 "            if left:\n                raise",
                 "            if False:\n                raise",
             ),
@@ -118,15 +122,15 @@ PLANTS = {
     "returned-while-paused": Plant(
         "a connection goes back to the pool while reading from it is paused",
         (
-            Edit("http_connection", "parser.complete and not parser.buffered and", "parser.complete and"),
-            Edit("http_connection", "return not self._paused and self.transport", "return self.transport"),
+            Edit("net.http_connection", "parser.complete and not parser.buffered and", "parser.complete and"),
+            Edit("net.http_connection", "return not self._paused and self.transport", "return self.transport"),
         ),
     ),
     "watch-eats-body": Plant(
         "who listens for the client's leaving takes pieces of its body",
         (
             Edit(
-                "forward",
+                "relay.forwarder",
                 "                tap.request_body(self._rest, self._body, True)\n                await self._respond",
                 """
                 tap.request_body(self._rest, self._body, True)
@@ -145,7 +149,7 @@ PLANTS = {
         "a stream keeps its Content-Length when something is taken out of it",
         (
             Edit(
-                "forward",
+                "relay.forwarder",
                 "drop=_OF_OTHER_BYTES if encoded else _LENGTH)",
                 "drop=_OF_OTHER_BYTES if encoded else frozenset())",
             ),
@@ -155,7 +159,7 @@ PLANTS = {
         "who has given a connection back closes it under its next owner",
         (
             Edit(
-                "http_connection",
+                "net.http_connection",
                 """        connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -175,11 +179,15 @@ PLANTS = {
     "unasked-is-overlooked": Plant(
         "a connection on which the agent said more than it was asked is used again",
         (
-            Edit("http_connection", "        return not self._poll.poll(0)\n", "        return True\n"),
-            Edit("http_connection", "            self.abort()  # nobody asked for this", "            pass"),
-            Edit("http_connection", "            parser.reusable = False  # nobody asked for this", "            pass"),
+            Edit("net.http_connection", "        return not self._poll.poll(0)\n", "        return True\n"),
+            Edit("net.http_connection", "            self.abort()  # nobody asked for this", "            pass"),
             Edit(
-                "http_messages",
+                "net.http_connection",
+                "            parser.reusable = False  # nobody asked for this",
+                "            pass",
+            ),
+            Edit(
+                "net.http_messages",
                 "            self.reusable = False\n            if self.complete:",
                 "            if self.complete:",
             ),

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from a2a_eval_proxy.capture.sse import SseSplitter
+from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_tool_capture.wire import normalize_event
 from e2e.recordings import Recording, names
 

@@ -9,7 +9,7 @@ import pytest
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
-ON_EVERY_LOOP = {"test_client_transport", "test_http1", "test_tls"}
+ON_EVERY_LOOP = {"test_client_transport", "test_http_client", "test_tls"}
 """Modules whose tests depend on how an event loop drives a protocol."""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from a2a_eval_proxy.headers import read_request
 from a2a_eval_proxy.ids import new_trace_context, new_turn_id
+from a2a_eval_proxy.protocol.headers import read_request
 
 
 def test_turn_ids_are_unique_and_sort_by_time() -> None:

@@ -8,11 +8,11 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.capture.turn import CaptureFacts, Turn
+from a2a_eval_proxy.turn import CaptureFacts, Turn
 from a2a_tool_capture import Finding, Severity, ToolCall, ToolCallSource
 from hypothesis import given
 from hypothesis import strategies as st
-from junk import plain_json
+from support.junk import plain_json
 
 moments = st.integers(0, 4_102_444_800_000_000).map(lambda microseconds: microseconds / 1_000_000)
 turns = st.builds(

@@ -16,7 +16,7 @@ from a2a_tool_capture.models import ToolCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
-from .reading import Notes, entry, expected_call, items_of, required, text_of, unique_ids
+from .common import Notes, entry, expected_call, items_of, required, text_of, unique_ids
 
 _FILES = ("inline_data", "inlineData", "file_data", "fileData")
 

@@ -17,7 +17,7 @@ from a2a_tool_capture.models import ToolCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
-from .reading import Notes, entry, expected_call, items_of, required, text_of, unique_ids
+from .common import Notes, entry, expected_call, items_of, required, text_of, unique_ids
 
 _MODES = {"strict": "strict", "unordered": "any_order", "contains": "superset", "within": "within"}
 _ARGUMENTS = ("exact", "ignore", "partial")

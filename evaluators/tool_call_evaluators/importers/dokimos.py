@@ -16,7 +16,7 @@ from ..model import ToolDefinition
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
-from .reading import Notes, entry, expected_call, required, text_of, unique_ids, user_text
+from .common import Notes, entry, expected_call, required, text_of, unique_ids, user_text
 
 _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")
 

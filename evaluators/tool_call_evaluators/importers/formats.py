@@ -12,8 +12,8 @@ from ..suite.files import SuiteError, read_text
 from ..suite.node import Node
 from ..suite.yaml_document import Document, DocumentError, read_document
 from . import adk, arksim, dokimos, uipath
-from .lines import read_lines
-from .reading import Notes
+from .common import Notes
+from .json_lines import read_lines
 
 _Reader = Callable[[Node, Path, Notes], Suite]
 

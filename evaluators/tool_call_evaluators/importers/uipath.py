@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..equality import equal_values
+from ..matching.equality import equal_values
 from ..model import count_criterion, expected_output
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.files import SuiteError, read_source
 from ..suite.node import Node
 from ..suite.yaml_document import DocumentError
-from .reading import Notes, entry, expected_call, items_of, required, text_of, unique_ids, user_text
+from .common import Notes, entry, expected_call, items_of, required, text_of, unique_ids, user_text
 
 _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

@@ -1,11 +1,14 @@
-"""Asks a language model for a verdict: questions, answers, the client of an OpenAI-compatible API, the cache.
+"""Asks a language model: questions, answers, the client of an OpenAI-compatible API, the cache.
 
-What an evaluator sees of it is `Judge`: one question in, one answer that fits the question's schema out.
+An evaluator sees `Judge`: one *question* in, one *answer* that fits the question's schema out. A *panel* asks several
+times; each answer is a *vote*. What is exported here is public.
+
+Imported by judged, suite and report. Imports `options`.
 """
 
 from .cache import CachingJudge, JudgeCache, JudgeCacheError, MemoryJudgeCache, SqliteJudgeCache
-from .chat import ChatJudge
 from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
+from .openai_chat import ChatJudge
 from .prompt import Prompt, load_prompt, prompt_names
 from .question import Answer, Judge, Question
 from .settings import JudgeSettings

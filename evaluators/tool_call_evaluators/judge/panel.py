@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from .chat import ChatJudge
 from .errors import JudgeError, JudgeNotConfiguredError
+from .openai_chat import ChatJudge
 from .prompt import Prompt
 from .question import Answer, Judge, Question
 from .settings import ENVIRONMENT, JudgeSettings

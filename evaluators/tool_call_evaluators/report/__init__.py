@@ -1,25 +1,54 @@
-"""What came of a run, for people and machines: HTML, JUnit XML, Markdown, JSON. Data in, text out.
+"""Reports of a run: HTML, JUnit XML, Markdown, JSON. Data in, text out.
 
-report = Report.build("nightly", turns, verdict.to_dict(), suite=suite)
-Path("report.html").write_text(html_report(report), "utf-8")
+    report = Report.build("nightly", turns, verdict.to_dict(), suite=suite)
+    Path("report.html").write_text(html_report(report), "utf-8")
+
+`overview` is the part of the HTML that needs no script, `page` the data of the part that does. A *focus suite*
+repeats what failed. The names exported here are public; each is imported on first use. Nothing in this package
+imports this room.
 """
 
-from .compared import comparison_json, comparison_markdown, comparison_text
-from .html import html_report
-from .jsonform import json_report
-from .junit import junit_xml
-from .markdown import markdown_summary
-from .model import Report
-from .shorten import shortened_turn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .compared import comparison_json, comparison_markdown, comparison_text
+    from .focus import focus_suites
+    from .html import html_report
+    from .json_output import json_report
+    from .junit import junit_xml
+    from .markdown import markdown_summary
+    from .model import Report
+    from .shorten import shortened_turn
+
+_MODULES = {
+    "Report": "model",
+    "comparison_json": "compared",
+    "comparison_markdown": "compared",
+    "comparison_text": "compared",
+    "focus_suites": "focus",
+    "html_report": "html",
+    "json_report": "json_output",
+    "junit_xml": "junit",
+    "markdown_summary": "markdown",
+    "shortened_turn": "shorten",
+}
 
 __all__ = [
     "Report",
     "comparison_json",
     "comparison_markdown",
     "comparison_text",
+    "focus_suites",
     "html_report",
     "json_report",
     "junit_xml",
     "markdown_summary",
     "shortened_turn",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..calldiff import CallChange
-from ..changes import CaseChange, Comparison, ScoreChange, TurnChange
-from ..matching import Difference, shown
-from ..regression import FALSE_ALARMS, LEAST_CASES, Sight
+from ..matching.arguments import Difference, shown
+from ..matching.call_diff import CallChange
+from ..runs.changes import CaseChange, Comparison, ScoreChange, TurnChange
+from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sight
 from .markdown import escaped
 from .wording import call_text, counted, finite, printable, score_text
 

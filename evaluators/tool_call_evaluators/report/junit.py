@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
 from ..gates import TOLERABLE
-from ..outcomes import Conversation, ConversationTurn
+from ..runs.outcomes import Conversation, ConversationTurn
 from .model import ReasonJson, Report, duration
 from .wording import call_text, cut, printable, score_text
 

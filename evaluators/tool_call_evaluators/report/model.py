@@ -10,12 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..calldiff import CallChange, diff_calls
-from ..failures import unique_errors as grouped_errors
+from ..behavior_failures import unique_errors as grouped_errors
 from ..judge.usage import Usage
-from ..judged import judge_usage
-from ..matching import ArgumentMatcher, Matcher
-from ..outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, failures, follow
+from ..judged.base import judge_usage
+from ..matching.arguments import ArgumentMatcher, Matcher
+from ..matching.call_diff import CallChange, diff_calls
+from ..runs.outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, failures, follow
 from ..suite import Case, EvaluatorSpec, Suite
 
 ReasonJson: TypeAlias = Mapping[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ..failures import SEVERITY
+from ..behavior_failures import SEVERITY
 from ..gates import Gate
 from .model import Report, seconds_between
 from .wording import counted, cut, duration_text, printable, score_text, usage_text

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from ..calldiff import CallChange
+from ..matching.call_diff import CallChange
 from ..model import EvalResult, Status
-from ..outcomes import Conversation, ConversationTurn
+from ..runs.outcomes import Conversation, ConversationTurn
 from ..suite import Expectation
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener

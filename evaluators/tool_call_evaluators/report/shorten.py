@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any
 
 from ..model import Status
-from ..outcomes import TurnJson
+from ..runs.outcomes import TurnJson
 from .wording import finite
 
 LONGEST_TEXT = 20_000

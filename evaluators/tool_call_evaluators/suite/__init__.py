@@ -1,7 +1,5 @@
 """Suite files: read, checked and written.
 
-The smallest form, as YAML or JSON:
-
     suite: orders
     evaluators: [tool_error, {tool_trajectory: {mode: in_order, threshold: 1.0}}]
     cases:
@@ -10,7 +8,11 @@ The smallest form, as YAML or JSON:
           - user: Where is order ORD-1001?
             expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1001}}]}
 
-`model` declares every key once; `parsing`, `writing`, `lint` and the JSON Schema follow from it.
+`model` declares every key once; `parsing`, `writing`, `lint` and the JSON Schema follow from it. A *document* is YAML
+or JSON with the position of every value, a *node* a value in it. *Lint* finds expectations that no evaluator uses.
+
+Imported by importers, runs, report and the package's face. Imports metrics, judged, judge, matching and the modules
+of the package's root.
 """
 
 from .agent_defaults import AgentDefaults

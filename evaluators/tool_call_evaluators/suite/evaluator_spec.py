@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..base import EvaluatorBase, Scope
 from ..declared import TEXT, Check, FieldError, Value, at, checked_object, choice, text
+from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES
 from ..options import OptionError
 from ..registry import get_evaluator, load_plugin, option_names

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
-from ..base import Scope, is_built_in
-from ..external import External
+from ..evaluator import Scope, is_built_in
+from ..metrics.external import External
 from ..options import or_known
 from .model import Case, Expectation, Suite
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..base import EvaluatorBase, Scope
 from ..declared import (
     TEXT,
     TEXTS,
@@ -30,10 +29,12 @@ from ..declared import (
     text_or_texts,
     whole_number,
 )
+from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
-from ..judged import with_judge
+from ..judged.base import with_judge
+from ..matching.placeholders import check_placeholders
 from ..model import (
     COMPARATORS,
     CountCriterion,
@@ -43,7 +44,6 @@ from ..model import (
     count_criterion,
     expected_output,
 )
-from ..placeholders import check_placeholders
 from .agent_defaults import AgentDefaults
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
 from .tool_files import Tools

@@ -1,4 +1,4 @@
-"""Writes plain values as YAML 1.2 that people like to edit and that `document` reads back as the same values."""
+"""Writes plain values as YAML 1.2 that people like to edit and that `yaml_document` reads back as the same values."""
 
 from __future__ import annotations
 

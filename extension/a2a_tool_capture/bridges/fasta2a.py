@@ -11,7 +11,7 @@ from fasta2a.broker import Broker
 from fasta2a.schema import Artifact, Message, StreamResponse, Task, TaskArtifactUpdateEvent
 from fasta2a.storage import Storage
 
-from ..middleware import request_asks
+from ..agent.middleware import request_asks
 from ..models import ToolCall
 from ..recorder import ToolCallRecorder
 from ..recording import Recording, wire_entry

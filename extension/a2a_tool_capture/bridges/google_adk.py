@@ -56,8 +56,8 @@ def to_a2a(agent: Any, *, recorder: ToolCallRecorder, agent_executor_factory: An
     from google.adk.a2a.executor.a2a_agent_executor import A2aAgentExecutor
     from google.adk.a2a.utils.agent_to_a2a import to_a2a as plain_to_a2a
 
-    from ..middleware import CapturingMiddleware
-    from ..server import CapturingExecutor
+    from ..agent.executor import CapturingExecutor
+    from ..agent.middleware import CapturingMiddleware
 
     def capturing_executor(runner: Any) -> Any:
         plugin = ToolCallPlugin(recorder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..plain import plain_text
+from ..json_values import plain_text
 from ..recorder import ToolCallRecorder
 
 

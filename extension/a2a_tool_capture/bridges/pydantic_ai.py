@@ -13,7 +13,7 @@ from pydantic_ai.capabilities import (
 )
 from pydantic_ai.exceptions import SkipToolExecution
 
-from ..middleware import CapturingMiddleware
+from ..agent.middleware import CapturingMiddleware
 from ..recorder import ToolCallRecorder
 
 

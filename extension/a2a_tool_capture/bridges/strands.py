@@ -7,10 +7,10 @@ from typing import Any
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent, HookProvider, HookRegistry
 from strands.multiagent.a2a import A2AServer
 
-from ..middleware import CapturingMiddleware
-from ..plain import plain_text
+from ..agent.executor import CapturingExecutor
+from ..agent.middleware import CapturingMiddleware
+from ..json_values import plain_text
 from ..recorder import ToolCallRecorder
-from ..server import CapturingExecutor
 
 
 class ToolCallHooks(HookProvider):  # type: ignore[misc,unused-ignore]  # without the framework, of no type

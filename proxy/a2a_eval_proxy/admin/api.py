@@ -18,12 +18,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tool_call_evaluators.suite import Suite, SuiteError, parse_case
 
-from ..browser_guard import BrowserGuard, HostNames
-from ..cases import CaseBook, RegisteredCase, TooManyCasesError, registered_case
-from ..events import EventBus
-from ..rundetails import run_details
+from ..net.browser_guard import BrowserGuard, HostNames
+from ..runs.summary import run_details
+from ..scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
 from ..store import Page, Store, StoreError, TurnQuery
 from ..store.encoding import json_text
+from ..telemetry.event_bus import EventBus
 
 _PATHS = (
     "/api/turns", "/api/conversations/ID", "/api/runs", "/api/cases/ID", "/api/flush", "/api/events",

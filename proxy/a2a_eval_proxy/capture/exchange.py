@@ -11,10 +11,19 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import is_capture_uri
 from a2a_tool_capture.wire import normalize_event, parts_text
 
-from .bindings import A2ARequest, Binding, Operation, decode_json, rpc_method, rpc_request, sets_webhook, user_message
+from ..protocol.operations import (
+    A2ARequest,
+    Binding,
+    Operation,
+    decode_json,
+    rpc_method,
+    rpc_request,
+    sets_webhook,
+    user_message,
+)
+from ..turn import Turn
 from .records import Stream
-from .turn import Turn
-from .turnbook import TurnBook
+from .turn_book import TurnBook
 from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"

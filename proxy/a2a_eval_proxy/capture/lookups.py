@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from .turn import Turn
+from ..turn import Turn
 
 LookUp = Callable[[str, bool, Sequence[str]], None]
 """Begins to ask a store about a task: its id; whether to ask again where the store has nothing new, since another

@@ -9,8 +9,8 @@ from typing import Any
 
 from a2a_tool_capture import Finding, Severity, TaskMerger
 
+from ..turn import Turn
 from .lookups import Lookup
-from .turn import Turn
 
 
 @dataclass(slots=True, eq=False)

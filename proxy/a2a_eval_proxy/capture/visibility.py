@@ -8,7 +8,7 @@ from collections.abc import Callable
 from a2a_tool_capture import Finding, Severity
 from tool_call_evaluators.turn_health import NO_CAPTURE, turn_failure_of
 
-from .turn import Turn
+from ..turn import Turn
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,7 @@
-"""Conformance check of the tool-call-capture extension: an agent questioned from outside, rules over what was said."""
+"""Conformance check of the tool-call-capture extension: probes an agent and applies rules to its answers.
+
+Three rooms, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows; `command` runs
+them one after the other.
+
+Imported by the command line. Imports protocol and privacy.
+"""

@@ -13,15 +13,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from ..ownfiles import write_out
-from .discretion import discreet
-from .jsonform import report_json
-from .judging import Report, judge
-from .junitform import report_junit
-from .probing import examine
-from .talking import Line
-from .textform import show
-from .verdict import Verdict
+from ..privacy.private_files import write_out
+from .probe.client import Line
+from .probe.dialogue import examine
+from .report.json_output import report_json
+from .report.junit_output import report_junit
+from .report.masking import discreet
+from .report.report import Report, judge
+from .report.text_output import show
+from .rules.base import Verdict
 
 _WIDTH = 120
 

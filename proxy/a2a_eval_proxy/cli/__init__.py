@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    from ..logs import without_secrets
+    from ..telemetry.logs import without_secrets
 
     click.echo(f"a2a-eval-proxy: {without_secrets(message)}", err=True)
     sys.exit(code)

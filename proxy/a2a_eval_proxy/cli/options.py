@@ -20,7 +20,7 @@ from ..settings.store_url import is_postgres, shown
 if TYPE_CHECKING:
     from tool_call_evaluators.suite import AgentDefaults
 
-    from ..rescoring import Engine
+    from ..runs.rescore import Engine
 
 _agent = partial(option, group=Group.AGENT)
 _run = partial(option, group=Group.RUN)
@@ -77,7 +77,7 @@ class AgentClientOptions(Options):
         """TLS with the configured files; None: the system's default. Raises ConfigError."""
         if not self.agent_ca and not self.agent_cert:
             return None
-        from ..tls import TlsFiles
+        from ..net.tls import TlsFiles
 
         files = TlsFiles(
             setting="agent",

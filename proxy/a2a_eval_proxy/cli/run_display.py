@@ -15,14 +15,14 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import unchecked
 
-from ..conclusion import Conclusion
-from ..display import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line
 from ..errors import ConfigError
-from ..logs import start_logging
-from ..privacy import Privacy, privacy_of
-from ..reporting import publish_report
-from ..rescoring import evaluate_store
+from ..privacy.policy import Privacy, privacy_of
+from ..runs.report_files import publish_report
+from ..runs.rescore import evaluate_store
+from ..runs.run_result import Conclusion
+from ..runs.tables import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line
 from ..settings.store_url import shown
+from ..telemetry.logs import start_logging
 from .options import EvaluateOptions, RunOptions
 
 _SHOWN_TURNS = 200
@@ -31,7 +31,7 @@ _SHOWN_REASONS = 50
 
 async def run_and_show(options: RunOptions) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
-    from ..runner import AgentOptions, run_suite  # slow to import, and `evaluate` does not need it
+    from ..runs.drive import AgentOptions, run_suite  # slow to import, and `evaluate` does not need it
 
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
     suite, warnings = _start(options, privacy)

@@ -31,8 +31,8 @@ def serve(settings: Settings) -> None:
 async def _serve_until_stopped(settings: Settings) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
-    from ..logs import LOG_LINE, start_logging
-    from ..privacy import privacy_of
+    from ..privacy.policy import privacy_of
+    from ..telemetry.logs import LOG_LINE, start_logging
 
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

@@ -19,7 +19,7 @@ def export(options: ExportOptions) -> None:
     \b
     Example: a2a-eval-proxy export --run monday > turns.jsonl
     """
-    from ..export import write_turns
+    from ..runs.export import write_turns
 
     run_async(write_turns(options.store, options.run, sys.stdout))
 
@@ -38,7 +38,7 @@ def compare(options: CompareOptions) -> bool:
     \b
     Example: a2a-eval-proxy compare monday tuesday --fail-on-regression
     """
-    from ..compare import compare_runs, show
+    from ..runs.compare import compare_runs, show
 
     comparison = run_async(compare_runs(options.store, options.run_a, options.run_b))
     show(comparison, options.format)
@@ -62,8 +62,8 @@ def record(options: RecordOptions) -> None:
     \b
     Example: a2a-eval-proxy record --run monday --out suite.yaml
     """
-    from ..ownfiles import write_out
-    from ..record import record_run
+    from ..privacy.private_files import write_out
+    from ..runs.record import record_run
 
     out = options.out
     if out is not None and out.exists():

@@ -20,10 +20,10 @@ def worker(options: WorkerOptions) -> None:
     from ..store.postgres import require_extra
 
     require_extra()
-    from ..privacy import privacy_of
-    from ..worker.admin import AdminOptions
+    from ..admin.worker_api import AdminOptions
+    from ..privacy.policy import privacy_of
     from ..worker.command import work_until_stopped
-    from ..worker.engine import EngineOptions
+    from ..worker.job_engine import EngineOptions
 
     engine = EngineOptions(options.concurrency, options.stalled_after, options.shutdown_timeout)
     admin = None if options.admin is None else AdminOptions(options.admin, options.admin_token)

@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from ..errors import ListenError
-from ..server import HttpServer
+from ..net.http_server import HttpServer
 from .executor import ShopAgent
 from .tools import Shop
 

@@ -19,8 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from tool_call_evaluators.suite import Case, Suite, load_suite
 
 from ..app import RunningProxy, run_proxy
-from ..display import passed, score_text, turn_table
-from ..export import write_turns
+from ..runs.export import write_turns
+from ..runs.tables import passed, score_text, turn_table
 from ..settings import Settings
 from .agent import run_agent
 from .traffic import CASE_HEADER, send_suite

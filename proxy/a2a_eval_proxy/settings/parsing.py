@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
 
-from ..headers import NOT_TO_SET
-from ..redactionrules import parse_rules
+from ..privacy.rules import parse_rules
+from ..protocol.headers import NOT_TO_SET
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""

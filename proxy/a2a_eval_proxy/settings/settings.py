@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
 
-from ..card import WELL_KNOWN_PATHS
-from ..detectors import DETECTORS
 from ..errors import ConfigError
-from ..redaction import Rule
+from ..privacy.detectors import DETECTORS
+from ..privacy.redactor import Rule
+from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
 from .option import Group, Options, option
 from .parsing import is_loopback, split_address

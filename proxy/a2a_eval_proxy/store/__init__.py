@@ -1,4 +1,10 @@
-"""Where turns are kept. The store is also the queue: what is pending survives a crash."""
+"""Stores turns and their results, in SQLite or PostgreSQL. It is also the queue: pending turns survive a crash.
+
+`Store` in `base` is the interface; `open_store` opens the backend that a store URL names. A *pending* turn waits to
+be scored. The *write queue* commits in groups on a thread of its own; reads run concurrently with it.
+
+Imported by telemetry, scoring, runs, worker, admin and the application. Imports settings (the store URL).
+"""
 
 from pathlib import Path
 
@@ -19,8 +25,8 @@ from .base import (
     TurnQuery,
     every_turn,
 )
-from .sqlite import CopiedSqliteStore, SqliteStore
-from .sqlite_file import is_read_only
+from .sqlite.file import is_read_only
+from .sqlite.store import CopiedSqliteStore, SqliteStore
 
 __all__ = [
     "ConversationKey",

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 from tool_call_evaluators.judge.cache import JudgeCache
 
-from ..capture.turn import Turn
 from ..errors import BAD_INPUT, UNREACHABLE
+from ..turn import Turn
 
 TurnJson = dict[str, Any]
 """A turn as in /api/turns."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from ..capture.turn import Turn
+from ..turn import Turn
 from .base import ConversationKey, Evaluations, Scored, ScoredConversation
 
 _MAX_DEPTH = 200

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from a2a_tool_capture.models import ToolCall
-from tool_call_evaluators.calldiff import MAX_DIFFED, CallChange, diff_calls
-from tool_call_evaluators.matching import Matcher, MatcherLike, as_matcher, call_matches
+from tool_call_evaluators.matching.arguments import Matcher, MatcherLike, as_matcher, call_matches
+from tool_call_evaluators.matching.call_diff import MAX_DIFFED, CallChange, diff_calls
+from tool_call_evaluators.metrics.tool_trajectory import ToolTrajectory, TrajectoryMode
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.report.wording import call_text, counted, one_line, printable
-from tool_call_evaluators.trajectory import ToolTrajectory, TrajectoryMode
 
 TurnJson = Mapping[str, Any]
 """A turn as in /api/turns."""

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..app import RunningProxy, run_proxy
-from ..capture.turn import Turn
 from ..errors import ConfigError
+from ..runs.stored_turns import conversation_results, reading, turns_of
 from ..settings import Settings
 from ..settings.loading import load
 from ..settings.parsing import parse_url
-from ..stored import conversation_results, reading, turns_of
+from ..turn import Turn
 
 T = TypeVar("T")
 TurnJson = dict[str, Any]

@@ -8,9 +8,9 @@ from pathlib import Path
 from tool_call_evaluators.report.wording import counted, one_line, printable
 from tool_call_evaluators.suite import Suite
 
-from ..conclusion import Conclusion, concluded
-from ..display import usage_line
-from ..reporting import publish_report
+from ..runs.report_files import publish_report
+from ..runs.run_result import Conclusion, concluded
+from ..runs.tables import usage_line
 from .proxies import Export
 
 _SHOWN_REASONS = 50

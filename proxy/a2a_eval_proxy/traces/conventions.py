@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .model import Span
-from .unwrap import (
+from .content import (
     Arguments,
     Outcome,
     adk_response,
@@ -28,6 +27,7 @@ from .unwrap import (
     traceloop_arguments,
     undeclared_parameters,
 )
+from .model import Span
 
 ANY = "*"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from .content import Outcome
 from .literals import is_placeholder
 from .model import STATUS_ERROR, Span
-from .unwrap import Outcome
 
 GENERIC = frozenset(
     {

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
-from tool_call_evaluators.literals import MAX_REPR, python_literal
+from tool_call_evaluators.agent_trace.python_literals import MAX_REPR, python_literal
 
 from .model import CutText
 

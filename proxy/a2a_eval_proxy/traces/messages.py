@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .content import joined_blocks, usable_id
 from .literals import as_text, parse, parse_object
-from .unwrap import joined_blocks, usable_id
 
 ITEM_ID = "fc_"
 """OpenAI Responses name the output item so; the call's own id, which answers refer to, is another."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .content import NOTHING, UNKNOWN, Arguments, Outcome, usable_id
 from .conventions import Convention, Gave, Given, recognise
 from .failures import Failure, failure
 from .model import KIND_CLIENT, KIND_SERVER, Span
-from .unwrap import NOTHING, UNKNOWN, Arguments, Outcome, usable_id
 
 _PREFIX_ENDS = "_-.:/"
 

@@ -14,15 +14,15 @@ from typing import Any
 import click
 from tool_call_evaluators.importers import import_suite
 
-from ..backlog_metrics import BacklogCollector
-from ..logs import LOG_LINE, start_logging
-from ..metrics import Metrics, process_registry
-from ..privacy import Privacy
+from ..admin.worker_api import AdminOptions, WorkerCollector, listening, worker_app
+from ..privacy.policy import Privacy
 from ..settings.store_url import shown
 from ..store.postgres.store import PostgresStore
-from .admin import AdminOptions, WorkerCollector, listening, worker_app
-from .engine import AWAY, Engine, EngineOptions, one_line
-from .scoring import JobScorer
+from ..telemetry.backlog_metrics import BacklogCollector
+from ..telemetry.counters import Metrics, process_registry
+from ..telemetry.logs import LOG_LINE, start_logging
+from .job_engine import AWAY, Engine, EngineOptions, one_line
+from .job_scorer import JobScorer
 
 logger = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.check.verdict import Status, Verdict
+from a2a_eval_proxy.check.rules.base import Status, Verdict
 from agents.capture_agent import build_app
 from agents.faulty_agent import Fault, Json, faulty_app
 from agents.serving import ServerThread
-from checking import check, rules_with
+from support.checking import check, rules_with
 
 UNSEEN_WHEN_QUICK = {"subscribe-asked", "subscribe-silent"}
 """The task may be over before a subscription begins."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.check.card_rules import CARD_RULES
-from a2a_eval_proxy.check.traffic_rules import TRAFFIC_RULES
-from a2a_eval_proxy.check.verdict import Status, Verdict
+from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.check.rules.card import CARD_RULES
+from a2a_eval_proxy.check.rules.traffic import TRAFFIC_RULES
 from agents.faulty_agent import FAULTS, faulty
 from agents.serving import ServerThread
-from checking import check, rules_with
+from support.checking import check, rules_with
 
 
 @pytest.mark.parametrize("name", FAULTS)

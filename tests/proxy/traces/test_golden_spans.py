@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.conventions import CONVENTIONS, recognise
-from a2a_eval_proxy.traces.convert import tool_calls
 from a2a_eval_proxy.traces.sightings import sight
+from a2a_eval_proxy.traces.tool_calls import tool_calls
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 from golden.spans.fixtures import Fixture, fixtures
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ...capture.turn import Turn
+from ...turn import Turn
 from ..base import (
     MAX_PAGE_BYTES,
     ConversationKey,

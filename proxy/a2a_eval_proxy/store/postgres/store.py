@@ -11,7 +11,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ...settings.store_url import shown
 from ..base import StoreError
-from ..writing import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, QueuedWrites, Settle, latest_results
+from ..write_queue import (
+    Add,
+    Discard,
+    Finish,
+    FinishConversations,
+    Item,
+    Mark,
+    Prune,
+    QueuedWrites,
+    Settle,
+    latest_results,
+)
 from .columns import conversation_columns, result_columns, settled_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache

@@ -1,0 +1,167 @@
+"""Reads the messages of model APIs and agent libraries: who said, called and returned what, in order.
+
+Nothing is imported of those libraries: their objects are read like their JSON forms, and what is not understood is
+passed over. What is no list is a ValueError: a trace without turns would say that nothing happened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from a2a_tool_capture.models import ToolCall
+
+from ..model import json_text
+from .python_literals import python_literal
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `id` and `name` say which call a result belongs to; `failed`, that it is an error."""
+
+    kind: Literal["user", "agent", "call", "result"]
+    text: str = ""
+    call: ToolCall | None = None
+    id: str = ""
+    name: str = ""
+    failed: bool = False
+
+
+def openai_events(messages: Iterable[Any]) -> Iterator[Event]:
+    """From chat-completion messages and items of the Responses API. Raises ValueError for what is no list."""
+    for message in map(plain, required_list(_held(messages))):
+        kind = message.get("type")
+        if kind == "function_call":
+            yield _call(message.get("name"), message.get("arguments"), message.get("call_id"))
+        elif kind == "function_call_output":
+            yield Event("result", _text(message.get("output")), id=_id(message.get("call_id")))
+        elif message.get("role") == "user":
+            yield Event("user", _text(message.get("content")))
+        elif message.get("role") == "assistant":
+            yield Event("agent", _text(message.get("content")))
+            for call in map(plain, _listed(message.get("tool_calls"))):
+                function = plain(call.get("function") or call.get("custom"))
+                yield _call(function.get("name"), function.get("arguments", function.get("input")), call.get("id"))
+            if function := plain(message.get("function_call")):  # before tools, there were functions
+                yield _call(function.get("name"), function.get("arguments"), None)
+        elif message.get("role") in ("tool", "function"):
+            name = str(message.get("name") or "")
+            yield Event("result", _text(message.get("content")), id=_id(message.get("tool_call_id")), name=name)
+
+
+def langchain_events(messages: Iterable[Any]) -> Iterator[Event]:
+    """From LangChain messages, in any of their JSON forms. Raises ValueError for what is no list."""
+    for message in map(_langchain_message, map(_of_pair, required_list(_held(messages)))):
+        kind = _LANGCHAIN_KINDS.get(str(message.get("type") or message.get("role") or ""))
+        if kind == "user":
+            yield Event("user", _text(message.get("content")))
+        elif kind == "agent":
+            yield Event("agent", _text(message.get("content")))
+            for call in map(plain, _listed(message.get("tool_calls"))):
+                yield _call(call.get("name"), call.get("args"), call.get("id"))
+            for call in map(plain, _listed(message.get("invalid_tool_calls"))):
+                yield _call(call.get("name"), None, call.get("id"))
+                yield Event(
+                    "result",
+                    str(call.get("error") or "invalid call"),
+                    id=_id(call.get("id")),
+                    name=str(call.get("name") or ""),
+                    failed=True,
+                )
+        elif kind == "result":
+            yield Event(
+                "result",
+                _text(message.get("content")),
+                id=_id(message.get("tool_call_id")),
+                name=str(message.get("name") or ""),
+                failed=message.get("status") == "error",
+            )
+
+
+def required_list(entries: Any, what: str = "messages") -> list[Any]:
+    """`entries` as a list. Raises ValueError, with `what` they are, for a text, a mapping or a single thing."""
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable):
+        raise ValueError(f"{what}: expected a list, got {type(entries).__name__}")
+    return list(entries)
+
+
+def _held(messages: Any) -> Any:
+    """The messages in what holds them: the body of a request, the state of a graph."""
+    return messages["messages"] if isinstance(messages, Mapping) and "messages" in messages else messages
+
+
+def _of_pair(message: Any) -> Any:
+    """LangChain's short form of a message, `(role, text)`, written out."""
+    if isinstance(message, tuple) and len(message) == 2:
+        return {"role": message[0], "content": message[1]}
+    return message
+
+
+def plain(value: Any) -> Mapping[str, Any]:
+    """An object in its JSON form: a mapping as it is, a pydantic model dumped, another object's attributes.
+
+    Empty for a value that is none of these.
+    """
+    if isinstance(value, Mapping):
+        return value
+    if callable(dump := getattr(value, "model_dump", None)):
+        dumped = dump()
+        return dumped if isinstance(dumped, Mapping) else {}
+    return getattr(value, "__dict__", {})
+
+
+def arguments_of(value: Any) -> Mapping[str, Any] | None:
+    """Arguments as models hand them out: an object, its JSON text or its Python repr; None for anything else: they are
+    unknown."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "{}")
+        except (ValueError, RecursionError):
+            value = python_literal(value)
+    return value if isinstance(value, Mapping) else None
+
+
+_LANGCHAIN_KINDS: Mapping[str, Literal["user", "agent", "result"]] = {
+    "human": "user",
+    "user": "user",
+    "HumanMessage": "user",
+    "ai": "agent",
+    "assistant": "agent",
+    "AIMessage": "agent",
+    "AIMessageChunk": "agent",
+    "tool": "result",
+    "ToolMessage": "result",
+}
+
+
+def _langchain_message(message: Any) -> Mapping[str, Any]:
+    """`{type, content, ...}` from a message object, `messages_to_dict` (`data`) or `dumpd` (`kwargs`)."""
+    found = plain(message)
+    if isinstance(found.get("data"), Mapping):
+        return {**found["data"], "type": found.get("type")}
+    if isinstance(found.get("kwargs"), Mapping):
+        path = found.get("id")
+        return {**found["kwargs"], "type": path[-1] if isinstance(path, list) and path else None}
+    return found
+
+
+def _call(name: Any, arguments: Any, call_id: Any) -> Event:
+    return Event("call", call=ToolCall(str(name or "unknown"), arguments_of(arguments), _id(call_id)))
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _id(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _text(content: Any) -> str:
+    """A content as text: of a list of parts those that are text, and of any other value its JSON text."""
+    if isinstance(content, list) and all(isinstance(part, str) or plain(part) for part in content):
+        texts = (part if isinstance(part, str) else plain(part).get("text") for part in content)
+        return "".join(text for text in texts if isinstance(text, str))
+    return json_text(content) or ""

@@ -1,0 +1,131 @@
+"""Tool calls from spans that a program has in its hands: dicts, or the objects of the OpenTelemetry SDK.
+
+For spans as they come over the wire, of all the instrumentations there are, use the proxy's receiver.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a_tool_capture.models import ToolCall, ToolCallSource
+
+from ..model import json_text
+from .messages import arguments_of, required_list
+
+_NAMES = ("gen_ai.tool.name", "tool.name")
+_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool.id")
+_ARGUMENTS = ("gen_ai.tool.call.arguments", "input.value")
+_RESULTS = ("gen_ai.tool.call.result", "output.value")
+
+
+def tool_calls_of_spans(spans: Iterable[Any]) -> Iterator[ToolCall]:
+    """The calls of those spans that are tool calls, by start time where every call has one, else as they come.
+
+    Warns where there are spans and none of them is a tool call: the agent may have called no tool, or its spans are
+    written in a way that is not understood. Raises ValueError for what is no list, and for a span in OTLP's form: it
+    would look like one of no tool call.
+    """
+    found = required_list(spans, "spans")
+    for index, span in enumerate(found):
+        if isinstance(_get(span, "attributes"), list):
+            raise ValueError(f"spans[{index}].attributes: expected an object, got a list, as OTLP has them")
+    calls = [call for call in map(_tool_call, found) if call is not None]
+    if found and not calls:
+        warnings.warn(_NO_CALL.format(count=len(found), keys=_keys(found)), UserWarning, stacklevel=3)
+    if all(call.started_at for call in calls):
+        calls.sort(key=lambda call: call.started_at or datetime.min.replace(tzinfo=UTC))
+    yield from calls
+
+
+def _tool_call(span: Any) -> ToolCall | None:
+    attributes = _get(span, "attributes")
+    attributes = attributes if isinstance(attributes, Mapping) else {}
+    name = str(_get(span, "name") or "")
+    error = _error(span, attributes)
+    times = _time(_get(span, "start_time")), _time(_get(span, "end_time"))
+    if isinstance(span, Mapping) and "arguments" in span:
+        return ToolCall(
+            name,
+            arguments_of(span["arguments"]),
+            str(span.get("id") or ""),
+            json_text(span.get("result")),
+            json_text(span.get("error")) or error,
+            ToolCallSource.OTEL_TRACE,
+            *times,
+        )
+    if not _is_tool(attributes):
+        return None
+    given = _first(attributes, _ARGUMENTS)
+    return ToolCall(
+        str(_first(attributes, _NAMES) or name.removeprefix("execute_tool ")),
+        None if given is None else arguments_of(given),
+        str(_first(attributes, _IDS) or ""),
+        json_text(_first(attributes, _RESULTS)),
+        error,
+        ToolCallSource.OTEL_TRACE,
+        *times,
+    )
+
+
+def _is_tool(attributes: Mapping[str, Any]) -> bool:
+    kind = attributes.get("openinference.span.kind")
+    if kind is not None:
+        return bool(kind == "TOOL")
+    if attributes.get("gen_ai.operation.name") is not None:
+        return bool(attributes["gen_ai.operation.name"] == "execute_tool")
+    return isinstance(attributes.get("tool.name"), str)  # as UiPath's evaluators read them
+
+
+_NO_CALL = (
+    "none of {count} span(s) is a tool call, so no tool counts as called; a tool call has the attribute "
+    "gen_ai.operation.name = execute_tool, openinference.span.kind = TOOL, or tool.name; these have {keys}"
+)
+_TOLD_KEYS = 10
+
+
+def _keys(spans: Iterable[Any]) -> str:
+    """The attributes that there are, a few of them."""
+    keys: dict[str, None] = {}
+    for span in spans:
+        attributes = _get(span, "attributes")
+        keys |= dict.fromkeys(map(str, attributes if isinstance(attributes, Mapping) else ()))
+    more = f" and {len(keys) - _TOLD_KEYS} more" if len(keys) > _TOLD_KEYS else ""
+    return ", ".join(list(keys)[:_TOLD_KEYS]) + more if keys else "no attributes"
+
+
+def _error(span: Any, attributes: Mapping[str, Any]) -> str | None:
+    """What a span of status error says of it."""
+    status = _get(span, "status")
+    code = _get(status, "status_code", "code") if status is not None and not isinstance(status, str) else status
+    if str(getattr(code, "name", code)).upper() not in ("ERROR", "STATUS_CODE_ERROR", "2"):
+        return None
+    description = _get(status, "description", "message") if not isinstance(status, str) else None
+    return str(description or attributes.get("error.type") or "error")
+
+
+def _get(value: Any, *names: str) -> Any:
+    """The first of these entries or attributes that is there."""
+    for name in names:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _first(attributes: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((attributes[key] for key in keys if attributes.get(key) is not None), None)
+
+
+def _time(value: Any) -> datetime | None:
+    """A moment as an aware datetime, RFC 3339 text, or nanoseconds since 1970; None for anything else."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return datetime.fromtimestamp(value / 1e9, UTC)
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

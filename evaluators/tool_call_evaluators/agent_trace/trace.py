@@ -1,0 +1,150 @@
+"""What an agent did, from the messages or spans of its own program: for use without a proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from a2a_tool_capture.models import ToolCall
+
+from ..model import EvalCase
+from .messages import Event, langchain_events, openai_events
+from .spans import tool_calls_of_spans
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTurn:
+    """What the user said, the calls the agent made then, and its answer. None: there was no such text."""
+
+    user_text: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    response_text: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "user_text": self.user_text,
+            "tool_calls": [call.to_dict() for call in self.tool_calls],
+            "response_text": self.response_text,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TraceTurn:
+        """Inverse of `to_dict`. Raises KeyError or ValueError for calls that are none."""
+        calls = tuple(ToolCall.from_dict(call) for call in data.get("tool_calls") or ())
+        return cls(data.get("user_text"), calls, data.get("response_text"))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTrace:
+    """A conversation as it went, turn by turn."""
+
+    turns: tuple[TraceTurn, ...] = ()
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of all turns, in order."""
+        return tuple(call for turn in self.turns for call in turn.tool_calls)
+
+    @classmethod
+    def from_openai_messages(cls, messages: Iterable[Any]) -> AgentTrace:
+        """From the messages of a chat completion, or the items of the Responses API: dicts or the SDK's objects, or a
+        mapping that has them as `messages`.
+
+        A user message begins a turn. A call gets its result by its id. Arguments that are no JSON object are
+        unknown (None). The answer is the last text of the agent in the turn. System messages, reasoning and
+        whatever else there is are passed over. Raises ValueError for what is no list of messages.
+        """
+        return cls(_turns(openai_events(messages)))
+
+    @classmethod
+    def from_langchain_messages(cls, messages: Iterable[Any]) -> AgentTrace:
+        """From LangChain messages: its objects, their JSON forms, or pairs of role and text; or a mapping that has
+        them as `messages`, as the state of a graph. Otherwise as `from_openai_messages`.
+
+        A tool message of status `error` is the error of its call; an invalid call is a call with unknown arguments
+        and that error.
+        """
+        return cls(_turns(langchain_events(messages)))
+
+    @classmethod
+    def from_spans(
+        cls, spans: Iterable[Any], *, user_text: str | None = None, response_text: str | None = None
+    ) -> AgentTrace:
+        """One turn from tool spans: dicts or objects with `name`, `attributes`, `start_time`, `end_time`, `status`.
+
+        Understands the GenAI semantic conventions of OpenTelemetry and OpenInference, spans with `tool.name` and
+        `input.value` as UiPath's evaluators read them, and plain `{name, arguments, result, error}`; other spans are
+        passed over. Warns where none of the spans is a tool call. Calls are ordered by start time where every one has
+        it. Raises ValueError for what is no list of spans; OTLP itself is read by the proxy's receiver.
+        """
+        return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans)), response_text),))
+
+    def case(self, index: int = -1, **expected: Any) -> EvalCase:
+        """What to evaluate of the turn `index`, by default the last; the turns before it are its history.
+
+        `expected` are further fields of EvalCase. Raises IndexError where there is no such turn.
+        """
+        index = range(len(self.turns))[index]
+        cases = [_case(turn) for turn in self.turns[: index + 1]]
+        return replace(cases[-1], history=tuple(cases[:-1]), **expected)
+
+    def conversation(self, **expected: Any) -> EvalCase:
+        """What to evaluate of the whole conversation; `expected` are further fields of EvalCase."""
+        return EvalCase(turns=[_case(turn) for turn in self.turns], **expected)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; `AgentTrace.from_dict` is its inverse."""
+        return {"turns": [turn.to_dict() for turn in self.turns]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AgentTrace:
+        """Inverse of `to_dict`. Raises KeyError or ValueError for calls that are none."""
+        return cls(tuple(TraceTurn.from_dict(turn) for turn in data.get("turns") or ()))
+
+
+def _case(turn: TraceTurn) -> EvalCase:
+    return EvalCase(tool_calls=turn.tool_calls, user_text=turn.user_text, response_text=turn.response_text)
+
+
+def _turns(events: Iterable[Event]) -> tuple[TraceTurn, ...]:
+    turns: list[_Open] = []
+    for event in events:
+        if not turns or (event.kind == "user" and turns[-1].answered):
+            turns.append(_Open())
+        turns[-1].take(event)
+    return tuple(turn.closed() for turn in turns)
+
+
+class _Open:
+    """A turn that is still being read."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self._calls: list[ToolCall] = []
+        self._answer: str | None = None
+        self.answered = False
+        """Whether the agent has done anything in it: what the user says next begins another turn."""
+
+    def take(self, event: Event) -> None:
+        self.answered = self.answered or event.kind != "user"
+        if event.kind == "user":
+            self._said.append(event.text)
+        elif event.kind == "agent":
+            self._answer = event.text or self._answer
+        elif event.kind == "call" and event.call is not None:
+            self._calls.append(event.call)
+        elif event.kind == "result":
+            self._complete(event)
+
+    def closed(self) -> TraceTurn:
+        return TraceTurn("\n".join(self._said) if self._said else None, tuple(self._calls), self._answer)
+
+    def _complete(self, event: Event) -> None:
+        """Give a result to the first open call of its id, or without an id of its name."""
+        for index, call in enumerate(self._calls):
+            meant = call.id == event.id if event.id else call.name == event.name
+            if meant and call.result is None and call.error is None:
+                said = replace(call, error=event.text) if event.failed else replace(call, result=event.text)
+                self._calls[index] = said
+                return

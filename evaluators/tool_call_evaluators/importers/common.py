@@ -1,0 +1,88 @@
+"""What the readers of foreign formats share. Keys they do not know are left alone: the formats grow."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from a2a_tool_capture.models import ToolCall
+
+from ..matching.placeholders import quoted
+from ..suite import Case
+from ..suite.case_ids import free_id
+from ..suite.node import Node
+
+
+class Notes:
+    """What was not taken over: one sentence for each thing, however often it was met."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, sentence: str) -> None:
+        self._counts[sentence] += 1
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(f"{text} ({count} times)" if count > 1 else text for text, count in self._counts.items())
+
+
+def entry(entries: Mapping[str, Node], *names: str) -> Node | None:
+    """The first of these entries that is there and not null: formats are written in snake_case and camelCase."""
+    return next((entries[name] for name in names if name in entries and entries[name].value is not None), None)
+
+
+def required(node: Node, entries: Mapping[str, Node], *names: str) -> Node:
+    """As `entry`, where there has to be one. Raises DocumentError."""
+    found = entry(entries, *names)
+    return found if found is not None else _missing(node, names[0])
+
+
+def text_of(node: Node | None) -> str | None:
+    """A text that is not blank, or None."""
+    if node is None or (isinstance(node.value, str) and not node.value.strip()):
+        return None
+    return node.text()
+
+
+def items_of(node: Node | None) -> list[Node]:
+    """The items of a list; none where it is not there."""
+    return [] if node is None else node.items()
+
+
+def expected_call(node: Node, *arguments_names: str) -> ToolCall:
+    """`{name, <one of arguments_names>}` as an expected call whose arguments are taken literally."""
+    entries = node.entries()
+    name = required(node, entries, "name").text()
+    arguments = entry(entries, *arguments_names)
+    if arguments is None:
+        return ToolCall(name, {})
+    arguments.entries()  # complains unless it is an object
+    return ToolCall(name, quoted(arguments.value))
+
+
+def user_text(inputs: Mapping[str, Any], notes: Notes) -> str:
+    """What to say for an agent's named inputs: the only text, or the one that is named like a message; else JSON.
+    Inputs that are not said are noted."""
+    texts = {name: value for name, value in inputs.items() if isinstance(value, str) and value.strip()}
+    if len(inputs) == 1 and texts:
+        return next(iter(texts.values()))
+    for name in ("message", "input", "query", "question", "prompt", "user_input", "userInput", "task", "text"):
+        if name in texts:
+            if len(inputs) > 1:
+                notes.add(f"of several inputs, only {name} is said; the others were left out")
+            return texts[name]
+    return json.dumps(inputs, ensure_ascii=False)
+
+
+def unique_ids(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """The same cases; where an id is repeated, later ones get a number."""
+    taken: set[str] = set()
+    return tuple(replace(case, id=free_id(case.id, taken)) for case in cases)
+
+
+def _missing(node: Node, name: str) -> NoReturn:
+    node.fail(f"{name} is missing")

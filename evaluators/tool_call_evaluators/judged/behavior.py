@@ -1,0 +1,91 @@
+"""`agent_behavior_failure`, `tool_call_behavior_failure` and `goal_completion`: how the agent behaved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ..behavior_failures import AGENT_BEHAVIOR_LABELS, NO_FAILURE, SEVERITY, TOOL_CALL_BEHAVIOR_LABELS, worst_first
+from ..evaluator import Measurement, Scope, SkipEvaluation
+from ..judge.prompt import Prompt
+from ..model import EvalCase
+from ..registry import register
+from .base import GradedEvaluator, LabelledEvaluator
+from .transcript import tools_text, turn_data, turns_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BehaviorFailure(LabelledEvaluator):
+    """1 for `no failure`, 0 for any other label; its severity is in the details."""
+
+    good_label: ClassVar[str] = NO_FAILURE
+
+    async def judged(self, case: EvalCase, tools: str = "") -> Measurement:
+        data = {"user goal": case.user_goal, "knowledge": case.knowledge, "tools": tools or None}
+        given = {label: text for label, text in data.items() if text is not None}
+        found = await self.labelled({**given, **turn_data(case)})
+        return replace(found, details={"severity": SEVERITY.get(found.label or ""), **found.details})
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class AgentBehaviorFailure(_BehaviorFailure):
+    """Which failure the answer is, if any: 1 for `no failure`, else 0. The label is arksim's, one per turn.
+
+    Details: `severity` of the label (null for no failure).
+    """
+
+    name: ClassVar[str] = "agent_behavior_failure"
+    needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text")
+    prompt: ClassVar[str | Prompt] = "agent_behavior_failure"
+    labels: ClassVar[Sequence[str]] = worst_first(AGENT_BEHAVIOR_LABELS)
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        return await self.judged(case)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolCallBehaviorFailure(_BehaviorFailure):
+    """Which failure the tool calls are, if any: their choice, parameters, necessity, use of results, and safety.
+
+    1 for `no failure`, else 0. A turn without calls has no failure, and no judge is asked (as in arksim).
+    Details: `severity` of the label (null for no failure).
+    """
+
+    name: ClassVar[str] = "tool_call_behavior_failure"
+    reads_calls: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("user_text",)
+    prompt: ClassVar[str | Prompt] = "tool_call_behavior_failure"
+    labels: ClassVar[Sequence[str]] = worst_first(TOOL_CALL_BEHAVIOR_LABELS)
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        if not case.tool_calls:
+            return Measurement(1.0, "No tool was called.", {"severity": None}, NO_FAILURE)
+        return await self.judged(case, tools_text(case.tools or ()))
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class GoalCompletion(GradedEvaluator):
+    """How far a conversation got the user to their goal: 0 not at all, 1 all the way.
+
+    The judge's grade from 1 to 5, as (grade - 1) / 4. A turn given by itself is the last of its conversation, after
+    its `history`. Without `user_goal`, or where nothing was said: skipped.
+    """
+
+    name: ClassVar[str] = "goal_completion"
+    scope: ClassVar[Scope] = "conversation"
+    needs: ClassVar[tuple[str, ...]] = ("user_goal",)
+    prompt: ClassVar[str | Prompt] = "goal_completion"
+
+    threshold: float | None = 0.5
+
+    def data(self, case: EvalCase) -> Mapping[str, str]:
+        turns = case.turns
+        if turns is None and turn_data(case):
+            turns = (*case.history, case)
+        if not turns:
+            raise SkipEvaluation("the conversation has no turns")
+        return {"user goal": case.user_goal or "", "conversation": turns_text(turns)}

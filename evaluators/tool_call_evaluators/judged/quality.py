@@ -1,0 +1,78 @@
+"""`helpfulness`, `coherence`, `relevance`, `verbosity` and `faithfulness`: the quality of an answer, 1 to 5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..judge.prompt import Prompt
+from ..model import EvalCase
+from ..registry import register
+from .base import GradedEvaluator
+from .transcript import turn_data
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Quality(GradedEvaluator):
+    """A grade from 1 to 5 for one answer; 3, the middle, passes unless a suite says otherwise."""
+
+    scale: ClassVar[tuple[float, float]] = (1.0, 5.0)
+    needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text")
+
+    threshold: float | None = 3.0
+
+    def data(self, case: EvalCase) -> Mapping[str, str]:
+        return turn_data(case)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Helpfulness(_Quality):
+    """How far the answer helps the user with what they want: 1 not at all, 5 fully."""
+
+    name: ClassVar[str] = "helpfulness"
+    prompt: ClassVar[str | Prompt] = "helpfulness"
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Coherence(_Quality):
+    """How well the answer hangs together, in itself and with the earlier turns: 1 contradicts itself, 5 flows."""
+
+    name: ClassVar[str] = "coherence"
+    prompt: ClassVar[str | Prompt] = "coherence"
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Relevance(_Quality):
+    """How far the answer is about what the user asked: 1 about something else, 5 all of it to the point."""
+
+    name: ClassVar[str] = "relevance"
+    prompt: ClassVar[str | Prompt] = "relevance"
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Verbosity(_Quality):
+    """How concise the answer is: 1 long-winded, 5 not a word too many."""
+
+    name: ClassVar[str] = "verbosity"
+    prompt: ClassVar[str | Prompt] = "verbosity"
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Faithfulness(_Quality):
+    """How far the answer keeps to the given `knowledge`: 1 contradicts it, 5 says nothing it does not carry.
+
+    What a tool returned in this turn or earlier counts as knowledge too. Without `knowledge`: skipped.
+    """
+
+    name: ClassVar[str] = "faithfulness"
+    needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text", "knowledge")
+    prompt: ClassVar[str | Prompt] = "faithfulness"
+
+    def data(self, case: EvalCase) -> Mapping[str, str]:
+        return {"knowledge": case.knowledge or "", **turn_data(case)}

@@ -1,0 +1,118 @@
+"""`task_completion` and `tool_argument_hallucination`: judged one by one, scored as a share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..evaluator import Measurement, SkipEvaluation
+from ..judge.prompt import Prompt
+from ..judge.votes import spread
+from ..matching.explain import call_name, counted, sentence
+from ..model import EvalCase
+from ..registry import register
+from .base import JudgedEvaluator, rulings, rulings_schema, shares
+from .transcript import numbered, turn_data, whole_data
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class TaskCompletion(JudgedEvaluator):
+    """Completed tasks / `tasks`, in view of the `constraints` if there are any; 1 for an empty list of tasks.
+
+    Of a turn, with the turns before it; or of a whole conversation. Without a list of tasks, or anything that was
+    said: skipped. With several votes a task is completed where most say so.
+    Details: `tasks`, a list of `{task, completed, reason}`.
+    """
+
+    name: ClassVar[str] = "task_completion"
+    needs: ClassVar[tuple[str, ...]] = ("tasks",)
+    prompt: ClassVar[str | Prompt] = "task_completion"
+
+    threshold: float | None = 0.5
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        tasks = case.tasks or ()
+        if not tasks:
+            return Measurement(1.0, "There are no tasks.", {"tasks": []})
+        data = whole_data(case)
+        if not data:
+            raise SkipEvaluation("not given: user_text, response_text, tool_calls or turns")
+        data["tasks"] = numbered("task", tasks)
+        if case.constraints:
+            data["constraints"] = numbered("constraint", case.constraints)
+        keys = [f"task_{number}" for number in range(1, len(tasks) + 1)]
+        given = await self.ask(data, rulings_schema(keys))
+        found = list(zip(tasks, rulings(given).values(), strict=True))
+        completed = sum(ruling.passed for _, ruling in found)
+        return Measurement(
+            completed / len(tasks),
+            sentence(
+                f"{completed} of {counted(len(tasks), 'task')} completed",
+                [f"{task}: {ruling.reason.rstrip('. ')}" for task, ruling in found if not ruling.passed],
+            ),
+            {
+                "tasks": [
+                    {"task": task, "completed": ruling.passed, "reason": ruling.reason} for task, ruling in found
+                ],
+                "votes": shares(given),
+                "judge": given.details(spread(shares(given))),
+            },
+        )
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolArgumentHallucination(JudgedEvaluator):
+    """Calls whose argument values can be derived from what was known / calls; 1 without calls.
+
+    Known is what the user said, in this turn or an earlier one, and what tools returned before the call. A call
+    without arguments is derived, and no judge is asked about it; of a call whose arguments were not recorded
+    nothing can be said, and it does not count. Where that is true of all of them: skipped.
+    Details: `calls`, a list of `{position, name, derived, reason}`.
+    """
+
+    name: ClassVar[str] = "tool_argument_hallucination"
+    reads_calls: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("user_text",)
+    prompt: ClassVar[str | Prompt] = "tool_argument_hallucination"
+
+    threshold: float | None = 0.8
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        calls = case.tool_calls
+        if not calls:
+            return Measurement(1.0, "No tool was called.", {"calls": []})
+        known = [index for index, call in enumerate(calls) if call.arguments is not None]
+        asked = [index for index in known if calls[index].arguments]
+        if not known:
+            raise SkipEvaluation("the arguments of the calls were not recorded")
+        derived, reasons, details = dict.fromkeys(known, True), dict.fromkeys(known, "it has no arguments"), {}
+        if asked:
+            schema = rulings_schema(f"call_{index + 1}" for index in asked)
+            data = turn_data(case)
+            data.pop("answer", None)  # it comes after the calls, and says nothing of where their arguments came from
+            given = await self.ask(data, schema)
+            for index, ruling in zip(asked, rulings(given).values(), strict=True):
+                derived[index], reasons[index] = ruling.passed, ruling.reason
+            details = {"votes": shares(given), "judge": given.details(spread(shares(given)))}
+        made_up = [index for index in known if not derived[index]]
+        return Measurement(
+            1 - len(made_up) / len(known),
+            sentence(
+                f"the arguments of {len(known) - len(made_up)} of {counted(len(known), 'call')} can be derived",
+                [f"{call_name(index, calls)}: {reasons[index].rstrip('. ')}" for index in made_up],
+            ),
+            {
+                "calls": [
+                    {
+                        "position": index + 1,
+                        "name": calls[index].name,
+                        "derived": derived[index],
+                        "reason": reasons[index],
+                    }
+                    for index in known
+                ],
+                **details,
+            },
+        )

@@ -1,0 +1,199 @@
+"""`tool_name_reliability` and `tool_description_reliability`: are the tools described so that a model can use them?
+
+Some checks are rules; with a judge, others come to them, and the score is again passed / run.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ..evaluator import EvaluatorBase, Measurement
+from ..judge.panel import JudgeOption, Poll, judge_details, judge_of, poll, votes_of
+from ..judge.prompt import load_prompt
+from ..judge.question import Question
+from ..judge.votes import spread
+from ..matching.explain import counted, sentence
+from ..model import EvalCase, EvalResult, ToolDefinition
+from ..registry import register
+from .base import check_judge_options, rulings, rulings_schema, shares
+from .transcript import tools_text
+
+MAX_SEGMENTS = 7
+IMPLEMENTATION_WORDS = ("_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4")
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_TYPE_KEYS = frozenset({"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"})
+
+Checks = dict[str, bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ToolReliability(EvaluatorBase):
+    """Checks passed / checks run over all tools; 1 without tools.
+
+    Without a judge only the rules run, and `evaluate` returns the result at once. With one, each tool is a question
+    to the judge, and a check that both make must pass both.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("tools",)
+    prompt: ClassVar[str]
+    judged_checks: ClassVar[tuple[str, ...]]
+
+    threshold: float | None = 0.8
+    judge: JudgeOption = None
+    """A judge, or settings that come before the suite's. None: the suite's, or else only the rules run."""
+    votes: int | None = None
+    """So often the judge is asked. None: as its settings say, which is once."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_judge_options(self.name, self.judge, self.votes)
+
+    @property
+    def waits(self) -> bool:
+        return self.judge is not None
+
+    def evaluate(self, case: EvalCase) -> EvalResult | Awaitable[EvalResult]:
+        if missing := self._missing(case):
+            return self._skipped(missing)
+        tools = case.tools or ()
+        by_rule = [self.rules(tool) for tool in tools]
+        if self.judge is None or not tools:
+            return self._scored(_measured(tools, by_rule))
+        return self._judged(tools, by_rule)
+
+    @abstractmethod
+    def rules(self, tool: ToolDefinition) -> Checks:
+        """Which rules `tool` passes."""
+
+    async def _judged(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> EvalResult:
+        try:
+            return self._scored(await self._asked(tools, by_rule))
+        except Exception as error:  # noqa: BLE001  # a judge of another make may raise anything
+            return self._errored(error)
+
+    async def _asked(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> Measurement:
+        schema = rulings_schema(self.judged_checks)
+        prompt = load_prompt(self.prompt)
+        questions = [Question(prompt, {"tool": tools_text([tool])}, schema) for tool in tools]
+        polls = await poll(judge_of(self.judge), questions, votes_of(self.judge, self.votes))
+        together = [_together(rules, given) for rules, given in zip(by_rule, polls, strict=True)]
+        found = _measured(tools, together)
+        votes = [list(vote) for vote in zip(*map(shares, polls), strict=True)]
+        apart = max(spread(scores) for scores in map(shares, polls))
+        details = {**found.details, "votes": votes, "judge": judge_details(polls, apart)}
+        return replace(found, details=details)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolNameReliability(_ToolReliability):
+    """Checks passed / checks run over the names of all tools; 1 without tools.
+
+    - `snakecase_format` lower-case words and digits joined by single underscores
+    - `conciseness` at most 7 such segments
+    - `intent_over_implementation` none of `implementation_words` in it, whatever the case; with a judge also by its
+      meaning
+    - `clarity`, `name_order` with a judge: the purpose is clear from the name; operation, system, entity, data
+
+    Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`.
+    """
+
+    name: ClassVar[str] = "tool_name_reliability"
+    prompt: ClassVar[str] = "tool_name_reliability"
+    judged_checks: ClassVar[tuple[str, ...]] = ("clarity", "name_order", "intent_over_implementation")
+
+    implementation_words: Sequence[str] = IMPLEMENTATION_WORDS
+
+    def rules(self, tool: ToolDefinition) -> Checks:
+        return name_checks(tool, self.implementation_words)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolDescriptionReliability(_ToolReliability):
+    """Checks passed / checks run over the definitions of all tools; 1 without tools.
+
+    - `input_arguments_clarity` every argument has a description
+    - `input_arguments_types` every argument has a type (or an enum, a reference or a choice that implies one)
+    - `max_num_input_arguments` at most so many arguments
+    - `max_optional_input_arguments` at most so many that are not required
+
+    Arguments are the schema's top-level properties. With a judge also `general_structure`, `has_examples`,
+    `has_usage_notes`, `intent_over_implementation`, `clarity`, `redundancy`, `input_arguments_enum`,
+    `input_arguments_format`, `return_statement_quality`.
+    Details: `tools`, a list of `{name, checks}`; with a judge also `votes` and `judge`.
+    """
+
+    name: ClassVar[str] = "tool_description_reliability"
+    prompt: ClassVar[str] = "tool_description_reliability"
+    judged_checks: ClassVar[tuple[str, ...]] = (
+        "general_structure",
+        "has_examples",
+        "has_usage_notes",
+        "intent_over_implementation",
+        "clarity",
+        "redundancy",
+        "input_arguments_enum",
+        "input_arguments_format",
+        "return_statement_quality",
+    )
+
+    max_num_input_arguments: int = 5
+    max_optional_input_arguments: int = 3
+
+    def rules(self, tool: ToolDefinition) -> Checks:
+        return description_checks(tool, self.max_num_input_arguments, self.max_optional_input_arguments)
+
+
+def name_checks(tool: ToolDefinition, implementation_words: Sequence[str] = IMPLEMENTATION_WORDS) -> Checks:
+    """Which rules the name of `tool` passes."""
+    lowered = tool.name.lower()
+    return {
+        "snakecase_format": _SNAKE_CASE.fullmatch(tool.name) is not None,
+        "conciseness": len(tool.name.split("_")) <= MAX_SEGMENTS,
+        "intent_over_implementation": not any(word.lower() in lowered for word in implementation_words),
+    }
+
+
+def description_checks(tool: ToolDefinition, most_arguments: int = 5, most_optional: int = 3) -> Checks:
+    """Which rules the definition of `tool` passes."""
+    properties = _mapping(tool.parameters.get("properties"))
+    schemas = [_mapping(schema) for schema in properties.values()]
+    required = tool.parameters.get("required")
+    optional = [name for name in properties if not isinstance(required, Sequence) or name not in required]
+    return {
+        "input_arguments_clarity": all(str(schema.get("description") or "").strip() for schema in schemas),
+        "input_arguments_types": all(_TYPE_KEYS & schema.keys() for schema in schemas),
+        "max_num_input_arguments": len(properties) <= most_arguments,
+        "max_optional_input_arguments": len(optional) <= most_optional,
+    }
+
+
+def _together(rules: Checks, given: Poll) -> Checks:
+    judged = {check: ruling.passed for check, ruling in rulings(given).items()}
+    return {**judged, **{check: passed and judged.get(check, True) for check, passed in rules.items()}}
+
+
+def _measured(tools: Sequence[ToolDefinition], checks: Sequence[Checks]) -> Measurement:
+    """The share of checks passed over all tools, with what each tool failed."""
+    found_by_name = [(tool.name, found) for tool, found in zip(tools, checks, strict=True)]
+    ran = sum(map(len, checks))
+    passed = sum(sum(found.values()) for found in checks)
+    failed = [
+        f"{name} fails {', '.join(check for check, ok in found.items() if not ok)}"
+        for name, found in found_by_name
+        if not all(found.values())
+    ]
+    return Measurement(
+        passed / ran if ran else 1.0,
+        sentence(f"{passed} of {counted(ran, 'check')} passed over {counted(len(tools), 'tool')}", failed),
+        {"tools": [{"name": name, "checks": found} for name, found in found_by_name]},
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

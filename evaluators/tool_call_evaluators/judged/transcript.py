@@ -1,0 +1,74 @@
+"""Writes what happened for a judge to read.
+
+As JSON, so that no text an agent or a tool wrote can pass for another call, another turn or another speaker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from a2a_tool_capture.models import ToolCall
+
+from ..model import EvalCase, ToolDefinition
+
+
+def calls_text(calls: Iterable[ToolCall]) -> str:
+    """One line for each call, numbered from 1."""
+    return "\n".join(_json({"call": number, **_call(call)}) for number, call in enumerate(calls, start=1)) or "none"
+
+
+def turns_text(turns: Iterable[EvalCase]) -> str:
+    """One line for each turn, numbered from 1."""
+    return "\n".join(
+        _json(
+            {
+                "turn": number,
+                "user": turn.user_text,
+                "tool_calls": [_call(call) for call in turn.tool_calls],
+                "agent": turn.response_text,
+            }
+        )
+        for number, turn in enumerate(turns, start=1)
+    )
+
+
+def turn_data(case: EvalCase) -> dict[str, str]:
+    """A turn in labelled parts, in the order in which things happened; what is not there is left out."""
+    data = {"earlier turns": turns_text(case.history)} if case.history else {}
+    if case.user_text is not None:
+        data["user message"] = case.user_text
+    if case.tool_calls:
+        data["tool calls"] = calls_text(case.tool_calls)
+    if case.response_text is not None:
+        data["answer"] = case.response_text
+    return data
+
+
+def whole_data(case: EvalCase) -> dict[str, str]:
+    """A conversation as its turns; a turn as its parts."""
+    return {"conversation": turns_text(case.turns)} if case.turns is not None else turn_data(case)
+
+
+def numbered(kind: str, texts: Iterable[str]) -> str:
+    """One line for each text: `{"task_1": "..."}`, and so on."""
+    return "\n".join(_json({f"{kind}_{number}": text}) for number, text in enumerate(texts, start=1))
+
+
+def tools_text(tools: Iterable[ToolDefinition]) -> str:
+    """One line for each definition of a tool."""
+    return "\n".join(_json(tool.to_dict()) for tool in tools)
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": call.name, "arguments": call.arguments, "result": call.result}
+    if call.arguments is None:
+        told["arguments"] = "not recorded"
+    if call.error is not None:
+        told["error"] = call.error
+    return told
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

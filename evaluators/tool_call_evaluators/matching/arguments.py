@@ -1,0 +1,240 @@
+"""When the arguments of a call are the expected ones, and where they differ.
+
+Values compare as JSON: numbers by value (1 equals 1.0), true is neither 1 nor "true", texts exactly unless an
+option says otherwise, lists by position. Expected values may be placeholders (see `placeholders`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from a2a_tool_capture.models import ToolCall
+
+from ..options import IN_FILES, OptionError, check_options, or_known
+from .equality import equal_values, value_key
+from .placeholders import accepts, is_placeholder
+
+MatchMode = Literal["exact", "subset", "superset", "ignore"]
+Arguments: TypeAlias = Mapping[str, Any]
+Matcher: TypeAlias = Callable[[Arguments, Arguments], bool]
+"""(expected, actual) -> bool. An ArgumentMatcher is one; any plain function of that form will do too."""
+
+_ATOMS = {str, int, float, bool, type(None)}
+"""Most values are of these, and equal: they are not worth a walk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place where arguments are not as expected. `path` is like `items[0].qty`; empty for the whole."""
+
+    path: str
+    problem: Literal["missing", "unexpected", "different", "unknown"]
+    expected: Any = None
+    actual: Any = None
+
+    def __str__(self) -> str:
+        where = self.path or "arguments"
+        if self.problem == "missing":
+            return f"{where} is missing (expected {shown(self.expected)})"
+        if self.problem == "unexpected":
+            return f"{where} was not expected (got {shown(self.actual)})"
+        if self.problem == "unknown":
+            return f"{where} are unknown: the trace did not carry them"
+        return f"{where}: expected {shown(self.expected)}, got {shown(self.actual)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}
+
+
+@dataclass(frozen=True)
+class ArgumentMatcher:
+    """Compares expected with actual arguments.
+
+    `mode`: `exact` the same keys and all values match; `subset` every expected entry is in actual, which may
+    have more; `superset` every actual entry is in expected, some of which may be missing; `ignore` not compared.
+    The mode rules the top level; nested objects compare exactly unless `deep`, which applies it at every level
+    (lists keep their length then too). `trim` ignores white space around texts and `case_insensitive` their
+    case: values only, never keys. `per_tool` replaces all this for the tools it names, by a mode, a mapping of
+    options, or a function (expected, actual) -> bool.
+
+    Unknown actual arguments (None) match only where arguments are ignored; expected None matches anything, known
+    or not. Raises OptionError for options that cannot be; PlaceholderError, when comparing, for a placeholder
+    that cannot be.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
+
+    mode: MatchMode = "exact"
+    _: KW_ONLY
+    deep: bool = False
+    trim: bool = False
+    case_insensitive: bool = False
+    per_tool: Mapping[str, MatcherLike] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_options(self, "arguments")
+        tools = {tool: as_matcher(matcher) for tool, matcher in self.per_tool.items()}
+        object.__setattr__(self, "per_tool", tools)
+
+    def for_tool(self, name: str) -> Matcher:
+        """The matcher for calls of `name`: its own where `per_tool` has one, else this."""
+        return as_matcher(self.per_tool.get(name, self))
+
+    def __call__(self, expected: Arguments | None, actual: Arguments | None) -> bool:
+        """Whether `actual` is as expected."""
+        return next(self._compare_all(expected, actual), None) is None
+
+    def differences(self, expected: Arguments | None, actual: Arguments | None) -> list[Difference]:
+        """The smallest places where `actual` is not as expected; empty exactly where it matches."""
+        return list(self._compare_all(expected, actual))
+
+    def accepts(self, expected: Any, actual: Any) -> bool:
+        """Whether `actual` may be the value of an entry where `expected` is."""
+        return next(self._compare(expected, actual, "", self.mode if self.deep else "exact"), None) is None
+
+    def value_key(self, value: Any) -> Hashable:
+        """What two values share exactly where, with these options, they are equal (as data: no placeholders)."""
+        return value_key(self._normal(value) if self.trim or self.case_insensitive else value)
+
+    def _compare_all(self, expected: Arguments | None, actual: Arguments | None) -> Iterator[Difference]:
+        if self.mode == "ignore" or expected is None or expected == {"$any": True}:
+            return iter(())
+        if actual is None:
+            return iter([Difference("", "unknown", expected=expected)])
+        return self._compare(expected, actual, "", self.mode)
+
+    def _compare(self, expected: Any, actual: Any, path: str, mode: MatchMode) -> Iterator[Difference]:
+        if type(expected) is dict or isinstance(expected, Mapping):
+            if is_placeholder(expected):
+                if "$literal" in expected:
+                    matches = self._equal(expected["$literal"], actual)
+                else:
+                    text = actual.strip() if self.trim and isinstance(actual, str) else actual
+                    matches = accepts(expected, text, ignore_case=self.case_insensitive)
+                if not matches:
+                    yield Difference(path, "different", expected, actual)
+                return
+            if type(actual) is dict or isinstance(actual, Mapping):
+                yield from self._compare_objects(expected, actual, path, mode)
+                return
+        elif isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
+            yield from self._compare_lists(expected, actual, path, mode)
+            return
+        if not self._equal(expected, actual):
+            yield Difference(path, "different", expected, actual)
+
+    def _compare_objects(
+        self, expected: Arguments, actual: Arguments, path: str, mode: MatchMode
+    ) -> Iterator[Difference]:
+        inner: MatchMode = mode if self.deep else "exact"
+        for key, value in expected.items():
+            if key in actual:
+                if type(value) not in _ATOMS or not self._equal(value, actual[key]):
+                    yield from self._compare(value, actual[key], _child(path, key), inner)
+            elif mode != "superset":
+                yield Difference(_child(path, key), "missing", expected=value)
+        if mode != "subset":
+            for key, value in actual.items():
+                if key not in expected:
+                    yield Difference(_child(path, key), "unexpected", actual=value)
+
+    def _compare_lists(
+        self, expected: Sequence[Any], actual: Sequence[Any], path: str, mode: MatchMode
+    ) -> Iterator[Difference]:
+        for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
+            if type(left) not in _ATOMS or not self._equal(left, right):
+                yield from self._compare(left, right, f"{path}[{index}]", mode)
+        for index in range(len(actual), len(expected)):
+            yield Difference(f"{path}[{index}]", "missing", expected=expected[index])
+        for index in range(len(expected), len(actual)):
+            yield Difference(f"{path}[{index}]", "unexpected", actual=actual[index])
+
+    def _equal(self, expected: Any, actual: Any) -> bool:
+        if self.trim or self.case_insensitive:
+            expected, actual = self._normal(expected), self._normal(actual)
+        return equal_values(expected, actual)
+
+    def _normal(self, value: Any) -> Any:
+        if isinstance(value, str):
+            text = value.strip() if self.trim else value
+            return text.casefold() if self.case_insensitive else text
+        if isinstance(value, Mapping):
+            return {key: self._normal(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._normal(item) for item in value]
+        return value
+
+
+MatcherLike: TypeAlias = ArgumentMatcher | Matcher | MatchMode | Mapping[str, Any]
+"""What `as_matcher` understands: a matcher, a mode, or a mapping of ArgumentMatcher's options."""
+
+
+def as_matcher(value: MatcherLike) -> Matcher:
+    """A matcher from itself, a mode, or a mapping of options. Raises OptionError for anything else."""
+    if isinstance(value, ArgumentMatcher):
+        return value
+    if isinstance(value, str):
+        return ArgumentMatcher(mode=value)
+    if isinstance(value, Mapping):
+        unknown = [key for key in value if key not in ArgumentMatcher.__dataclass_fields__]
+        if unknown:
+            known = list(ArgumentMatcher.__dataclass_fields__)
+            raise OptionError(f"unknown option {unknown[0]!r}{or_known(str(unknown[0]), known)}")
+        return ArgumentMatcher(**value)
+    if callable(value):
+        return value
+    raise OptionError(f"must be a mode, a mapping of options or a function; got {value!r}")
+
+
+def matcher_option(value: MatcherLike, owner: str) -> Matcher:
+    """`as_matcher` for the option `matcher` of the evaluator `owner`, whose name begins the message of an error."""
+    try:
+        return as_matcher(value)
+    except OptionError as error:
+        raise OptionError(f"{owner}: option matcher: {error}", "matcher") from None
+
+
+def rule_for(matcher: Matcher, tool: str) -> Matcher:
+    """What `matcher` is for calls of `tool`."""
+    return matcher.for_tool(tool) if isinstance(matcher, ArgumentMatcher) else matcher
+
+
+def call_matches(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> bool:
+    """Whether the names are equal and `matcher` accepts the arguments."""
+    if expected.name != actual.name:
+        return False
+    return arguments_match(expected.arguments, actual.arguments, rule_for(matcher, expected.name))
+
+
+def arguments_match(expected: Arguments | None, actual: Arguments | None, rule: Matcher) -> bool:
+    """Whether `rule` accepts the arguments; a plain function never sees unknown ones."""
+    if isinstance(rule, ArgumentMatcher):
+        return rule(expected, actual)
+    if expected is None or actual is None:
+        return expected is None
+    return bool(rule(expected, actual))
+
+
+def argument_differences(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> list[Difference]:
+    """Where the arguments of two calls of one tool differ; for a plain function, as a whole or not at all."""
+    rule = rule_for(matcher, expected.name)
+    if isinstance(rule, ArgumentMatcher):
+        return rule.differences(expected.arguments, actual.arguments)
+    if call_matches(expected, actual, matcher):
+        return []
+    return [Difference("", "different", expected.arguments, actual.arguments)]
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """`value` as JSON, cut to `limit` characters, for sentences."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _child(path: str, key: str) -> str:
+    if not key.isidentifier():
+        return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
+    return f"{path}.{key}" if path else key

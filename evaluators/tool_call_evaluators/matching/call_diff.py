@@ -1,0 +1,105 @@
+"""What differs between two sequences of tool calls: added, removed, moved, arguments changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from a2a_tool_capture.models import ToolCall
+
+from .arguments import ArgumentMatcher, Difference, Matcher, argument_differences
+from .explain import MAX_COMPARED
+from .match_table import match_table
+from .pairing import longest_common_subsequence, maximum_matching
+
+ChangeKind = Literal["same", "moved", "changed", "removed", "added"]
+
+MAX_DIFFED = 300
+"""So many calls of a side are told apart; the time it takes grows with the product of both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallChange:
+    """One line of the difference. `left` and `right` are indices, None on the side that does not have the call.
+
+    `moved`: an equal call, at another place among the others. `changed`: a call of the same tool with other
+    arguments; `differences` says which.
+    """
+
+    kind: ChangeKind
+    left: int | None
+    right: int | None
+    differences: tuple[Difference, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; what is None or empty is left out."""
+        out: dict[str, Any] = {"kind": self.kind}
+        if self.left is not None:
+            out["left"] = self.left
+        if self.right is not None:
+            out["right"] = self.right
+        if self.differences:
+            out["differences"] = [difference.to_dict() for difference in self.differences]
+        return out
+
+
+def diff_calls(left: Sequence[ToolCall], right: Sequence[ToolCall], matcher: Matcher | None = None) -> list[CallChange]:
+    """Every call of both sides once, in the order of the right side; removed ones after what they followed.
+
+    Equal calls in order are `same`, as many as possible; then equal calls out of order are `moved`; then calls of
+    one tool are paired as `changed`, each with the one that differs least; the rest was removed or added. The left
+    side may be an expectation with placeholders. Only the first `MAX_DIFFED` calls of each side are looked at.
+    """
+    matcher = matcher or ArgumentMatcher()
+    left, right = left[:MAX_DIFFED], right[:MAX_DIFFED]
+    table = match_table(left, right, matcher)
+    changes = [CallChange("same", *pair) for pair in longest_common_subsequence(table, len(right))]
+    free_left, free_right = _free(len(left), len(right), changes)
+    unused = sum(1 << j for j in free_right)
+    rest = [table[i] & unused for i in free_left]
+    changes += [CallChange("moved", free_left[i], j) for i, j in maximum_matching(rest, len(right))]
+    free_left, free_right = _free(len(left), len(right), changes)
+    changes += _changed(left, right, free_left, free_right, matcher)
+    free_left, free_right = _free(len(left), len(right), changes)
+    changes += [CallChange("removed", i, None) for i in free_left]
+    changes += [CallChange("added", None, j) for j in free_right]
+    return _in_order(changes)
+
+
+def _free(left: int, right: int, changes: Iterable[CallChange]) -> tuple[list[int], list[int]]:
+    """The indices of both sides that no change speaks of yet."""
+    used_left = {change.left for change in changes}
+    used_right = {change.right for change in changes}
+    return [i for i in range(left) if i not in used_left], [j for j in range(right) if j not in used_right]
+
+
+def _changed(
+    left: Sequence[ToolCall], right: Sequence[ToolCall], free_left: list[int], free_right: list[int], matcher: Matcher
+) -> list[CallChange]:
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for j in free_right:
+        by_name[right[j].name].append(j)
+    changes = []
+    for i in free_left:
+        candidates = by_name[left[i].name]
+        compared = [(argument_differences(left[i], right[j], matcher), j) for j in candidates[:MAX_COMPARED]]
+        if compared:
+            differences, j = min(compared, key=lambda item: (len(item[0]), item[1]))
+            candidates.remove(j)
+            changes.append(CallChange("changed", i, j, tuple(differences)))
+    return changes
+
+
+def _in_order(changes: Sequence[CallChange]) -> list[CallChange]:
+    place = {change.left: change.right for change in changes if change.left is not None and change.right is not None}
+
+    def position(change: CallChange) -> tuple[int, int, int]:
+        if change.right is not None:
+            return change.right, 0, 0
+        left = change.left or 0
+        before = [place[i] for i in range(left) if i in place]
+        return before[-1] if before else -1, 1, left
+
+    return sorted(changes, key=position)

@@ -1,0 +1,146 @@
+"""Says how calls were paired: which ones, which are missing, which are extra, and what almost matched.
+
+Positions count from 1, in reasons and in details alike.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from a2a_tool_capture.models import ToolCall
+
+from .arguments import Difference, Matcher, argument_differences
+
+MAX_TOLD = 3
+"""So many problems are told in a reason; the details hold all of them."""
+MAX_NEAR_MISSES = 20
+"""For so many missing calls the nearest leftover call is looked for ..."""
+MAX_COMPARED = 10
+"""... among so many of its name: explaining must not cost more than scoring."""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which expected call was answered by which actual one; `pairs` holds indices (expected, actual)."""
+
+    expected: Sequence[ToolCall]
+    actual: Sequence[ToolCall]
+    pairs: Sequence[tuple[int, int]]
+    matcher: Matcher
+
+    @property
+    def missing(self) -> list[int]:
+        """Indices of the expected calls that nothing answered."""
+        paired = {left for left, _ in self.pairs}
+        return [index for index in range(len(self.expected)) if index not in paired]
+
+    @property
+    def extra(self) -> list[int]:
+        """Indices of the actual calls that answered nothing."""
+        paired = {right for _, right in self.pairs}
+        return [index for index in range(len(self.actual)) if index not in paired]
+
+    @cached_property
+    def near_misses(self) -> list[tuple[int, int, list[Difference]]]:
+        """Missing calls, each with the leftover call of its name that differs least; used once each."""
+        left_over: dict[str, list[int]] = defaultdict(list)
+        for index in self.extra:
+            left_over[self.actual[index].name].append(index)
+        found: list[tuple[int, int, list[Difference]]] = []
+        for wanted in self.missing:
+            candidates = left_over[self.expected[wanted].name]
+            compared = [
+                (argument_differences(self.expected[wanted], self.actual[index], self.matcher), index)
+                for index in candidates[:MAX_COMPARED]
+            ]
+            if compared:
+                differences, nearest = min(compared, key=lambda item: (len(item[0]), item[1]))
+                candidates.remove(nearest)
+                found.append((wanted, nearest, differences))
+            if len(found) == MAX_NEAR_MISSES:
+                break
+        return found
+
+    def details(self) -> dict[str, Any]:
+        """`matched`, `missing`, `extra` and `near_misses` as JSON data with positions from 1."""
+        return {
+            "matched": [
+                {"name": self.expected[left].name, "expected": left + 1, "actual": right + 1}
+                for left, right in self.pairs
+            ],
+            "missing": [{"name": self.expected[i].name, "expected": i + 1} for i in self.missing],
+            "extra": [{"name": self.actual[i].name, "actual": i + 1} for i in self.extra],
+            "near_misses": [
+                {
+                    "name": self.expected[left].name,
+                    "expected": left + 1,
+                    "actual": right + 1,
+                    "differences": [difference.to_dict() for difference in differences],
+                }
+                for left, right, differences in self.near_misses
+            ],
+        }
+
+    def problems(self, *, missing: bool = True, extra: bool = True) -> list[str]:
+        """One sentence fragment for each call that is not as it should be.
+
+        `missing` and `extra` say whether expected calls that nothing resembles, and calls that resemble nothing
+        expected, are a problem at all.
+        """
+        out, told = [], set[int]()
+        near = {left: (right, differences) for left, right, differences in self.near_misses}
+        for index in self.missing:
+            if index in near:
+                right, differences = near[index]
+                told.add(right)
+                out.append(f"{call_name(right, self.actual)} {_verdict(index, differences)}")
+            elif missing:
+                out.append(f"expected {call_name(index, self.expected)} is missing")
+        if extra:
+            left = [index for index in self.extra if index not in told]
+            out += [f"{call_name(index, self.actual)} was not expected" for index in left]
+        return out
+
+
+def call_name(index: int, calls: Sequence[ToolCall]) -> str:
+    """How a sentence names a call: `call 2 (refund)`."""
+    return f"call {index + 1} ({calls[index].name})"
+
+
+def sentence(summary: str, problems: Sequence[str]) -> str:
+    """`summary`, then the first problems and how many more there are."""
+    if not problems:
+        return f"{summary}."
+    more = len(problems) - MAX_TOLD
+    told = "; ".join(problems[:MAX_TOLD])
+    return f"{summary}: {told}; and {more} more." if more > 0 else f"{summary}: {told}."
+
+
+def matched_text(matched: int, expected: int, actual: int, *, of_made: bool) -> str:
+    """How many calls matched, of those that were made or of those that were expected: the fraction is the score."""
+    if of_made:
+        of = f"{matched} of {counted(actual, 'call')} matched" if actual else "no call made"
+        return f"{of}, {expected} expected"
+    of = f"{matched} of {counted(expected, 'expected call')} matched" if expected else "no call expected"
+    return f"{of}, {counted(actual, 'call')} made"
+
+
+def unless_all(score: float, matched: int) -> str:
+    """What is said behind a fraction that is not the score, as only all of it counts."""
+    return " (all or nothing)" if matched and not score else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _verdict(expected_index: int, differences: Sequence[Difference]) -> str:
+    if not differences:
+        return f"is expected call {expected_index + 1} out of order"
+    more = f" and {counted(len(differences) - 1, 'more difference')}" if len(differences) > 1 else ""
+    return f"differs from expected call {expected_index + 1}: {differences[0]}{more}"

@@ -1,0 +1,63 @@
+"""Picks the part of a case that an evaluator of texts or JSON looks at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from ..evaluator import SkipEvaluation
+from ..model import EvalCase
+from ..options import OptionError, did_you_mean
+
+_FIELDS = tuple(field.name for field in fields(EvalCase))
+
+
+class NothingThereError(LookupError):
+    """The path leads nowhere in what the agent gave; the message says from where on."""
+
+
+def check_path(path: str, owner: str) -> None:
+    """Raise OptionError unless `path` begins with a field of EvalCase."""
+    first = path.partition(".")[0]
+    if first not in _FIELDS:
+        raise OptionError(
+            f"{owner}: option field must begin with a field of the case; got {first!r}{did_you_mean(first, _FIELDS)}",
+            "field",
+        )
+
+
+def select(case: EvalCase, path: str) -> Any:
+    """The value at `path`: a field of the case, then keys and indices into it, as in `response_text.items.0.id`.
+
+    A text is read as JSON to go further into it. Raises SkipEvaluation where the case does not have the field,
+    NothingThereError where the path ends before its last step.
+    """
+    first, *steps = path.split(".")
+    value = getattr(case, first)
+    if value is None:
+        raise SkipEvaluation(f"not given: {first}")
+    at = first
+    for step in steps:
+        value = from_json(value)
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        elif step in getattr(value, "__dataclass_fields__", ()):
+            value = getattr(value, step)
+        else:
+            raise NothingThereError(f"{at} has no {step}")
+        at = f"{at}.{step}"
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """What a text means as JSON; the text itself where it is not JSON, and any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

@@ -1,0 +1,106 @@
+"""`turn_success_ratio` and `overall_agent_score`: computed from what was said of the turns and the goal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..behavior_failures import FAILURE_METRICS, NO_FAILURE
+from ..evaluator import ComputedEvaluator, Measurement, Scope, SkipEvaluation
+from ..matching.explain import counted, sentence
+from ..model import EvalCase, EvalResult, Status
+from ..registry import register
+
+TURN_WEIGHT, GOAL_WEIGHT = 0.75, 0.25
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class TurnSuccessRatio(ComputedEvaluator):
+    """Turns without a behaviour failure / turns.
+
+    A turn failed where the result of one of `metrics` has a label other than `no failure`, or failed without a
+    label. A turn for which none of them has a result was not judged: then there is no ratio, and the evaluator
+    is skipped; so it is without turns.
+    Details: `failed`, a list of `{turn, metric, label, reason}` with turns from 1.
+    """
+
+    name: ClassVar[str] = "turn_success_ratio"
+    scope: ClassVar[Scope] = "conversation"
+    needs: ClassVar[tuple[str, ...]] = ("turns",)
+
+    metrics: Sequence[str] = FAILURE_METRICS
+
+    def measure(self, case: EvalCase) -> Measurement:
+        turns = case.turns or ()
+        if not turns:
+            raise SkipEvaluation("the conversation has no turns")
+        failed = []
+        for number, turn in enumerate(turns, start=1):
+            judged = [item for item in turn.results if item.evaluator in self.metrics and item.score is not None]
+            if not judged:
+                raise SkipEvaluation(f"turn {number} has no result of {' or '.join(self.metrics)}")
+            failed += [(number, result) for result in judged if _is_failure(result)]
+        failed_turns = {number for number, _ in failed}
+        succeeded = len(turns) - len(failed_turns)
+        return Measurement(
+            succeeded / len(turns),
+            sentence(
+                f"{succeeded} of {counted(len(turns), 'turn')} without a failure",
+                list(dict.fromkeys(f"turn {number}: {result.label or result.evaluator}" for number, result in failed)),
+            ),
+            {
+                "failed": [
+                    {"turn": number, "metric": item.evaluator, "label": item.label, "reason": item.reason}
+                    for number, item in failed
+                ]
+            },
+        )
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class OverallAgentScore(ComputedEvaluator):
+    """0.75 * turn_success_ratio + 0.25 * goal_completion; without a goal, turn_success_ratio alone.
+
+    Both are read from the results of the conversation; a turn_success_ratio that is not there is computed. A
+    conversation with a goal whose completion was not measured is skipped. The label is arksim's status: `Done`
+    for 1, `Partial Failure` from 0.6 on, `Failed` below; the default threshold separates the last two.
+    Details: `turn_success_ratio`, `goal_completion` (null without a goal).
+    """
+
+    name: ClassVar[str] = "overall_agent_score"
+    scope: ClassVar[Scope] = "conversation"
+    needs: ClassVar[tuple[str, ...]] = ("turns",)
+    reads_results: ClassVar[bool] = True
+
+    threshold: float | None = 0.6
+
+    def measure(self, case: EvalCase) -> Measurement:
+        ratio = _score_of("turn_success_ratio", case)
+        if ratio is None:
+            ratio = TurnSuccessRatio().measure(case).score
+        goal = _score_of("goal_completion", case)
+        if goal is None and case.user_goal is not None:
+            raise SkipEvaluation("there is a goal, but no score of goal_completion")
+        score = ratio if goal is None else TURN_WEIGHT * ratio + GOAL_WEIGHT * goal
+        status = conversation_status(score)
+        parts = f"turn_success_ratio {ratio:g}" + ("" if goal is None else f", goal_completion {goal:g}")
+        details = {"turn_success_ratio": ratio, "goal_completion": goal}
+        return Measurement(score, f"{status}: {parts}.", details, label=status)
+
+
+def conversation_status(overall: float) -> str:
+    """arksim's name for an overall score: `Done`, `Partial Failure` or `Failed`."""
+    if overall >= 1.0:
+        return "Done"
+    return "Partial Failure" if overall >= 0.6 else "Failed"
+
+
+def _is_failure(result: EvalResult) -> bool:
+    return result.status is Status.FAILED if result.label is None else result.label != NO_FAILURE
+
+
+def _score_of(metric: str, case: EvalCase) -> float | None:
+    return next((result.score for result in case.results if result.evaluator == metric), None)

@@ -1,0 +1,156 @@
+"""`external`: a metric computed by any program that reads JSON and writes JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..evaluator import AwaitedEvaluator, Measurement
+from ..model import EvalCase
+from ..options import OptionError
+from ..registry import register
+from .custom import measurement_of
+
+MAX_OUTPUT_BYTES = 1_000_000
+"""So much a program may write; one that writes more is stopped."""
+_TOLD_BYTES = 2_000
+_END_S = 5.0
+
+
+class ExternalError(Exception):
+    """The program could not be run, failed, took too long, or wrote what is no result; the message says which."""
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class External(AwaitedEvaluator):
+    """What the program `command` says of the case. It is run once for each, without a shell.
+
+    It reads one JSON object, `{version: 1, metric, scope, options, case}`, from its standard input, and writes one
+    JSON value to its standard output: a score on `scale`, true or false, one of `labels`, or an object with
+    `score`, `label`, `reason`, `details` (or only `skipped`, the reason why nothing was measured). What it writes
+    to standard error is told where it fails: with an exit code other than 0, no answer within `timeout` seconds,
+    more than 1 MB of output, or output that is no such value. Then the result is errored.
+    """
+
+    name: ClassVar[str] = "external"
+
+    command: Sequence[str]
+    timeout: float = 30.0
+    options: Mapping[str, Any] | None = None
+    """Passed on to the program."""
+    scale: Sequence[float] = (0.0, 1.0)  # type: ignore[misc,assignment]  # an option here
+    labels: Mapping[str, float] | None = None
+    """The score of each label the program may answer with."""
+    folder: str | None = None
+    """Where the program is run. None: where we are; of a suite file: its folder."""
+
+    def __post_init__(self) -> None:
+        if len(self.scale) != 2 or not self.scale[0] < self.scale[1]:
+            raise OptionError(f"external: option scale must be [lowest, highest]; got {self.scale!r}", "scale")
+        object.__setattr__(self, "scale", tuple(self.scale))  # the dataclass is frozen
+        super().__post_init__()
+        if not self.command or not self.command[0]:
+            raise OptionError("external: option command must be a list with at least the program", "command")
+        if not 0 < self.timeout < 1e6:
+            raise OptionError(
+                f"external: option timeout must be a positive number of seconds; got {self.timeout!r}", "timeout"
+            )
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        request = {
+            "version": 1,
+            "metric": self.metric,
+            "scope": "turn" if case.turns is None else "conversation",
+            "options": dict(self.options or {}),
+            "case": case.to_dict(),
+        }
+        output = await _run(self.command, json.dumps(request, default=str).encode(), self.timeout, self.folder)
+        try:
+            return measurement_of(json.loads(output), self.labels)
+        except (ValueError, RecursionError) as error:
+            told = output[:_TOLD_BYTES].decode(errors="replace").strip() or "nothing"
+            raise ExternalError(f"{self.command[0]} wrote no result ({error}): {told}") from None
+
+
+async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: str | None) -> bytes:
+    """What the program writes, given `data`. Raises ExternalError. Nothing of it is left running."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=folder,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ExternalError(f"{command[0]} cannot be run: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, output, complaint = await asyncio.gather(_write(process, data), _read(process), _last_words(process))
+            status = await process.wait()
+    except TimeoutError:
+        raise ExternalError(f"{command[0]} did not finish within {timeout_s:g} s") from None
+    finally:
+        await _end(process)
+    if len(output) > MAX_OUTPUT_BYTES:
+        raise ExternalError(f"{command[0]} wrote more than {MAX_OUTPUT_BYTES:,} bytes")
+    if status != 0:
+        told = complaint.decode(errors="replace").strip()
+        raise ExternalError(f"{command[0]} ended with exit code {status}" + (f": {told}" if told else ""))
+    return output
+
+
+async def _write(process: asyncio.subprocess.Process, data: bytes) -> None:
+    stdin = process.stdin
+    if stdin is not None:
+        try:
+            stdin.write(data)
+            await stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # a program need not read what it does not want
+        finally:
+            stdin.close()
+
+
+async def _read(process: asyncio.subprocess.Process) -> bytes:
+    """What the program writes; one that writes more than the limit is stopped, and more than the limit returned."""
+    kept = bytearray()
+    while process.stdout is not None and (chunk := await process.stdout.read(65_536)):
+        if len(kept) <= MAX_OUTPUT_BYTES:
+            kept += chunk
+            if len(kept) > MAX_OUTPUT_BYTES:
+                _stop(process)
+    return bytes(kept)
+
+
+async def _last_words(process: asyncio.subprocess.Process) -> bytes:
+    """The last part of what the program writes to standard error."""
+    kept = b""
+    while process.stderr is not None and (chunk := await process.stderr.read(65_536)):
+        kept = (kept + chunk)[-_TOLD_BYTES:]
+    return kept
+
+
+def _stop(process: asyncio.subprocess.Process) -> None:
+    """Kill the program and what it started, where they still run."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # all of them have ended already
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Leave nothing behind: neither a process nor an open pipe."""
+    _stop(process)
+    try:
+        async with asyncio.timeout(_END_S):
+            await process.communicate()
+    except TimeoutError:
+        pass  # something it started has left the group and keeps the pipe: not ours to find

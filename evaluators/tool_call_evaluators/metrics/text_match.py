@@ -1,0 +1,93 @@
+"""`exact_match` and `contains`: the answer, or another part of the case, against a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..evaluator import ComputedEvaluator, Measurement, SkipEvaluation
+from ..matching.arguments import ArgumentMatcher, shown
+from ..model import EvalCase, json_text
+from ..registry import register
+from .case_parts import NothingThereError, check_path, from_json, select
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ExactMatch(ComputedEvaluator):
+    """1 where `field` equals the expected value, else 0; `negated`: the other way round.
+
+    Expected is the case's `expected_response`, else the option `expected`; neither: skipped. Two texts compare
+    as texts, without regard to case unless `case_sensitive`; where a value that is no text is expected, the
+    answer is read as JSON. `field` is a path such as `response_text.order.status`; where it leads nowhere the
+    score is 0, negated or not. Expected values may be placeholders. Details: `expected`, `actual`.
+    """
+
+    name: ClassVar[str] = "exact_match"
+    spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
+
+    expected: Any = None
+    field: str = "response_text"
+    case_sensitive: bool = False
+    negated: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_path(self.field, self.name)
+
+    def measure(self, case: EvalCase) -> Measurement:
+        expected = self.expected if case.expected_response is None else case.expected_response
+        if expected is None:
+            raise SkipEvaluation("not given: expected_response, nor the option expected")
+        try:
+            actual = select(case, self.field)
+        except NothingThereError as error:
+            return Measurement(0.0, f"{error}.", {"expected": expected, "actual": None})
+        if not isinstance(expected, str):
+            actual = from_json(actual)
+        matcher = ArgumentMatcher(case_insensitive=not self.case_sensitive)
+        equal = matcher({"value": expected}, {"value": actual})
+        verdict = f"{self.field} is as expected"
+        if not equal:
+            verdict = f"{self.field}: expected {shown(expected)}, got {shown(actual)}"
+        return Measurement(float(equal is not self.negated), f"{verdict}.", {"expected": expected, "actual": actual})
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Contains(ComputedEvaluator):
+    """1 where `field` contains a text, else 0; `negated`: the other way round.
+
+    The text is the case's `response_contains`, else the option `search_text`; neither: skipped. Without regard
+    to case unless `case_sensitive`. What is no text is searched as JSON text. `field` is a path such as
+    `response_text.order.status`; where it leads nowhere the score is 0, negated or not.
+    Details: `search_text`, `found`.
+    """
+
+    name: ClassVar[str] = "contains"
+
+    search_text: str | None = None
+    field: str = "response_text"
+    case_sensitive: bool = False
+    negated: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_path(self.field, self.name)
+
+    def measure(self, case: EvalCase) -> Measurement:
+        wanted = self.search_text if case.response_contains is None else case.response_contains
+        if wanted is None:
+            raise SkipEvaluation("not given: response_contains, nor the option search_text")
+        try:
+            text = json_text(select(case, self.field)) or ""
+        except NothingThereError as error:
+            return Measurement(0.0, f"{error}.", {"search_text": wanted, "found": False})
+        found = wanted in text if self.case_sensitive else wanted.casefold() in text.casefold()
+        verdict = "contains" if found else "does not contain"
+        return Measurement(
+            float(found is not self.negated),
+            f"{self.field} {verdict} {shown(wanted)}.",
+            {"search_text": wanted, "found": found},
+        )

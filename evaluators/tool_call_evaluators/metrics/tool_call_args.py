@@ -1,0 +1,78 @@
+"""`tool_call_args`: were the expected calls made with the expected arguments?"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..evaluator import ComputedEvaluator, Measurement
+from ..matching.arguments import ArgumentMatcher
+from ..matching.explain import Pairing, counted, sentence, unless_all
+from ..matching.match_table import match_table
+from ..model import EvalCase
+from ..registry import register
+
+_EQUAL = ArgumentMatcher()
+_CONTAINED = ArgumentMatcher(mode="subset")
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolCallArgs(ComputedEvaluator):
+    """Expected calls answered / expected calls, tried in their order, each by the first unused call that fits.
+
+    A call fits where the names are equal and so are the arguments; with `subset` it may have further arguments.
+    `strict`: 1 only if all are answered, else 0. Extra calls do not count and calls of different tools may come
+    in any order. Both empty: 1; exactly one empty: 0. The order of trying is the documented one and not the best
+    possible: with placeholders or `subset` a greedy choice may leave a later call unanswered; `tool_trajectory`
+    with `recall` is optimal.
+
+    Rule: UiPath's tool call args evaluator, which lets extra arguments pass even without `subset`, against its
+    own documentation; here they fail. Details: each pair tried under `<name>_0`, `<name>_1`, ... as
+    `{expected, actual, score}`; and the pairing (positions from 1).
+    """
+
+    name: ClassVar[str] = "tool_call_args"
+    reads_calls: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
+
+    strict: bool = False
+    subset: bool = False
+
+    def measure(self, case: EvalCase) -> Measurement:
+        expected, actual = case.expected_tool_calls or (), case.tool_calls
+        matcher = _CONTAINED if self.subset else _EQUAL
+        fitting = match_table(expected, actual, matcher)
+        unused: dict[str, list[int]] = defaultdict(list)
+        for right, call in enumerate(actual):
+            unused[call.name].append(right)
+        pairs: list[tuple[int, int]] = []
+        compared: dict[str, Any] = {}
+        tried: Counter[str] = Counter()
+        for left, wanted in enumerate(expected):
+            for right in unused[wanted.name]:
+                fits = fitting[left] >> right & 1
+                compared[f"{wanted.name}_{tried[wanted.name]}"] = {
+                    "expected": wanted.arguments,
+                    "actual": actual[right].arguments,
+                    "score": float(fits),
+                }
+                tried[wanted.name] += 1
+                if fits:
+                    pairs.append((left, right))
+                    unused[wanted.name].remove(right)
+                    break
+        pairing = Pairing(expected, actual, pairs, matcher)
+        if not expected or not actual:
+            score = float(len(expected) == len(actual))
+        elif self.strict:
+            score = float(len(pairs) == len(expected))
+        else:
+            score = len(pairs) / len(expected)
+        problems = pairing.problems(extra=False) if score < 1.0 else []
+        summary = f"{len(pairs)} of {counted(len(expected), 'expected call')} made with the expected arguments"
+        summary += unless_all(score, len(pairs))
+        if not expected:
+            summary = f"no call expected, {counted(len(actual), 'call')} made"
+        return Measurement(score, sentence(summary, problems), {**compared, **pairing.details()})

@@ -1,0 +1,197 @@
+"""`tool_call_order`, `tool_call_count` and `tool_call_output`: calls held against criteria.
+
+Criteria are options of the evaluator, for the whole suite, and fields of the case; the case's own come first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from a2a_tool_capture.canonical import canonical
+
+from ..evaluator import ComputedEvaluator, Measurement, SkipEvaluation
+from ..matching.arguments import shown
+from ..matching.explain import counted, sentence, unless_all
+from ..matching.pairing import longest_common_subsequence
+from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
+from ..options import OptionError
+from ..registry import register
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolCallOrder(ComputedEvaluator):
+    """Longest common subsequence of the names called and `tool_calls_order`, over the number of names expected.
+
+    `strict`: 1 for equal sequences, else 0. Further calls cost nothing unless `strict`. Both empty: 1; exactly
+    one empty: 0. Details: `lcs`, `actual`, `expected`, each a list of names.
+    """
+
+    name: ClassVar[str] = "tool_call_order"
+    reads_calls: ClassVar[bool] = True
+
+    tool_calls_order: Sequence[str] | None = None
+    strict: bool = False
+
+    def measure(self, case: EvalCase) -> Measurement:
+        criteria = self.tool_calls_order if case.tool_calls_order is None else case.tool_calls_order
+        if criteria is None:
+            raise _no_criteria("tool_calls_order")
+        expected, actual = list(criteria), [call.name for call in case.tool_calls]
+        places: dict[str, int] = defaultdict(int)
+        for j, name in enumerate(actual):
+            places[name] |= 1 << j
+        table = [places.get(name, 0) for name in expected]
+        lcs = [expected[i] for i, _ in longest_common_subsequence(table, len(actual))]
+        all_or_nothing = self.strict or not expected
+        score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)
+        in_order = f"{len(lcs)} of {counted(len(expected), 'expected call')} in order{unless_all(score, len(lcs))}"
+        return Measurement(
+            score,
+            f"{in_order if expected else 'no call expected'}: "
+            f"expected {' > '.join(expected) or 'none'}, made {' > '.join(actual) or 'none'}.",
+            {"lcs": lcs, "actual": actual, "expected": expected},
+        )
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolCallCount(ComputedEvaluator):
+    """Satisfied / all criteria of `tool_calls_count`, `{name: [comparator, times]}`; `strict`: all or 0.
+
+    A tool that was never called counts 0, also where no tool was called at all (the reference scores every
+    silent agent 0, so that `= 0` could never pass). No criteria: skipped.
+    Details, by name: `{actual, comparator, expected, score}`.
+    """
+
+    name: ClassVar[str] = "tool_call_count"
+    reads_calls: ClassVar[bool] = True
+
+    tool_calls_count: Mapping[str, Sequence[Any]] | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tool_calls_count is not None:
+            criteria = {
+                name: _checked(count_criterion, entry, self.name, "tool_calls_count")
+                for name, entry in self.tool_calls_count.items()
+            }
+            object.__setattr__(self, "tool_calls_count", criteria)
+
+    def measure(self, case: EvalCase) -> Measurement:
+        criteria = self.tool_calls_count if case.tool_calls_count is None else case.tool_calls_count
+        if not criteria:
+            raise _no_criteria("tool_calls_count")
+        made = Counter(call.name for call in case.tool_calls)
+        details, problems = {}, []
+        for name, entry in criteria.items():
+            comparator, times = criterion = CountCriterion(*entry)
+            satisfied = criterion.met_by(made[name])
+            details[name] = {
+                "actual": made[name],
+                "comparator": comparator,
+                "expected": times,
+                "score": float(satisfied),
+            }
+            if not satisfied:
+                problems.append(f"{name} was called {counted(made[name], 'time')}, expected {comparator} {times}")
+        satisfied_count = len(criteria) - len(problems)
+        score = float(not problems) if self.strict else satisfied_count / len(criteria)
+        told = f"{satisfied_count} of {counted(len(criteria), 'count')} as expected{unless_all(score, satisfied_count)}"
+        return Measurement(
+            score,
+            sentence(told, problems),
+            details,
+        )
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolCallOutput(ComputedEvaluator):
+    """Matched / all expected `tool_outputs`, `[{name, output}]`; `strict`: all or 0.
+
+    Each expected output, in order, takes the first unused call of that name whose result is equal as a text. A
+    result that is a JSON object counts as its `content` where it has one, else as canonical JSON; an expected
+    output is read the same way. No result is an empty text. Both empty: 1; exactly one empty: 0.
+    Details, for each call tried, under `name_0`, `name_1`, ...: `{expected, actual, score}`.
+    """
+
+    name: ClassVar[str] = "tool_call_output"
+    reads_calls: ClassVar[bool] = True
+
+    tool_outputs: Sequence[Mapping[str, Any] | ExpectedOutput] | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tool_outputs is not None:
+            outputs = tuple(_checked(expected_output, entry, self.name, "tool_outputs") for entry in self.tool_outputs)
+            object.__setattr__(self, "tool_outputs", outputs)
+
+    def measure(self, case: EvalCase) -> Measurement:
+        criteria = self.tool_outputs if case.tool_outputs is None else case.tool_outputs
+        if criteria is None:
+            raise _no_criteria("tool_outputs")
+        expected = [expected_output(entry) for entry in criteria]
+        unused: dict[str, list[str]] = defaultdict(list)
+        for call in case.tool_calls:
+            unused[call.name].append(_output_text(call.result or ""))
+        details: dict[str, Any] = {}
+        tried: Counter[str] = Counter()
+        problems = []
+        for name, output in expected:
+            wanted = _output_text(output)
+            for index, actual in enumerate(unused[name]):
+                details[f"{name}_{tried[name]}"] = {
+                    "expected": wanted,
+                    "actual": actual,
+                    "score": float(actual == wanted),
+                }
+                tried[name] += 1
+                if actual == wanted:
+                    del unused[name][index]
+                    break
+            else:
+                problems.append(f"no {name} returned {shown(wanted)}")
+        matched = len(expected) - len(problems)
+        if not expected or not case.tool_calls:
+            score = float(len(expected) == len(case.tool_calls))
+        else:
+            score = float(not problems) if self.strict else matched / len(expected)
+        returned = f"{matched} of {counted(len(expected), 'expected output')} returned{unless_all(score, matched)}"
+        if not expected:
+            returned = f"no output expected, {counted(len(case.tool_calls), 'call')} made"
+        return Measurement(
+            score,
+            sentence(returned, problems),
+            details,
+        )
+
+
+def _no_criteria(field: str) -> SkipEvaluation:
+    return SkipEvaluation(f"not given: {field}, neither as an option nor in the case")
+
+
+def _checked(read: Callable[[Any], Any], entry: Any, owner: str, option: str) -> Any:
+    try:
+        return read(entry)
+    except ValueError as error:
+        raise OptionError(f"{owner}: option {option}: {error}", option) from None
+
+
+def _output_text(result: str) -> str:
+    if "{" not in result:
+        return result
+    try:
+        value = json.loads(result)
+    except (ValueError, RecursionError):
+        return result
+    if not isinstance(value, dict):
+        return result
+    content = value.get("content", value)
+    return content if isinstance(content, str) else canonical(content)

@@ -1,0 +1,111 @@
+"""`tool_call_validity`: do the calls keep to the definitions of the tools?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.models import ToolCall
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from ..evaluator import ComputedEvaluator, Measurement, SkipEvaluation
+from ..matching.explain import call_name, counted, sentence
+from ..model import EvalCase, ToolDefinition
+from ..registry import register
+
+MAX_MESSAGE = 160
+"""Characters of a JSON Schema error that are told: it may quote the whole argument."""
+
+_NO_REMOTE: Registry[Any] = Registry()
+"""Resolves references within a schema and retrieves nothing: definitions come from strangers."""
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolCallValidity(ComputedEvaluator):
+    """The fraction of calls that are valid against the definition of their tool; 1 without calls.
+
+    Valid: the name is that of a defined tool; the arguments satisfy its JSON Schema, with the standard's own
+    semantics (draft 2020-12 unless `$schema` says otherwise; 1.0 is an integer); and where the definition, or
+    this evaluator's `strict`, is strict, no argument goes unmentioned in the schema.
+
+    Calls whose arguments are unknown (a trace did not carry them) are judged by their name alone and, known by
+    name, left out of the fraction; skipped where that leaves none. No definitions given: skipped. A definition
+    that is not itself a valid schema is an error, not a bad call.
+    Details: `invalid`, a list of `{position, name, errors}`, and `unknown`, positions left out.
+    """
+
+    name: ClassVar[str] = "tool_call_validity"
+    reads_calls: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("tools",)
+
+    strict: bool = False
+
+    def measure(self, case: EvalCase) -> Measurement:
+        calls = case.tool_calls
+        tools = {tool.name: tool for tool in case.tools or ()}
+        unknown = [i for i, call in enumerate(calls) if call.arguments is None and call.name in tools]
+        judged = len(calls) - len(unknown)
+        if unknown and not judged:
+            raise SkipEvaluation("the arguments of every call are unknown")
+        errors = {
+            index: found
+            for index, call in enumerate(calls)
+            if index not in unknown and (found := self._errors(call, tools.get(call.name)))
+        }
+        valid = judged - len(errors)
+        return Measurement(
+            valid / judged if judged else 1.0,
+            sentence(
+                f"{valid} of {counted(judged, 'call')} valid",
+                [f"{call_name(index, calls)}: {found[0]}" for index, found in errors.items()],
+            ),
+            {
+                "invalid": [
+                    {"position": index + 1, "name": calls[index].name, "errors": found}
+                    for index, found in errors.items()
+                ],
+                "unknown": [index + 1 for index in unknown],
+            },
+        )
+
+    def _errors(self, call: ToolCall, tool: ToolDefinition | None) -> list[str]:
+        if tool is None:
+            return ["no tool of that name is defined"]
+        strict = self.strict or tool.strict
+        try:
+            validator = _validator(canonical(tool.parameters), strict)
+            # plain lists and objects, and integers where protobuf made floats of them (older drafts care)
+            errors = validator.iter_errors(json.loads(canonical(call.arguments)))
+            return [_told(error) for error in sorted(errors, key=lambda error: error.json_path)]
+        except SchemaError as error:
+            raise ValueError(f"the definition of {tool.name} is not a JSON Schema: {error.message}") from error
+        except Unresolvable as error:
+            raise ValueError(f"the definition of {tool.name} refers to {error.ref}, which is not in it") from error
+
+
+@lru_cache(maxsize=512)
+def _validator(schema_text: str, strict: bool) -> Validator:
+    """A checked validator for the schema. Raises SchemaError."""
+    schema: dict[str, Any] = json.loads(schema_text)
+    cls = validator_for(schema, default=Draft202012Validator)
+    cls.check_schema(schema)
+    if strict:
+        # looks through $ref and allOf, where the draft knows it; `additionalProperties` does not
+        modern = "unevaluatedProperties" in cls.VALIDATORS
+        schema = {**schema, "unevaluatedProperties" if modern else "additionalProperties": False}
+    return cls(schema, registry=_NO_REMOTE)
+
+
+def _told(error: ValidationError) -> str:
+    where = error.json_path.removeprefix("$").removeprefix(".")
+    message = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[: MAX_MESSAGE - 1]}…"
+    return f"{where}: {message}" if where else message

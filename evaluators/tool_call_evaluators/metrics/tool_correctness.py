@@ -1,0 +1,89 @@
+"""`tool_correctness`: did the agent use the right tools, graded as one F1 or order score?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from a2a_tool_capture.models import ToolCall
+
+from ..evaluator import ComputedEvaluator, Measurement
+from ..matching.arguments import ArgumentMatcher, MatcherLike, as_matcher, matcher_option
+from ..matching.explain import Pairing, counted, matched_text, sentence
+from ..matching.match_table import match_table
+from ..matching.pairing import longest_common_subsequence, maximum_matching
+from ..model import EvalCase
+from ..registry import register
+
+_NAMES = ArgumentMatcher(mode="ignore")
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolCorrectness(ComputedEvaluator):
+    """Compares the tools used (A) with the expected ones (E).
+
+    - `names_only` F1 of the two sets of names: 2 * shared / (names in A + names in E)
+    - `names_and_order` longest common subsequence of the names / max(|A|, |E|)
+    - `names_and_args` F1 of a largest matching m of the calls, by `matcher`: 2m / (|A| + |E|)
+
+    Both empty: 1; exactly one empty: 0. Details: `mode` and, for `names_only`, the names that are `correct`,
+    `redundant` and `missing`; else the pairing (positions from 1).
+    """
+
+    name: ClassVar[str] = "tool_correctness"
+    reads_calls: ClassVar[bool] = True
+    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", "arguments": "matcher"}
+    needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
+
+    mode: Literal["names_only", "names_and_order", "names_and_args"] = "names_only"
+    matcher: MatcherLike = "exact"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "matcher", matcher_option(self.matcher, self.name))
+
+    def measure(self, case: EvalCase) -> Measurement:
+        expected, actual = case.expected_tool_calls or (), case.tool_calls
+        if self.mode == "names_only":
+            return self._compare_names(expected, actual)
+        in_order = self.mode == "names_and_order"
+        matcher = _NAMES if in_order else as_matcher(self.matcher)
+        pair = longest_common_subsequence if in_order else maximum_matching
+        pairs = pair(match_table(expected, actual, matcher), len(actual))
+        counts = len(pairs), len(expected), len(actual)
+        if in_order:
+            longest = max(len(expected), len(actual))
+            score = len(pairs) / longest if longest else 1.0
+            told = matched_text(*counts, of_made=len(actual) > len(expected))
+        else:
+            score = _f1(*counts)
+            told = _f1_text(*counts) + matched_text(*counts, of_made=False)
+        pairing = Pairing(expected, actual, pairs, matcher)
+        summary = f"{self.mode}: {told}"
+        problems = pairing.problems() if score < 1.0 else []
+        return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
+
+    def _compare_names(self, expected: tuple[ToolCall, ...], actual: tuple[ToolCall, ...]) -> Measurement:
+        wanted, used = {call.name for call in expected}, {call.name for call in actual}
+        details = {
+            "mode": self.mode,
+            "correct": sorted(wanted & used),
+            "redundant": sorted(used - wanted),
+            "missing": sorted(wanted - used),
+        }
+        problems = [f"{name} was not used" for name in details["missing"]]
+        problems += [f"{name} was not expected" for name in details["redundant"]]
+        counts = shared, *_ = len(wanted & used), len(wanted), len(used)
+        told = f"{_f1_text(*counts)}{shared} of {counted(len(wanted), 'expected tool')} used, {len(used)} used in all"
+        return Measurement(_f1(*counts), sentence(f"names_only: {told}", problems), details)
+
+
+def _f1(shared: int, expected: int, actual: int) -> float:
+    """2 * shared / (expected + actual), which is F1 of precision and recall; 1 where there is nothing."""
+    return 2 * shared / (expected + actual) if expected + actual else 1.0
+
+
+def _f1_text(shared: int, expected: int, actual: int) -> str:
+    return f"F1 = {2 * shared}/{expected + actual}, " if expected + actual else ""

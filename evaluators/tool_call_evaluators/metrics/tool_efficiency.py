@@ -1,0 +1,84 @@
+"""`tool_efficiency`: how many of the calls were not repeats of an earlier one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from a2a_tool_capture.models import ToolCall
+
+from ..evaluator import ComputedEvaluator, Measurement
+from ..matching.arguments import MatcherLike, as_matcher, matcher_option
+from ..matching.explain import call_name, counted, sentence
+from ..matching.match_table import match_table
+from ..matching.pairing import items
+from ..matching.placeholders import quoted
+from ..model import EvalCase
+from ..registry import register
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolEfficiency(ComputedEvaluator):
+    """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
+
+    A call with unknown arguments is the same as no other. A repeat may be right (polling, a retry): set the
+    threshold accordingly. Details: `repeats`, a list of `{position, name, of}` with the position of the call
+    that is repeated; and `loops`, runs of the same call without another between, `{name, from, to}`.
+    """
+
+    name: ClassVar[str] = "tool_efficiency"
+    reads_calls: ClassVar[bool] = True
+
+    matcher: MatcherLike = "exact"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "matcher", matcher_option(self.matcher, self.name))
+
+    def measure(self, case: EvalCase) -> Measurement:
+        calls = case.tool_calls
+        same = self._same_calls(calls)
+        repeat_of: dict[int, int] = {}
+        fresh = (1 << len(calls)) - 1
+        for index in range(len(calls)):
+            if fresh >> index & 1:
+                repeats = same[index] & fresh & -(2 << index)
+                repeat_of.update(dict.fromkeys(items(repeats), index))
+                fresh ^= repeats
+        distinct = len(calls) - len(repeat_of)
+        return Measurement(
+            distinct / len(calls) if calls else 1.0,
+            sentence(
+                f"{distinct} of {counted(len(calls), 'call')} distinct",
+                [f"{call_name(index, calls)} repeats call {of + 1}" for index, of in sorted(repeat_of.items())],
+            ),
+            {
+                "repeats": [
+                    {"position": index + 1, "name": calls[index].name, "of": of + 1}
+                    for index, of in sorted(repeat_of.items())
+                ],
+                "loops": _loops(calls, same),
+            },
+        )
+
+    def _same_calls(self, calls: tuple[ToolCall, ...]) -> list[int]:
+        """For each call the calls that are the same, as bits."""
+        known = [index for index, call in enumerate(calls) if call.arguments is not None]
+        wanted = [replace(calls[index], arguments=quoted(calls[index].arguments or {})) for index in known]
+        same = [0] * len(calls)
+        for index, row in zip(known, match_table(wanted, calls, as_matcher(self.matcher)), strict=True):
+            same[index] = row
+        return same
+
+
+def _loops(calls: tuple[ToolCall, ...], same: list[int]) -> list[dict[str, Any]]:
+    """Runs of at least two calls, each the same as the one before, by first and last position."""
+    loops: list[dict[str, Any]] = []
+    for index in range(1, len(calls)):
+        if same[index - 1] >> index & 1:
+            if loops and loops[-1]["to"] == index:
+                loops[-1]["to"] = index + 1
+            else:
+                loops.append({"name": calls[index].name, "from": index, "to": index + 1})
+    return loops

@@ -1,0 +1,63 @@
+"""`tool_error`: how many of the calls succeeded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from a2a_tool_capture.models import ToolCall
+
+from ..evaluator import ComputedEvaluator, Measurement
+from ..matching.arguments import shown
+from ..matching.explain import call_name, counted, sentence
+from ..model import EvalCase
+from ..registry import register
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ToolError(ComputedEvaluator):
+    """The fraction of calls that succeeded; 1 without calls.
+
+    A call failed where it has an error (a blank one is none); or its result is null or blank; or its result is
+    a JSON object whose top-level `error` is present and not null; or `is_error`, a function of the ToolCall,
+    says so. Details: `failed`, a list of `{position, name, reason}`.
+    """
+
+    name: ClassVar[str] = "tool_error"
+    reads_calls: ClassVar[bool] = True
+
+    is_error: Callable[[ToolCall], bool] | None = None
+
+    def measure(self, case: EvalCase) -> Measurement:
+        calls = case.tool_calls
+        failed = [(index, why) for index, call in enumerate(calls) if (why := self._why_failed(call))]
+        succeeded = len(calls) - len(failed)
+        return Measurement(
+            succeeded / len(calls) if calls else 1.0,
+            sentence(
+                f"{succeeded} of {counted(len(calls), 'call')} succeeded",
+                [f"{call_name(index, calls)}: {why}" for index, why in failed],
+            ),
+            {"failed": [{"position": index + 1, "name": calls[index].name, "reason": why} for index, why in failed]},
+        )
+
+    def _why_failed(self, call: ToolCall) -> str:
+        """Why `call` counts as failed, or an empty text."""
+        if call.error is not None and call.error.strip():
+            return f"error {shown(call.error)}"
+        if call.result is None or not call.result.strip():
+            return "no result"
+        try:
+            result = json.loads(call.result)
+        except (ValueError, RecursionError):
+            result = call.result
+        if result is None:
+            return "result is null"
+        if isinstance(result, Mapping) and result.get("error") is not None:
+            return f"result has error {shown(result['error'])}"
+        if self.is_error is not None and self.is_error(call):
+            return "is_error says so"
+        return ""

@@ -1,0 +1,87 @@
+"""Suites that run again just what failed: one for all failures, one for each distinct error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..runs.outcomes import Conversation, failures
+from ..suite import Case, CaseTurn, EvaluatorSpec, Suite
+from ..suite.case_ids import printable_id
+from ..suite.writing import suite_text
+from .model import Report
+
+ALL = "all-failures"
+MAX_FILES = 100
+"""So many distinct errors get a suite of their own, the first ones; all are in `ALL`."""
+
+_ABOUT_PLUGINS = "Its plug-ins are outside its folder: run it with --allow-plugins."
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """A suite as `text`, with a `name` that a file may have (without ending), and the ids of its cases."""
+
+    name: str
+    text: str
+    case_ids: tuple[str, ...]
+
+
+def focus_suites(report: Report) -> list[Focus]:
+    """First the suite of everything that failed, then one for each of the report's distinct errors; [] if none did.
+
+    Evaluators, gates and the rest are those of the run's suite. A suite of other cases than that one's tolerates what
+    stays unmeasured: some metrics only the cases that are left out have expectations for. What followed no case is
+    said again as it was said, without expectations.
+    """
+    cases = _cases(report)
+    failed = {failure.conversation for failure in failures(report.conversations)}
+    everything = _focus(report, ALL, "Everything that failed.", cases, failed)
+    if everything is None:
+        return []
+    focused = [everything]
+    for number, error in enumerate(report.unique_errors[:MAX_FILES], start=1):
+        names = {occurrence["conversation"] for occurrence in error["occurrences"]}
+        title = f"{error['label']}: {error['description']}"
+        found = _focus(report, f"error-{number:02}-{_file_name(error['label'])}", title, cases, names)
+        if found is not None:
+            focused.append(found)
+    return focused
+
+
+def _cases(report: Report) -> dict[str, Case]:
+    """The case that says again what was said in a conversation, by its label and by its id."""
+    cases = {}
+    for conversation in report.conversations:
+        case = conversation.case or _said_again(conversation)
+        if case is not None:
+            cases[conversation.label] = case
+            if conversation.conversation_id:
+                cases[conversation.conversation_id] = case
+    return cases
+
+
+def _said_again(conversation: Conversation) -> Case | None:
+    texts = [turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None]
+    if not texts or not all(text.strip() for text in texts):
+        return None
+    return Case(id=printable_id(conversation.label), turns=tuple(map(CaseTurn, texts)))
+
+
+def _focus(report: Report, name: str, title: str, cases: dict[str, Case], names: Iterable[str]) -> Focus | None:
+    wanted = {cases[label].id: cases[label] for label in names if label in cases}
+    in_order = [case for case in dict.fromkeys(case.id for case in cases.values()) if case in wanted]
+    if not in_order:
+        return None
+    whole = report.suite or Suite(name=report.run, evaluators=(EvaluatorSpec("tool_error"),))
+    suite = replace(whole, cases=tuple(wanted[case_id] for case_id in in_order))
+    if wanted.keys() != {case.id for case in whole.cases}:
+        suite = replace(suite, tolerate=suite.tolerate | {"unmeasured"})
+    hint = [_ABOUT_PLUGINS] if suite.plugins else []
+    text = suite_text(suite, [f"From run {report.run}.", *title.splitlines()[:5], *hint])
+    return Focus(name, text, tuple(in_order))
+
+
+def _file_name(label: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", label.casefold()).strip("-")[:40] or "unnamed"

@@ -1,0 +1,79 @@
+"""The report as JSON: what a script asks, without the texts of the turns, which the export has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..matching.call_diff import CallChange
+from ..runs.outcomes import Conversation, ConversationTurn
+from .model import Report, duration
+from .wording import finite, printable
+
+
+def json_report(report: Report) -> str:
+    """One object: `run`, `suite`, the verdict, counts, `unique_errors`, and the `conversations` with their turns.
+
+    Turns are named by `turn_id`; their texts and calls are in the export of the run.
+    """
+    summary: dict[str, Any] = {
+        "run": report.run,
+        "suite": report.suite.name if report.suite else None,
+        "agents": report.agents,
+        "started_at": report.started_at,
+        "ended_at": report.ended_at,
+        "turns": len(report.turns),
+        "tool_calls": report.tool_call_count,
+        "counts": report.counts,
+        **report.verdict,
+        "judge_usage": report.usage.to_dict(),
+        "unique_errors": list(report.unique_errors),
+    }
+    # conversation by conversation: as data, those of a long run take many times the room of their text
+    conversations = ",".join(
+        "\n    " + _text(_conversation(report, conversation)).replace("\n", "\n    ")
+        for conversation in report.conversations
+    )
+    closing = "\n  ]\n}\n" if conversations else "]\n}\n"
+    return "".join((_text(summary).removesuffix("\n}"), ',\n  "conversations": [', conversations, closing))
+
+
+def _text(value: Any) -> str:
+    return printable(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _conversation(report: Report, conversation: Conversation) -> dict[str, Any]:
+    return {
+        "label": conversation.label,
+        "case_id": conversation.case_id,
+        "conversation_id": conversation.conversation_id,
+        "status": report.status(conversation),
+        "reasons": [reason["message"] for reason in report.reasons_of(conversation)],
+        "results": [_result(result.to_dict()) for result in conversation.results],
+        "call_changes": _changes(report.changes_of_all(conversation)),
+        "turns": [_turn(report, conversation, turn) for turn in conversation.turns],
+    }
+
+
+def _turn(report: Report, conversation: Conversation, turn: ConversationTurn) -> dict[str, Any]:
+    if turn.turn is None:
+        return {"turn": turn.index + 1, "turn_id": None}
+    return {
+        "turn": turn.index + 1,
+        "turn_id": turn.turn["turn_id"],
+        "state": turn.turn["state"],
+        "seconds": duration(turn.turn),
+        "failure": turn.failure,
+        "results": [_result(result.to_dict()) for result in turn.results],
+        "findings": turn.turn["findings"],
+        "call_changes": _changes(report.changes(conversation, turn)),
+    }
+
+
+def _changes(changes: list[CallChange] | None) -> list[dict[str, Any]] | None:
+    """What is not as expected; None where nothing was."""
+    return None if changes is None else [change.to_dict() for change in changes if change.kind != "same"]
+
+
+def _result(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: result.get(key) for key in ("evaluator", "score", "status", "threshold", "label", "reason")}

@@ -1,0 +1,40 @@
+"""What became of a run: its cases with their outcomes, and what changed between two runs.
+
+*Outcomes* put turns next to the suite's cases. A *comparison* finds calls, scores and cases that changed;
+*regression* says whether a run is worse by more than chance. *Recording* makes a suite from the turns of an agent
+known to be good. The names exported here are public; each is imported on first use.
+
+Imported by report and by programs. Imports suite and matching.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .comparison import compare
+    from .outcomes import failures, follow, judge, remaining
+    from .recording import record_suite
+
+_MODULES = {
+    "compare": "comparison",
+    "failures": "outcomes",
+    "follow": "outcomes",
+    "judge": "outcomes",
+    "record_suite": "recording",
+    "remaining": "outcomes",
+}
+
+__all__ = [
+    "compare",
+    "failures",
+    "follow",
+    "judge",
+    "record_suite",
+    "remaining",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

@@ -1,0 +1,258 @@
+"""What became of a suite's cases: turns in their JSON form put beside what was planned, and the verdict on that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from a2a_tool_capture.models import Finding, Severity
+
+from ..behavior_failures import BehaviorFailure
+from ..gates import Outcome
+from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..suite import Case, Expectation, Suite
+from ..turn_health import TURN_SUCCEEDED, turn_failure_of
+from ..verdict import Verdict, gate
+
+TurnJson: TypeAlias = Mapping[str, Any]
+"""A turn as in /api/turns."""
+
+ConversationResults: TypeAlias = Mapping[str, Iterable[Mapping[str, Any]]]
+"""Evaluation results (`EvalResult.to_dict`) of whole conversations, by conversation id.
+
+A result that names a `case_id` is about the conversation's turns of that case only."""
+
+
+def turn_failure(turn: TurnJson) -> str | None:
+    """How a turn went wrong, whatever it scored; None where it did not."""
+    failure = turn_failure_of(turn["state"], turn["response_text"], map(Finding.from_dict, turn["findings"]))
+    if failure is not None:
+        return failure.message
+    if turn["status"] != "done":
+        return f"the turn was never scored, it is {turn['status']}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """One turn of a conversation: what was planned and what came. `turn` is None where it never came.
+
+    `index` counts the case's turns from 0; a turn beyond the plan, or without a case, has no `expect`.
+    """
+
+    index: int
+    turn: TurnJson | None
+    expect: Expectation | None = None
+
+    @property
+    def results(self) -> list[EvalResult]:
+        """What evaluators said of it; empty where it never came. `failure` says how the turn itself went wrong."""
+        found = () if self.turn is None else self.turn["evaluations"]
+        return [EvalResult.from_dict(result) for result in found if result["evaluator"] != TURN_SUCCEEDED]
+
+    @property
+    def failure(self) -> str | None:
+        """How the turn itself went wrong; None where it did not, or never came."""
+        return None if self.turn is None else turn_failure(self.turn)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The turns of one conversation in their order, and the case they follow, if any.
+
+    `label` names it for people: the case's id, with a number where there are several. `results` are about the
+    conversation as a whole.
+    """
+
+    label: str
+    conversation_id: str
+    case_id: str | None
+    case: Case | None
+    turns: tuple[ConversationTurn, ...]
+    results: tuple[EvalResult, ...] = ()
+
+    @property
+    def came(self) -> bool:
+        """Whether any of its turns came."""
+        return any(turn.turn is not None for turn in self.turns)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned turn came and ended, well or not."""
+        return self.came and all(turn.turn is not None and turn.turn["status"] != "open" for turn in self.turns)
+
+    def where(self, turn: ConversationTurn) -> str:
+        """How people name a turn of it."""
+        return self.label if len(self.turns) == 1 else f"{self.label}, turn {turn.index + 1}"
+
+
+def follow(
+    turns: Iterable[TurnJson], suite: Suite | None = None, results: ConversationResults | None = None
+) -> list[Conversation]:
+    """Put turns beside the plan: the suite's cases in their order, then other cases, then turns without a case.
+
+    A case has at least as many conversations as repetitions; those, and planned turns, that are not there are
+    there as missing ones. Turns without a conversation id follow one another as the case plans it.
+    """
+    grouped = _group(turns, suite)
+    conversations = []
+    for case in suite.cases if suite else ():
+        found = grouped.pop(case.id, [])
+        missing: list[tuple[str, list[TurnJson]]] = [("", [])] * (case.repetitions - len(found))
+        conversations += _conversations(case.id, case, [*found, *missing], results or {})
+    without_case = grouped.pop(None, [])
+    for case_id, found in grouped.items():
+        conversations += _conversations(case_id, None, found, results or {})
+    return conversations + _conversations(None, None, without_case, results or {})
+
+
+def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], dict[str, int]]:
+    """What is left of a run that was interrupted.
+
+    The turns that stand, those of complete conversations; and by the id of each case how many conversations are still
+    to be had (cases that are done are not in it). The turns of a conversation that was cut off do not stand: it is to
+    be had again, from the beginning.
+    """
+    stand: list[TurnJson] = []
+    todo = {case.id: case.repetitions for case in suite.cases}
+    for conversation in follow(turns, suite):
+        if conversation.case is None or not conversation.complete or not todo.get(conversation.case.id):
+            continue
+        todo[conversation.case.id] -= 1
+        stand += [turn.turn for turn in conversation.turns if turn.turn is not None]
+    return stand, {case_id: count for case_id, count in todo.items() if count}
+
+
+def outcomes(conversations: Iterable[Conversation]) -> list[Outcome]:
+    """What `gates.gate` judges: an outcome for every turn, and one for each conversation that as a whole has results,
+    or is expected to call tools."""
+    found = []
+    for conversation in conversations:
+        for turn in conversation.turns:
+            came = turn.turn is not None
+            found.append(
+                Outcome(
+                    conversation.where(turn),
+                    conversation.label,
+                    turn.results if came else None,
+                    conversation.case_id,
+                    turn.turn["turn_id"] if turn.turn else None,
+                    turn.failure,
+                    _captured(turn.expect, [turn]),
+                    [Severity(finding["severity"]) for finding in turn.turn["findings"]] if turn.turn else (),
+                    bool(turn.turn and turn.turn["tool_calls"]),
+                    _unseen(turn.results),
+                )
+            )
+        captured = _captured(conversation.case.expect, conversation.turns) if conversation.case else None
+        if conversation.results or captured is not None:
+            label = conversation.label
+            unseen = _unseen(conversation.results)
+            found.append(
+                Outcome(label, label, conversation.results, conversation.case_id, captured=captured, unseen=unseen)
+            )
+    return found
+
+
+def _unseen(results: Iterable[EvalResult]) -> str | None:
+    """Why an evaluator skipped what these results are of, where that was because its calls could not be seen."""
+    return next((result.reason for result in results if result.label == CALLS_UNSEEN), None)
+
+
+def _captured(expect: Expectation | None, turns: Iterable[ConversationTurn]) -> bool | None:
+    """Whether any tool call was captured in these turns; None where none was expected, or no turn came."""
+    came = [turn.turn for turn in turns if turn.turn is not None]
+    if expect is None or not expect.calls_expected or not came:
+        return None
+    return any(turn["tool_calls"] for turn in came)
+
+
+def judge(suite: Suite, conversations: Iterable[Conversation]) -> Verdict:
+    """Hold what came of a suite against its gates."""
+    return gate(
+        outcomes(conversations),
+        metrics=suite.metrics,
+        gates=suite.gates,
+        tolerate=suite.tolerate,
+        run=suite.run_gates,
+    )
+
+
+def failures(conversations: Iterable[Conversation]) -> list[BehaviorFailure]:
+    """Everything that went wrong in a turn, whatever the gates make of it, in order; turns from 1.
+
+    The label is the result's own, else the name of the evaluator, else `failed_turn` or `missing_turn`. For a
+    conversation as a whole the turn is 0. `behavior_failures.unique_errors` groups them.
+    """
+    found = []
+    for conversation in conversations:
+        for turn in conversation.turns:
+            number = turn.index + 1
+            if turn.turn is None:
+                found.append(BehaviorFailure(conversation.label, number, "missing_turn", "no turn came"))
+            elif turn.failure is not None:
+                found.append(BehaviorFailure(conversation.label, number, "failed_turn", turn.failure))
+            found += _failed_results(conversation.label, number, turn.results)
+        found += _failed_results(conversation.label, 0, conversation.results)
+    return found
+
+
+def _failed_results(label: str, number: int, results: Iterable[EvalResult]) -> list[BehaviorFailure]:
+    return [
+        BehaviorFailure(label, number, result.label or result.evaluator, result.reason)
+        for result in results
+        if result.status in (Status.FAILED, Status.ERRORED)
+    ]
+
+
+_Group: TypeAlias = dict[str | None, list[tuple[str, list[TurnJson]]]]
+"""By case id: conversation ids with their turns."""
+
+
+def _group(turns: Iterable[TurnJson], suite: Suite | None) -> _Group:
+    cases: dict[str | None, Case] = {case.id: case for case in suite.cases} if suite else {}
+    grouped: _Group = {}
+    known: dict[tuple[str | None, str], list[TurnJson]] = {}
+    for turn in sorted(turns, key=lambda turn: turn["started_at"]):
+        case_id, conversation_id = turn["case_id"], turn["conversation_id"]
+        key = (case_id, conversation_id)
+        case = cases.get(case_id)
+        full = not conversation_id and len(known.get(key, ())) >= (len(case.turns) if case else 1)
+        if key not in known or full:
+            known[key] = []
+            grouped.setdefault(case_id, []).append((conversation_id, known[key]))
+        known[key].append(turn)
+    return grouped
+
+
+def _conversations(
+    case_id: str | None, case: Case | None, found: Sequence[tuple[str, list[TurnJson]]], results: ConversationResults
+) -> list[Conversation]:
+    conversations = []
+    for number, (conversation_id, turns) in enumerate(found, start=1):
+        label = case_id or conversation_id or (turns[0]["turn_id"] if turns else "")
+        if case_id is not None and len(found) > 1:
+            label = f"{label} #{number}"
+        said = tuple(
+            EvalResult.from_dict(result)
+            for result in results.get(conversation_id, ())
+            if result.get("case_id", case_id) == case_id
+        )
+        conversations.append(Conversation(label, conversation_id, case_id, case, tuple(_in_order(case, turns)), said))
+    return conversations
+
+
+def _in_order(case: Case | None, turns: Iterable[TurnJson]) -> list[ConversationTurn]:
+    if case is None:
+        return [ConversationTurn(index, turn) for index, turn in enumerate(turns)]
+    placed = []
+    for earlier, turn in enumerate(turns):
+        index = case.turn_index(turn["user_text"], earlier)
+        expect = case.turns[index].expect if index < len(case.turns) else None
+        placed.append(ConversationTurn(index, turn, expect))
+    came = {turn.index for turn in placed}
+    placed += [
+        ConversationTurn(index, None, planned.expect) for index, planned in enumerate(case.turns) if index not in came
+    ]
+    return sorted(placed, key=lambda turn: turn.index)

@@ -1,0 +1,157 @@
+"""From the traffic of an agent that is known to be good to a suite that expects what it did."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.models import Finding, ToolCall
+
+from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..suite.case_ids import free_id, printable_id
+from ..suite.writing import case_dict, suite_text
+from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
+from ..turn_health import calls_unseen
+from .generated_values import Context, expected_value
+from .outcomes import Conversation, TurnJson, follow
+
+EXPECTED_CALLS = EvaluatorSpec("tool_trajectory", {"mode": "in_order"})
+WORKING_TOOLS = EvaluatorSpec("tool_error")
+"""What a recorded suite asks for; the second not of cases in which a tool failed when they were recorded."""
+
+MAX_ID_LENGTH = 48
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    case: Case
+    comments: tuple[str, ...]
+
+
+def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
+    """A suite file that expects the tool calls these turns (as in /api/turns) made, ready to be edited.
+
+    Conversations of the same case (or of none) in which the user said the same become one case: the calls that most of
+    them made are expected, and what changed from one to the next becomes a placeholder, as does what looks generated
+    (`generated_values`).
+    Conversations that went wrong, whose tool calls could not be seen, or in which the user said nothing, are left out;
+    comments say how many. Where a
+    tool failed, that is taken for what it does there: such a case is not asked for `tool_error`. The same turns always
+    give the same text, and `load_suite` reads it.
+    """
+    groups: dict[tuple[str | None, tuple[str, ...]], list[Conversation]] = {}
+    left_out: Counter[str] = Counter()
+    for conversation in _by_time(follow(turns)):
+        if problem := _problem(conversation):
+            left_out[problem] += 1
+        else:
+            said = tuple(turn["user_text"].strip() for turn in _turns(conversation))
+            groups.setdefault((conversation.case_id, said), []).append(conversation)
+    ids: set[str] = set()
+    recorded = [_case(group, ids) for group in groups.values()]
+    kept = _within_bounds(recorded)
+    if len(kept) < len(recorded):
+        left_out["beyond what a suite file may hold"] += len(recorded) - len(kept)
+    cases = tuple(item.case for item in kept)
+    working = not cases or any(case.evaluators is None for case in cases)
+    suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *([WORKING_TOOLS] if working else [])), cases=cases)
+    comments = ["Recorded. Expected is what the agent did: check that it was right before relying on it."]
+    comments += [f"Left out, {reason}: {count}." for reason, count in sorted(left_out.items())]
+    return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
+
+
+def _by_time(conversations: Iterable[Conversation]) -> list[Conversation]:
+    return sorted(conversations, key=lambda item: (_turns(item)[0]["started_at"], _turns(item)[0]["turn_id"]))
+
+
+def _turns(conversation: Conversation) -> list[TurnJson]:
+    return [turn.turn for turn in conversation.turns if turn.turn is not None]
+
+
+def _problem(conversation: Conversation) -> str | None:
+    if any(turn.failure for turn in conversation.turns):
+        return "conversations that went wrong"
+    if not all(turn["user_text"].strip() for turn in _turns(conversation)):
+        return "conversations in which the user said nothing"
+    if any(calls_unseen(turn["state"], len(turn["tool_calls"]), _findings(turn)) for turn in _turns(conversation)):
+        return "conversations whose tool calls could not be seen"
+    return None
+
+
+def _findings(turn: TurnJson) -> list[Finding]:
+    return [Finding.from_dict(finding) for finding in turn["findings"]]
+
+
+def _case(group: Sequence[Conversation], ids: set[str]) -> _Recorded:
+    """One case from its repetitions; `ids` are those that are taken."""
+    repetitions = [_turns(conversation) for conversation in group]
+    turns, comments = [], []
+    said = ""
+    for index, first in enumerate(repetitions[0]):
+        said += f"\n{first['user_text']}"
+        typical, count = _typical([turns[index] for turns in repetitions])
+        if count < len(group):
+            comments.append(f"turn {index + 1}: {count} of {len(group)} repetitions made these calls")
+        context = Context(said, datetime.fromisoformat(first["started_at"]))
+        turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context))))
+    if len(group) > 1:
+        comments.insert(0, f"seen {len(group)} times")
+    failed = {
+        call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if call["error"]
+    }
+    if failed:
+        comments.append(f"not asked whether its tools work, as these failed: {', '.join(failed)}")
+    case_id = free_id(printable_id(group[0].case_id or _slug(repetitions[0][0]["user_text"])), ids)
+    case = Case(id=case_id, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
+    return _Recorded(case, tuple(comments))
+
+
+def _typical(turns: Sequence[TurnJson]) -> tuple[list[TurnJson], int]:
+    """The turns that called the same tools in the same order as most did (as the first, of equally many)."""
+    shapes = [tuple(call["name"] for call in turn["tool_calls"]) for turn in turns]
+    shape, count = Counter(shapes).most_common(1)[0]
+    return [turn for turn, own in zip(turns, shapes, strict=True) if own == shape], count
+
+
+def _expected(turns: Sequence[TurnJson], context: Context) -> tuple[ToolCall, ...]:
+    calls = []
+    for together in zip(*(turn["tool_calls"] for turn in turns), strict=True):
+        seen = [call["arguments"] for call in together if call["arguments"] is not None]
+        arguments: Any = expected_value(seen, context) if seen else None
+        calls.append(ToolCall(together[0]["name"], arguments))
+    return tuple(calls)
+
+
+def _slug(text: str) -> str:
+    """The first words of `text`, as an id."""
+    words = re.findall(r"[^\W_]+", text.casefold())
+    slug = ""
+    for word in words:
+        if slug and len(slug) + 1 + len(word) > MAX_ID_LENGTH:
+            break
+        slug = f"{slug}-{word}"[: MAX_ID_LENGTH + 1] if slug else word[:MAX_ID_LENGTH]
+    return slug or "case"
+
+
+def _within_bounds(recorded: Sequence[_Recorded]) -> list[_Recorded]:
+    """So many cases as a suite file may hold, with some room for edits."""
+    suite = Suite(name="")
+    kept, characters, values = [], 0, 0
+    for item in recorded:
+        data = case_dict(item.case, suite)
+        characters += 2 * len(canonical(data).encode()) + sum(map(len, item.comments))
+        values += _count(data)
+        if characters > 0.9 * MAX_BYTES or values > 0.9 * MAX_VALUES:
+            break
+        kept.append(item)
+    return kept
+
+
+def _count(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, inner))

@@ -1,0 +1,113 @@
+"""Makes the schema from what a suite and the options of the evaluators declare.
+
+It describes what `parse_suite` accepts as far as a schema can. It knows the built-in evaluators: in a suite that
+names plug-ins, others are let through.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticOmit
+
+from ...declared import Schema
+from ...evaluator import EvaluatorBase, is_built_in
+from ...judge.settings import JudgeSettings
+from ...registry import evaluator_class, evaluator_names
+from ..model import Suite
+
+_DEFINITION = "#/definitions/"
+
+
+def schema_text() -> str:
+    """The schema as the text that is shipped."""
+    return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def suite_schema() -> Schema:
+    """The schema of a suite file, in draft 7, which editors know best."""
+    evaluators = {name: cls for name in evaluator_names() if is_built_in(cls := evaluator_class(name))}
+    classes: dict[str, Any] = {"suite": Suite, "judge": JudgeSettings, **evaluators}
+    forms, shared = TypeAdapter.json_schemas(
+        [(name, "validation", TypeAdapter(cls)) for name, cls in classes.items()],
+        ref_template=_DEFINITION + "{model}",
+        schema_generator=_Generator,
+    )
+    definitions = shared["$defs"]
+    definitions.pop("ExpectedOutput", None)
+    options = {name: definitions.pop(form["$ref"].removeprefix(_DEFINITION)) for (name, _), form in forms.items()}
+    suite = options.pop("suite")
+    properties = suite["properties"]
+    del properties["run_gates"]
+    properties["gates"]["properties"] = definitions.pop("RunGates")["properties"]
+    properties["judge"] |= options.pop("judge")
+    known = {"type": "array", "items": {"$ref": f"{_DEFINITION}evaluator"}}
+    own = {"items": {"properties": {"evaluators": known}}}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "a2a-eval-proxy suite",
+        **suite,
+        "if": {"not": {"required": ["plugins"]}},
+        "then": {"properties": {"evaluators": known, "cases": own}},
+        "definitions": {
+            **definitions,
+            "evaluator": _evaluators({name: _options(evaluators[name], form) for name, form in options.items()}),
+        },
+    }
+
+
+class _Generator(GenerateJsonSchema):
+    """Leaves out what no file can hold, titles, and defaults that only say that a key is left out."""
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> NoReturn:
+        raise PydanticOmit  # functions, judges
+
+    def union_schema(self, schema: Any) -> Schema:
+        union = super().union_schema(schema)
+        forms = [
+            form for form in union.get("anyOf", ()) if "ExpectedOutput" not in form.get("$ref", "")
+        ]  # in code only
+        if any("ArgumentMatcher" in form.get("$ref", "") for form in forms):  # its options say what an object may hold
+            forms = [form for form in forms if form.get("additionalProperties") is not True]
+        return union | {"anyOf": forms} if forms else union
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def default_schema(self, schema: Any) -> Schema:
+        default = schema.get("default")
+        stated = {"default": default} if isinstance(default, int | str) else {}
+        return self.generate_inner(schema["schema"]) | stated
+
+    def dataclass_schema(self, schema: Any) -> Schema:
+        whole = super().dataclass_schema(schema)
+        return {name: value for name, value in whole.items() if name != "title"}
+
+
+def _evaluators(options: Mapping[str, Schema]) -> Schema:
+    alone = [name for name, form in options.items() if "required" not in form]
+    named = {name: form | {"type": ["object", "null"]} if name in alone else form for name, form in options.items()}
+    one = {"type": "object", "properties": named, "additionalProperties": False, "minProperties": 1, "maxProperties": 1}
+    return {"anyOf": [{"enum": alone}, one], "description": "The name of an evaluator, or {name: options}."}
+
+
+def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
+    """The options of an evaluator, with what its class says of those that all have."""
+    properties = schema["properties"]
+    if "scale" not in properties:
+        low, high = cls.scale
+        properties["threshold"] |= {"minimum": low, "maximum": high}
+    properties["threshold"]["description"] = "The least score that passes; null: measure only."
+    properties["id"]["description"] = "The name of its results."
+    scopes = ["conversation"] if cls.scope == "conversation" else ["turn", "conversation"]
+    properties["scope"] = {"enum": scopes, "description": "What it scores: each turn, or a whole conversation."}
+    for spelling, option in cls.spellings.items():
+        properties[spelling] = properties[option]
+    if cls.__doc__:
+        schema["description"] = inspect.cleandoc(cls.__doc__).split("\n\n")[0].replace("\n", " ")
+    return schema

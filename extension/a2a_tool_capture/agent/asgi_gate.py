@@ -1,0 +1,101 @@
+"""Only callers that an agent knows may activate the extension: an ASGI middleware for agents over HTTP."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, requested_uris
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
+
+_HEADERS = frozenset(name.lower().encode("ascii") for name in (EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER))
+
+
+@dataclass(frozen=True, repr=False)
+class KnownCallers:
+    """Who may see tool calls: bearers of one of `tokens`, clients whose certificate names one of `subjects`.
+
+    Raises ValueError where nobody is known, where a token or subject is empty, or where a single text is given in
+    place of several.
+    """
+
+    tokens: Iterable[str] = ()
+    subjects: Iterable[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "subjects"):
+            given = getattr(self, name)
+            if isinstance(given, str | bytes):  # each of its characters would be one
+                raise ValueError(f"{name}: expected a list of texts, got a single one; put it into a list")
+            object.__setattr__(self, name, tuple(given))
+        if not self.tokens and not self.subjects:
+            raise ValueError("nobody could activate the extension: give tokens, or subjects of client certificates")
+        if not all(self.tokens) or not all(self.subjects):
+            raise ValueError("an empty token or subject would let anybody activate the extension; is a variable unset?")
+
+    def knows_bearer(self, authorization: str) -> bool:
+        """Whether an Authorization header carries a known token. Takes as long for a wrong one as for a right one."""
+        scheme, _, token = authorization.partition(" ")
+        given = token.strip().encode("utf-8", "replace")
+        matches = [hmac.compare_digest(given, known.encode("utf-8")) for known in self.tokens]
+        return scheme.lower() == "bearer" and any(matches)
+
+    def knows_subject(self, subject: str) -> bool:
+        """Whether a client certificate with this subject (or one of its names) is known."""
+        return subject in self.subjects
+
+
+class ActivationGate:
+    """ASGI middleware: takes the extension out of the request headers of callers that are not known.
+
+    The agent then answers as to any client that did not ask. `tokens` are compared with `Authorization: Bearer`.
+    `subjects` are compared with what the server tells of a verified client certificate (ASGI's TLS extension,
+    `client_cert_name`) and, if `subject_header` is given, with the whole of that header. Name a header only if
+    whatever terminates TLS sets it on every request: otherwise callers can write it themselves.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        tokens: Iterable[str] = (),
+        subjects: Iterable[str] = (),
+        subject_header: str = "",
+    ) -> None:
+        self._app = app
+        self._known = KnownCallers(tokens, subjects)
+        self._subject_header = subject_header.lower().encode("ascii")
+
+    async def __call__(
+        self, scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Awaitable[Any]]
+    ) -> None:
+        asks = scope["type"] == "http" and any(name in _HEADERS for name, _ in scope["headers"])
+        if asks and not self._is_known(scope):
+            scope = {**scope, "headers": [kept for header in scope["headers"] if (kept := _without(*header))]}
+        await self._app(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        tls = (scope.get("extensions") or {}).get("tls") or {}
+        if self._known.knows_subject(str(tls.get("client_cert_name") or "")) and not tls.get("client_cert_error"):
+            return True
+        bearers = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(bearers) == 1 and self._known.knows_bearer(bearers[0].decode("latin-1")):
+            return True
+        named = [value for name, value in scope["headers"] if name == self._subject_header]
+        return len(named) == 1 and self._known.knows_subject(named[0].decode("latin-1"))
+
+
+def without_extension(value: str) -> str:
+    """An extensions header, or its gRPC metadata, without any version of this extension; "" if nothing is left."""
+    return ", ".join(uri for uri in requested_uris([value]) if not uri.startswith(f"{BASE_URI}/"))
+
+
+def _without(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
+    if name not in _HEADERS:
+        return name, value
+    kept = without_extension(value.decode("latin-1")).encode("latin-1")
+    return (name, kept) if kept else None

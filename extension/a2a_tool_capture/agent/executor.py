@@ -1,0 +1,280 @@
+"""Tool-call capture for agents on the a2a-sdk server: declare it, wrap the executor, done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import Event, EventQueue
+from a2a.types import (
+    AgentCard,
+    Artifact,
+    Message,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatusUpdateEvent,
+)
+
+from .. import places
+from ..models import ToolCall
+from ..recorder import ToolCallRecorder
+from ..recording import Recording, wire_entry
+from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI, agent_extension
+from ..wire import SETTLED_STATES, TERMINAL_STATES
+from . import sdk_compat
+
+_log = logging.getLogger(__name__)
+
+
+def declare_tool_calls(card: AgentCard) -> None:
+    """Declare the extension on `card`, unless it is declared there already."""
+    declared = list(card.capabilities.extensions or ())
+    if any(extension.uri == URI for extension in declared):
+        return
+    if sdk_compat.LEGACY:
+        card.capabilities.extensions = [*declared, agent_extension()]
+    else:
+        card.capabilities.extensions.append(agent_extension())
+
+
+class CapturingExecutor(AgentExecutor):
+    """An executor that sends what `recorder` recorded along with what `agent` answers.
+
+    Only in requests that activate the extension (the header of A2A 1.0 and that of 0.3, as the SDK reads them);
+    all others go to `agent` as they are. In the former, every artifact lists the extension's URI and carries the
+    calls made before it, each call on one artifact, and on none that began before another that carries calls:
+    readers take artifacts in the order in which they began. A chunk before which calls were made has all calls of
+    its artifact so far: servers merge chunks by overwriting metadata and keep the `extensions` of the first (those
+    of a2a-sdk 0.3 keep the metadata of the first, too: there, later chunks carry none). Calls that no artifact of
+    the agent's followed go out on an artifact of their own, with an empty text, before the status that ends the
+    request. An agent that answers with a Message has no artifact: its calls are not sent, and a warning says so.
+    """
+
+    def __init__(self, agent: AgentExecutor, recorder: ToolCallRecorder) -> None:
+        self._agent = agent
+        self._recorder = recorder
+        self._running: dict[str, _CapturingQueue] = {}
+        """Queues of the captured requests being served, by task id: `cancel` comes in a request of its own."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        with self._recorder.request(activated=URI in context.requested_extensions) as recording:
+            if recording is None:
+                await self._agent.execute(context, event_queue)
+                return
+            if sdk_compat.LEGACY:  # 1.0 has no such answer
+                context.add_activated_extension(URI)  # type: ignore[attr-defined]  # 0.3 has it
+            queue = _CapturingQueue(event_queue, _Delivery(recording, context))
+            task_id = context.task_id or ""
+            self._running[task_id] = queue
+            try:
+                await self._agent.execute(context, queue)
+            except Exception:
+                await queue.finish()
+                raise
+            else:
+                await queue.finish()
+            finally:
+                if self._running.get(task_id) is queue:  # else a later message to the task took over
+                    del self._running[task_id]
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await self._agent.cancel(context, self._running.get(context.task_id or "", event_queue))
+
+
+class _CapturingQueue(EventQueue):
+    """The agent's view of the queue of one request."""
+
+    def __init__(self, queue: EventQueue, delivery: _Delivery) -> None:
+        self._queue = queue
+        self._delivery = delivery
+        self._order = asyncio.Lock()  # an agent may answer from several tasks; lists must not arrive swapped
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)  # what else the SDK's own queues offer
+
+    async def enqueue_event(self, event: Event) -> None:
+        async with self._order:
+            for outgoing in self._delivery.outgoing(event):
+                await self._queue.enqueue_event(outgoing)
+
+    async def finish(self) -> None:
+        """Send what is left when the agent returns without having said that it is done, or fails."""
+        async with self._order:
+            for outgoing in self._delivery.remaining():
+                await self._queue.enqueue_event(outgoing)
+        self._delivery.warn_of_unsent()
+
+
+class _Delivery:
+    """Which call travels on which artifact of one request. Events in, events out; those given are not changed."""
+
+    def __init__(self, recording: Recording, context: RequestContext) -> None:
+        self._recording = recording
+        self._task_id = context.task_id or ""
+        self._context_id = context.context_id or ""
+        self._task_exists = context.current_task is not None
+        self._over = False
+        """Whether the task has ended, or the agent answered with a Message: artifacts are refused from then on."""
+        self._earlier: dict[str, list[dict[str, Any]]] = {}
+        """Entries that earlier requests left on artifacts of this task: a chunk with a list replaces theirs."""
+        self._unlisted: set[str] = set()
+        """Artifacts that began without the URI: the server would ignore it on later chunks."""
+        self._sent: dict[str, list[dict[str, Any]]] = {}
+        """The list that each artifact has at the server: a chunk without one leaves it as it is."""
+        self._artifact_of: dict[str, str] = {}
+        """Artifact id by call id."""
+        self._began: dict[str, int] = {}
+        """Number of each artifact of the task, in the order in which they began."""
+        self._carrying = -1
+        """Number of the last artifact that carries calls of this request: earlier ones get no more."""
+        self._warned_of: set[str] = set()
+        """Ids of calls that will not be sent, as the log says."""
+        self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
+        self._own_sent: list[ToolCall] = []
+        if context.current_task is not None:
+            for artifact in sdk_compat.artifacts_of(context.current_task):
+                self._remember(artifact)
+
+    def outgoing(self, event: Event) -> list[Event]:
+        """What to send in place of `event`."""
+        match event:
+            case TaskArtifactUpdateEvent():
+                return [self._with_calls(event)]
+            case TaskStatusUpdateEvent():
+                self._task_exists = True
+                state = sdk_compat.state_name(event.status)
+                if state not in SETTLED_STATES:
+                    return [event]
+                last = self.remaining()
+                self._over = state in TERMINAL_STATES
+                return [*last, event]
+            case Task() if not self._task_exists:
+                return [self._first_snapshot(event)]
+            case Message():
+                self._over = True
+                self._warn(
+                    self._recording.tool_calls,
+                    "the agent answered with a Message, calls travel on artifacts; answer with a task and an artifact",
+                )
+        return [event]
+
+    def remaining(self) -> list[Event]:
+        """The artifact that carries what no other does; [] where there is nothing to tell, or nobody to tell it to."""
+        if self._over or not self._task_exists:
+            return []
+        artifact = self._own(self._recording.tool_calls)
+        if artifact is None:
+            return []
+        return [TaskArtifactUpdateEvent(task_id=self._task_id, context_id=self._context_id, artifact=artifact)]
+
+    def warn_of_unsent(self) -> None:
+        """Tell the author of calls that no client will see. To be called when the agent has returned."""
+        why = "they were made after the task had ended" if self._over else "the agent made no task"
+        self._warn([call for call in self._recording.tool_calls if call.id not in self._artifact_of], why)
+
+    def _warn(self, unsent: list[ToolCall], why: str) -> None:
+        unsent = [call for call in unsent if call.id not in self._warned_of]
+        self._warned_of.update(call.id for call in unsent)
+        if unsent:
+            _log.warning("%d tool call(s) of task %r were recorded and not sent: %s", len(unsent), self._task_id, why)
+
+    def _with_calls(self, event: TaskArtifactUpdateEvent) -> TaskArtifactUpdateEvent:
+        self._task_exists = True
+        artifact_id = event.artifact.artifact_id
+        self._number(artifact_id)
+        if not event.append:
+            self._unlisted.discard(artifact_id)
+        if artifact_id in self._unlisted or (event.append and not sdk_compat.CHUNKS_CARRY_METADATA):
+            return event
+        changed = sdk_compat.copied(event)
+        if _holds_something(event.artifact):
+            self._place(artifact_id, [call for call in self._recording.tool_calls if call.ended_at is not None])
+            self._write(changed.artifact, again=not event.append)
+        else:
+            _list_uri(changed.artifact)
+        return changed
+
+    def _first_snapshot(self, task: Task) -> Task:
+        """A task as the agent first shows it, perhaps complete; the server ignores all later ones."""
+        self._task_exists = True
+        changed = sdk_compat.copied(task)
+        artifacts = sdk_compat.artifacts_of(changed)
+        calls = self._recording.tool_calls
+        state = sdk_compat.state_name(task.status)
+        settled = state in SETTLED_STATES
+        for artifact in artifacts:
+            self._number(artifact.artifact_id)
+        carrying = [artifact for artifact in artifacts if _holds_something(artifact)]
+        if carrying:
+            last = carrying[-1].artifact_id
+            self._place(last, [call for call in calls if settled or call.ended_at is not None])
+        for artifact in artifacts:
+            if artifact in carrying:
+                self._write(artifact)
+            else:
+                _list_uri(artifact)
+        if settled:
+            own = self._own(calls)
+            if own is not None:
+                sdk_compat.set_artifacts(changed, [*artifacts, own])
+            self._over = state in TERMINAL_STATES
+        return changed
+
+    def _own(self, calls: list[ToolCall]) -> Artifact | None:
+        """The artifact for calls that are on no other, running ones too; None where nothing has changed in it."""
+        self._place(self._own_artifact, calls)
+        now = self._calls_on(self._own_artifact)
+        if now == self._own_sent:
+            return None
+        self._own_sent = now
+        artifact = Artifact(artifact_id=self._own_artifact, name="Tool calls", parts=[sdk_compat.text_part("")])
+        self._write(artifact)
+        return artifact
+
+    def _number(self, artifact_id: str) -> int:
+        return self._began.setdefault(artifact_id, len(self._began))
+
+    def _place(self, artifact_id: str, calls: list[ToolCall]) -> None:
+        """Let the artifact carry those of `calls` that no other does, unless they would come before earlier ones."""
+        new = [call.id for call in calls if call.id not in self._artifact_of]
+        if new and self._number(artifact_id) >= self._carrying:
+            self._carrying = self._number(artifact_id)
+            self._artifact_of.update(dict.fromkeys(new, artifact_id))
+
+    def _calls_on(self, artifact_id: str) -> list[ToolCall]:
+        return [call for call in self._recording.tool_calls if self._artifact_of.get(call.id) == artifact_id]
+
+    def _write(self, artifact: Artifact, *, again: bool = True) -> None:
+        """Put URI and list on `artifact`; `again` says that the list goes out even if it is what was sent before.
+
+        An answer may have hundreds of chunks and a list large results. And some clients count what is repeated.
+        """
+        entries = [wire_entry(call) for call in self._calls_on(artifact.artifact_id)]
+        entries = self._earlier.get(artifact.artifact_id, []) + entries
+        if again or entries != self._sent.get(artifact.artifact_id):
+            sdk_compat.set_metadata(artifact, METADATA_KEY, entries)
+            self._sent[artifact.artifact_id] = entries
+        _list_uri(artifact)
+
+    def _remember(self, artifact: Artifact) -> None:
+        self._number(artifact.artifact_id)
+        if URI not in sdk_compat.extensions_of(artifact):
+            self._unlisted.add(artifact.artifact_id)
+        elif METADATA_KEY in sdk_compat.metadata_keys(artifact):
+            entries = sdk_compat.metadata_of(artifact)[METADATA_KEY]
+            self._earlier[artifact.artifact_id] = entries if isinstance(entries, list) else []
+            self._sent[artifact.artifact_id] = self._earlier[artifact.artifact_id]
+
+
+def _holds_something(artifact: Artifact) -> bool:
+    """Whether calls may travel on an artifact or chunk: with nothing beside them it would seem to exist for them."""
+    return sdk_compat.holds_text(artifact) or not places.holds_nothing(sdk_compat.as_json(artifact))
+
+
+def _list_uri(artifact: Artifact) -> None:
+    uris = sdk_compat.extensions_of(artifact)
+    if URI not in uris:
+        sdk_compat.set_extensions(artifact, [*uris, URI])

@@ -1,0 +1,77 @@
+"""Only callers that an agent knows may activate the extension: an interceptor for agents over gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from ..spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
+from .asgi_gate import KnownCallers, without_extension
+
+_KEYS = frozenset((EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower()))
+_PEER_NAMES = ("x509_common_name", "x509_subject_alternative_name")
+
+
+class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
+    """Takes the extension out of the metadata of callers that are not known; see `ActivationGate`.
+
+    `tokens` are compared with the `authorization` metadata, `subjects` with the common name and the alternative
+    names of the client's certificate, which gRPC has verified (`require_client_auth=True`).
+    """
+
+    def __init__(self, *, tokens: Iterable[str] = (), subjects: Iterable[str] = ()) -> None:
+        self._known = KnownCallers(tokens, subjects)
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.request_streaming:  # A2A has no method whose request is a stream
+            return handler
+        codecs = (handler.request_deserializer, handler.response_serializer)
+        if not handler.response_streaming:
+            unary = handler.unary_unary
+
+            async def answer(request: Any, context: Any) -> Any:
+                return await unary(request, self._guarded(context))
+
+            return grpc.unary_unary_rpc_method_handler(answer, *codecs)
+        stream = handler.unary_stream
+
+        async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
+            async for event in stream(request, self._guarded(context)):
+                yield event
+
+        return grpc.unary_stream_rpc_method_handler(answers, *codecs)
+
+    def _guarded(self, context: Any) -> Any:
+        return context if self._is_known(context) else _UnknownCaller(context)
+
+    def _is_known(self, context: Any) -> bool:
+        metadata = context.invocation_metadata() or ()
+        bearers = [value for key, value in metadata if key.lower() == "authorization"]
+        if len(bearers) == 1 and isinstance(bearers[0], str) and self._known.knows_bearer(bearers[0]):
+            return True
+        peer = context.auth_context()
+        names = [name for key in _PEER_NAMES for name in peer.get(key, ())]
+        return any(self._known.knows_subject(name.decode("utf-8", "replace")) for name in names)
+
+
+class _UnknownCaller:
+    """The context of a call as if the extension had not been asked for."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        metadata = []
+        for key, value in self._context.invocation_metadata() or ():
+            if key.lower() in _KEYS:
+                value = without_extension(value if isinstance(value, str) else value.decode("utf-8", "replace"))
+            if value or key.lower() not in _KEYS:
+                metadata.append((key, value))
+        return tuple(metadata)

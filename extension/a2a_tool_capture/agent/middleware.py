@@ -1,0 +1,165 @@
+"""ASGI middleware for an A2A server of any make: its card declares the extension, and who did not ask sees no calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import Any
+
+from ..recorder import ToolCallRecorder
+from ..spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, requested_uris
+from .json_filter import declared, without_calls
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+_ASKING = frozenset(name.lower().encode("ascii") for name in (EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER))
+_CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+_ALWAYS_LEFT_OUT = frozenset({b"accept-encoding"})  # what is compressed cannot be looked into
+_LEFT_OUT_FOR_CARDS = _ALWAYS_LEFT_OUT | {b"if-none-match", b"if-modified-since"}  # of a card that is not the agent's
+_OF_OTHER_BYTES = frozenset({b"content-length", b"etag", b"last-modified", b"content-md5", b"repr-digest"})
+_OURS = BASE_URI.encode("ascii")
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+_asks: ContextVar[bool] = ContextVar("asks", default=False)
+
+
+def request_asks() -> bool:
+    """Whether the request that `CapturingMiddleware` is serving in this context activates the extension."""
+    return _asks.get()
+
+
+class CapturingMiddleware:
+    """For `app.add_middleware(CapturingMiddleware, recorder=recorder)`; `recorder` records the agent's tool calls.
+
+    Declares the extension on the agent card, removing signatures of the card without it. Takes everything of the
+    extension out of answers to requests that do not activate it in a header (A2A 1.0, section 3.2.6; in 0.3 the
+    header has another name), whatever the server has stored. The calls come from whatever runs the agent:
+    `CapturingExecutor` on an a2a-sdk server, or the bridge of a framework. Webhooks are not requests: a server that
+    pushes tasks pushes their calls; give it no push sender, or use `CapturingRequestHandler`.
+    """
+
+    def __init__(self, app: App, *, recorder: ToolCallRecorder) -> None:
+        self._app = app
+        self._recorder = recorder
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        asked = [value.decode("latin-1") for name, value in scope["headers"] if name in _ASKING]
+        asks = self._recorder.enabled and URI in requested_uris(asked)
+        is_card = scope["path"].endswith(_CARD_PATHS)
+        left_out = _LEFT_OUT_FOR_CARDS if is_card else _ALWAYS_LEFT_OUT
+        headers = [(name, value) for name, value in scope["headers"] if name not in left_out]
+        answer = _Answer(send, shows_calls=asks, declares=self._recorder.enabled, is_card=is_card)
+        token = _asks.set(asks)
+        try:
+            await self._app({**scope, "headers": headers}, receive, answer)
+        finally:
+            _asks.reset(token)
+
+
+class _Form(Enum):
+    """How an answer is looked into."""
+
+    DOCUMENT = auto()
+    STREAM = auto()
+    OTHER = auto()
+
+
+class _Answer:
+    """Sends an answer on, changed where it has to be: documents as a whole, streams event by event."""
+
+    def __init__(self, send: Send, *, shows_calls: bool, declares: bool, is_card: bool) -> None:
+        self._send = send
+        self._shows_calls = shows_calls
+        self._declares = declares
+        self._is_card = is_card
+        self._start: Message = {}
+        self._form = _Form.OTHER
+        self._held = b""
+        """What came of the document, or of the event, that is not whole yet."""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = self._begun(message)
+            if self._form is not _Form.DOCUMENT:
+                await self._send(self._start)
+        elif message["type"] != "http.response.body" or self._form is _Form.OTHER:
+            await self._send(message)
+        elif self._form is _Form.STREAM:
+            body = self._events(message.get("body", b""), more=message.get("more_body", False))
+            await self._send({**message, "body": body})
+        else:
+            self._held += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._send_document()
+
+    async def _send_document(self) -> None:
+        body = self._document() if self._held else b""
+        length = (b"content-length", str(len(body)).encode("ascii"))
+        await self._send({**self._start, "headers": [*self._start["headers"], length]})
+        await self._send({"type": "http.response.body", "body": body})
+
+    def _begun(self, start: Message) -> Message:
+        self._is_card = self._is_card and start["status"] == HTTPStatus.OK
+        headers = [(name.lower(), value) for name, value in start.get("headers", ())]
+        kinds = b",".join(value for name, value in headers if name == b"content-type").lower()
+        if b"json" in kinds:
+            self._form = _Form.DOCUMENT
+        elif b"text/event-stream" in kinds and not self._shows_calls:
+            self._form = _Form.STREAM
+        else:
+            return start
+        if any(name == b"content-encoding" for name, _ in headers):
+            raise RuntimeError(
+                "the answer is compressed although the request accepts nothing compressed, and cannot be looked into; "
+                "add the middleware that compresses after CapturingMiddleware, so that it is the outer one"
+            )
+        return {**start, "headers": [(name, value) for name, value in headers if name not in _OF_OTHER_BYTES]}
+
+    def _document(self) -> bytes:
+        may_be_card = self._declares and (self._is_card or b'"capabilities"' in self._held)
+        tells = not self._shows_calls and _OURS in self._held
+        if not may_be_card and not tells:
+            return self._held
+        payload = json.loads(self._held)
+        changed = may_be_card and declared(payload, is_card=self._is_card)
+        if tells:
+            payload, changed = without_calls(payload), True
+        return _written(payload) if changed else self._held
+
+    def _events(self, piece: bytes, *, more: bool) -> bytes:
+        self._held += piece
+        out = b""
+        while end := _EVENT_END.search(self._held):
+            out += _shown(self._held[: end.start()], self._held[end.start() : end.end()])
+            self._held = self._held[end.end() :]
+        if not more:
+            out += _shown(self._held, b"")
+        return out
+
+
+def _shown(event: bytes, end: bytes) -> bytes:
+    """A server-sent event without tool calls, b"" for one that is about nothing else."""
+    if _OURS not in event:
+        return event + end
+    lines = event.splitlines()
+    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+    payload = without_calls(json.loads(data))
+    if payload is None:
+        return b""
+    kept = [line for line in lines if not line.startswith(b"data:")]
+    line_end = end[: len(end) // 2] or b"\n"
+    return line_end.join([*kept, b"data: " + _written(payload)]) + end
+
+
+def _written(payload: Any) -> bytes:
+    return json.dumps(payload, ensure_ascii=False).encode("utf-8")

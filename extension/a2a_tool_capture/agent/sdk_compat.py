@@ -1,0 +1,154 @@
+"""The same few things in both generations of a2a-sdk: 1.x has protobuf messages, 0.3 pydantic models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from a2a.types import Artifact, Part, Task, TaskState
+
+from .. import places
+from ..wire import normalize_state
+
+M = TypeVar("M")
+
+LEGACY: bool = hasattr(Task, "model_copy")
+"""Whether a2a-sdk 0.3 is installed."""
+
+CHUNKS_CARRY_METADATA = not LEGACY
+"""Whether servers merge the metadata of later chunks into a stored artifact; those of 0.3 drop it."""
+
+
+def copied(message: M) -> M:
+    """A deep copy of a message of the SDK."""
+    if LEGACY:
+        copy: M = message.model_copy(deep=True)  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
+        return copy
+    fresh = type(message)()
+    fresh.CopyFrom(message)  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
+    return fresh
+
+
+def state_name(status: Any) -> str:
+    """The state of a `TaskStatus` as 1.0 names it: `TASK_STATE_COMPLETED`."""
+    name = status.state.value if LEGACY else TaskState.Name(status.state)
+    return normalize_state(name) or ""
+
+
+def artifacts_of(task: Task) -> list[Artifact]:
+    """The artifacts of a task, in order; those of the task itself, not copies."""
+    return list(task.artifacts or ())
+
+
+def set_artifacts(task: Task, artifacts: list[Artifact]) -> None:
+    """Give a task these artifacts, some of which may be its own."""
+    kept = [copied(artifact) for artifact in artifacts]
+    if LEGACY:
+        task.artifacts = kept
+    else:
+        del task.artifacts[:]
+        task.artifacts.extend(kept)
+
+
+def keep_entries(task: Task, field: str, wanted: Callable[[Any], bool]) -> None:
+    """Take the entries out of a list of the task that are not wanted."""
+    entries = list(getattr(task, field) or ())
+    kept = [entry for entry in entries if wanted(entry)]
+    if len(kept) == len(entries):
+        return
+    if LEGACY:
+        setattr(task, field, kept or None)
+    else:
+        for place in reversed(range(len(entries))):
+            if not wanted(entries[place]):
+                del getattr(task, field)[place]
+
+
+def holders(message: Any) -> Iterator[Any]:
+    """A message of the SDK, and all in it that may have metadata or extensions, as `places` lists it."""
+    message = getattr(message, "root", message)  # parts of 0.3
+    yield message
+    fields = type(message).model_fields if LEGACY else message.DESCRIPTOR.fields_by_name
+    for name in fields:
+        if name not in places.HOLDERS:
+            continue
+        value = getattr(message, name)
+        if isinstance(value, str):
+            continue
+        if isinstance(value, list) or (not LEGACY and not hasattr(value, "HasField")):
+            for item in value or ():
+                yield from holders(item)
+        elif value is not None and (LEGACY or message.HasField(name)):
+            yield from holders(value)
+
+
+def as_json(message: Any) -> Any:
+    """A message of the SDK as JSON values."""
+    if LEGACY:
+        return message.model_dump(mode="json", by_alias=True, exclude_none=True)
+    from google.protobuf.json_format import MessageToDict
+
+    return MessageToDict(message)
+
+
+def extensions_of(holder: Any) -> list[str]:
+    """URIs that an artifact, or whatever else may list some, lists."""
+    return list(getattr(holder, "extensions", None) or ())
+
+
+def set_extensions(holder: Any, uris: list[str]) -> None:
+    """Give an artifact, or whatever else may list some, this list of URIs."""
+    if not hasattr(holder, "extensions"):
+        return
+    if LEGACY:
+        holder.extensions = uris or None
+    else:
+        holder.extensions[:] = uris
+
+
+def metadata_of(artifact: Artifact) -> dict[str, Any]:
+    """The metadata of an artifact as plain values, {} for none: a copy where the SDK has no dictionaries."""
+    if LEGACY:
+        return artifact.metadata or {}
+    from google.protobuf.json_format import MessageToDict
+
+    plain: dict[str, Any] = MessageToDict(artifact.metadata)
+    return plain
+
+
+def metadata_keys(holder: Any) -> list[str]:
+    """What `metadata_of` has keys for, without converting the values; [] for what has no metadata."""
+    return list(getattr(holder, "metadata", None) or ())
+
+
+def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
+    """Put `value`, plain JSON, under a key of an artifact's metadata."""
+    if LEGACY:
+        artifact.metadata = {**(artifact.metadata or {}), key: value}
+    else:
+        artifact.metadata.update({key: value})
+
+
+def drop_metadata(holder: Any, keys: list[str]) -> None:
+    """Take keys out of metadata, and the metadata if nothing else is in it."""
+    for key in keys:
+        del holder.metadata[key]
+    if keys and not holder.metadata:
+        if LEGACY:
+            holder.metadata = None
+        else:
+            holder.ClearField("metadata")
+
+
+def text_part(text: str) -> Part:
+    """A part that holds `text`."""
+    if LEGACY:
+        from a2a.types import TextPart  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
+
+        return Part(root=TextPart(text=text))  # type: ignore[call-arg]  # as above
+    return Part(text=text)
+
+
+def holds_text(holder: Any) -> bool:
+    """Whether any part of an artifact or message is a text that is not empty."""
+    return any(getattr(getattr(part, "root", part), "text", "") for part in holder.parts)

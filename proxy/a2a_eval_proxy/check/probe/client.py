@@ -1,0 +1,185 @@
+"""The requests of a check over HTTP: what was asked, and every byte that came back, bounded in size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
+from a2a_tool_capture.secret_references import filled_header
+from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
+
+from ...protocol.agent_card import WELL_KNOWN_PATHS
+from ...protocol.operations import Operation, decode_json
+from ...protocol.sse import EventTooLargeError, SseSplitter
+from .credentials import credentials_in
+from .record import Asked, CardSeen, Event, Exchange, Interface, Request
+from .responses import answered, is_settled
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_EVENTS = 10_000
+CONNECT_TIMEOUT_S = 10.0
+CLOSING_GRACE_S = 1.0
+"""How long a stream may stay open after the task is done: a last snapshot may follow."""
+
+_OURS = frozenset({EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower(), "a2a-version"})
+
+Listener = Callable[[Event], None]
+
+
+class Line:
+    """A line to one agent. Use as async context manager.
+
+    `headers` go with every request, `${NAME}` in a value stands for an environment variable, `${file:PATH}` for the
+    text of a file; `timeout_s` is the longest time of one exchange. `tls`: what to trust and to show over HTTPS; None
+    for the system's authorities. Raises ConfigurationError for headers that cannot be sent.
+    """
+
+    def __init__(self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
+        for name in headers:
+            if name.lower() in _OURS:
+                raise ConfigurationError(f"header {name!r} is set by the check itself, in several ways; leave it out")
+        self.timeout_s = timeout_s
+        filled = {name: filled_header(name, value) for name, value in headers.items()}
+        self.credentials = credentials_in(filled.values())
+        """What no report may show, whatever the agent quotes."""
+        self._http = httpx.AsyncClient(
+            headers=filled,
+            verify=tls or True,
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        )
+
+    async def __aenter__(self) -> Line:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def card(self, url: str) -> CardSeen:
+        """The agent card from its well-known places under `url`.
+
+        Raises AgentUnreachableError where there is no connection, AgentError where there is no card to be had.
+        """
+        problem = ""
+        for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
+            request = Request("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
+            try:
+                async with asyncio.timeout(self.timeout_s):
+                    response = await self._http.get(request.url, headers=dict(request.headers))
+            except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+                raise AgentUnreachableError(f"{request.url}: {_told(error, self.timeout_s)}") from error
+            if response.is_success:
+                return CardSeen(request, _card(request.url, response.content))
+            problem = problem or f"{request.url} answered HTTP {response.status_code}"
+            if response.status_code != httpx.codes.NOT_FOUND:
+                break
+        raise AgentError(f"{problem}: no agent card to be had")
+
+    async def exchange(
+        self,
+        interface: Interface,
+        operation: Operation,
+        asked: Asked,
+        request: Request,
+        listener: Listener | None = None,
+    ) -> Exchange:
+        """Ask and wait for the answer; `listener` gets each event of a stream as it comes.
+
+        Never raises for what the agent does: that is the exchange's `problem`.
+        """
+        status = 0
+        headers: list[tuple[str, str]] = []
+        documents = _Documents(interface, operation, asked, request, listener)
+        problem = ""
+        try:
+            async with (
+                asyncio.timeout(self.timeout_s),
+                self._http.stream(
+                    request.method, request.url, headers=list(request.headers), content=request.body or None
+                ) as response,
+            ):
+                status = response.status_code
+                headers = response.headers.multi_items()
+                streams = response.headers.get("content-type", "").startswith("text/event-stream")
+                problem = await (documents.read_stream(response) if streams else documents.read_body(response))
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+            problem = _told(error, self.timeout_s)
+        return answered(interface, operation, asked, request, status, headers, documents.read, problem)
+
+
+class _Documents:
+    """The JSON documents of one answer as they come in."""
+
+    def __init__(
+        self, interface: Interface, operation: Operation, asked: Asked, request: Request, listener: Listener | None
+    ) -> None:
+        self.read: list[bytes] = []
+        self._parts = (interface, operation, asked, request)
+        self._listener = listener
+        self._settled = False
+        """Whether the agent is done with the message ..."""
+        self._whole = False
+        """... and has shown the whole task."""
+
+    async def read_body(self, response: httpx.Response) -> str:
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                return f"the answer exceeds {MAX_BODY_BYTES} bytes"
+        if body:
+            self.read.append(bytes(body))
+        return ""
+
+    async def read_stream(self, response: httpx.Response) -> str:
+        """Until its end, or a moment after the task is done. Returns what went wrong, "" for nothing."""
+        splitter = SseSplitter(MAX_BODY_BYTES)
+        size = 0
+        try:
+            async with asyncio.timeout(None) as closing:
+                async for chunk in response.aiter_bytes():
+                    size += len(chunk)
+                    for event in splitter.feed(chunk):
+                        if event.data:
+                            self._take(event.data)
+                    if self._whole:
+                        return ""
+                    if self._settled:
+                        closing.reschedule(asyncio.get_running_loop().time() + CLOSING_GRACE_S)
+                    if size > MAX_BODY_BYTES or len(self.read) > MAX_EVENTS:
+                        return f"the stream exceeds {MAX_BODY_BYTES} bytes or {MAX_EVENTS} events"
+        except EventTooLargeError as error:
+            return str(error)
+        except TimeoutError:
+            if not closing.expired():
+                raise
+        return ""
+
+    def _take(self, data: bytes) -> None:
+        self.read.append(data)
+        for event in answered(*self._parts, 200, (), [data]).events:
+            if event.normal is not None and is_settled(event.normal):
+                self._settled = True
+                self._whole = "task" in event.normal
+            if self._listener is not None:
+                self._listener(event)
+
+
+def _card(url: str, body: bytes) -> dict[str, Any]:
+    try:
+        card = decode_json(body[:MAX_BODY_BYTES])
+    except ValueError:
+        card = None
+    if not isinstance(card, dict):
+        raise AgentError(f"{url} is not an agent card: expected a JSON object")
+    return card
+
+
+def _told(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"not answered within {timeout_s:g} s"
+    what = "cannot be reached" if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else "broke off"
+    return f"{what}: {error or type(error).__name__}"

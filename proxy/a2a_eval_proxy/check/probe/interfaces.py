@@ -1,0 +1,83 @@
+"""Which interfaces a card offers, in the words of A2A 1.0 and 0.3. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from a2a_tool_capture.spec import is_capture_uri
+
+from ...protocol.operations import Binding
+from .record import Interface, NotChecked
+
+_BINDINGS = {binding.value: binding for binding in Binding}
+
+
+def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotChecked]]:
+    """Those that can be checked, in the card's order and without repeats; and the others, with the reason.
+
+    1.0 has `supportedInterfaces`; 0.3 has `url` with `preferredTransport`, and `additionalInterfaces`. Fields of
+    the wrong type count as absent.
+    """
+    required = _required_extensions(card)
+    checked: dict[Interface, None] = {}
+    left: dict[NotChecked, None] = {}
+    for binding, version, url, tenant in _entries(card):
+        name = f"{binding or 'unnamed binding'} {version}"
+        short = ".".join(version.split(".")[:2])
+        if binding not in _BINDINGS:
+            reason = "gRPC is not checked" if binding == "GRPC" else "the binding is neither JSONRPC nor HTTP+JSON"
+            left[NotChecked(f"{name} {url}", reason)] = None
+        elif short not in ("1.0", "0.3"):
+            left[NotChecked(f"{name} {url}", "the protocol version is neither 1.0 nor 0.3")] = None
+        elif not _is_absolute(url):
+            left[NotChecked(f"{name} {url!r}", "its URL is not an absolute http or https URL")] = None
+        else:
+            checked[Interface(_BINDINGS[binding], short, url, tenant, required)] = None
+    return list(checked), list(left)
+
+
+def offers_streaming(card: dict[str, Any]) -> bool:
+    """Whether `capabilities.streaming` is true."""
+    capabilities = card.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get("streaming") is True
+
+
+def _required_extensions(card: dict[str, Any]) -> tuple[str, ...]:
+    """URIs that clients must activate; not of this extension, which must not be required."""
+    capabilities = card.get("capabilities")
+    declared = _objects(capabilities.get("extensions")) if isinstance(capabilities, dict) else []
+    uris = (_text(entry.get("uri")) for entry in declared if entry.get("required") is True)
+    return tuple(uri for uri in uris if uri.isascii() and uri.isprintable() and uri and not is_capture_uri(uri))
+
+
+def _entries(card: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Binding, protocol version, URL and tenant of every interface; "" for what is missing."""
+    found = []
+    for entry in _objects(card.get("supportedInterfaces")):
+        version = _text(entry.get("protocolVersion")) or "1.0"
+        found.append((_text(entry.get("protocolBinding")).upper(), version, _text(entry.get("url")), entry))
+    legacy = _text(card.get("protocolVersion")) or "0.3"
+    if isinstance(card.get("url"), str):
+        found.append((_text(card.get("preferredTransport")).upper() or "JSONRPC", legacy, card["url"], {}))
+    found += [
+        (_text(entry.get("transport")).upper(), legacy, _text(entry.get("url")), {})
+        for entry in _objects(card.get("additionalInterfaces"))
+    ]
+    return [(binding, version, url, _text(entry.get("tenant"))) for binding, version, url, entry in found]
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_absolute(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -1,0 +1,66 @@
+"""A report for programs: JSON with every result, its reason and its evidence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tool_call_evaluators.report.wording import cut, finite
+
+from ..rules.base import Problem, Result
+from .report import Report
+from .wording import card_name, messages
+
+MAX_EXCERPT_CHARS = 10_000
+
+
+def report_json(report: Report, url: str) -> dict[str, Any]:
+    """The whole report. `interface` is null where a result is about the card."""
+    return {
+        "agent": card_name(report),
+        "url": url,
+        "verdict": report.verdict.value,
+        "tool_calls_seen": report.calls_seen,
+        "messages": messages(report),
+        "interfaces": [
+            {"name": str(item.interface), "url": item.interface.url} for item in report.record.conversations
+        ],
+        "not_checked": [{"interface": left.interface, "reason": left.reason} for left in report.record.not_checked],
+        "results": [_result(result) for result in report.results],
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "rule": result.rule.id,
+        "title": result.rule.title,
+        "severity": result.rule.severity.value,
+        "interface": str(result.interface) if result.interface else None,
+        "status": result.status.value,
+        "reason": result.outcome.unseen or result.outcome.skipped or None,
+        "why": result.rule.why,
+        "fix": result.rule.fix,
+        "problems": [_problem(problem) for problem in result.outcome.problems],
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    request = problem.request
+    return {
+        "message": problem.message,
+        "request": {
+            "method": request.method,
+            "url": request.url,
+            "headers": dict(request.headers),
+            "body": request.body.decode(errors="replace") or None,
+        },
+        "status": problem.status or None,
+        "where": problem.where or None,
+        "excerpt": _bounded(finite(problem.excerpt)),
+    }
+
+
+def _bounded(excerpt: Any) -> Any:
+    """The value itself; where it is large, the beginning of its JSON text."""
+    text = json.dumps(excerpt, ensure_ascii=False)
+    return excerpt if len(text) <= MAX_EXCERPT_CHARS else cut(text, MAX_EXCERPT_CHARS)

@@ -1,0 +1,7 @@
+"""HTTP plumbing that knows nothing of A2A: client, server, TLS, and limits on clients.
+
+The *HTTP client* sends bytes to the agent over pooled connections; the *HTTP server* is uvicorn inside our event
+loop. A *file watcher* reloads files that others replace, such as certificates. The *browser guard* refuses web pages.
+
+Imported by relay, otlp, admin, the application and the demo. Imports settings and telemetry.
+"""

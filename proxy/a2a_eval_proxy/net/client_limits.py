@@ -1,0 +1,94 @@
+"""How long and how many clients may be; what they break is counted, and logged once a minute."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..telemetry.problem_log import ProblemLog
+
+logger = logging.getLogger(__name__)
+
+_READ_AT_ONCE = 256 * 1024
+"""What an event loop reads from a socket at a time: so much of a body may come along with a header."""
+
+_KEPT_FILES = 64
+"""Open files that are not for clients: the store, the admin port, the log."""
+
+_FILES_PER_CLIENT = 2
+"""Its own connection, and the one to the agent."""
+
+_LINES = {
+    "bad_request": "{count} request(s) of clients were not valid HTTP/1.1 and answered with 400",
+    "header_too_large": "{count} request(s) of clients had a header or trailer beyond max_header_bytes",
+    "header_timeout": "{count} client connection(s) sent no whole header within client_header_timeout and were closed",
+    "body_timeout": "{count} client(s) stopped inside a request for client_body_timeout and were cut off",
+    "send_timeout": "{count} client(s) read nothing of a response for client_send_timeout and were cut off",
+    "close_ignored": "{count} client(s) went on sending after the last response and were cut off",
+    "too_many_connections": "{count} client connection(s) beyond the limit were answered with 503",
+}
+
+
+@dataclass
+class ClientLimits:
+    """Limits of the connections of one listening port, in seconds, bytes and connections."""
+
+    header_timeout_s: float = 60.0
+    """For the header of a request, from its first byte; for the first one, from the connection."""
+    body_timeout_s: float = 60.0
+    """Between two pieces of a body, while the proxy is ready to read."""
+    send_timeout_s: float = 60.0
+    """Without progress while a response waits for the client to read."""
+    max_header_bytes: int = 65_536
+    max_connections: int | None = None
+    """At once; None: no limit."""
+    broken_limits: Counter[str] = field(default_factory=Counter)
+    """How often each was broken, by the keys of the log's lines."""
+    turned_away: int = field(default=0, init=False)
+    """Connections beyond the limit that are not closed yet."""
+
+    def __post_init__(self) -> None:
+        self.max_unread_bytes = 2 * self.max_header_bytes + _READ_AT_ONCE
+        """What may come without completing a header section or carrying body.
+
+        To refuse headers a little beyond `max_header_bytes` is the application's part.
+        """
+        self._logs = {problem: ProblemLog(logger, text, logging.WARNING) for problem, text in _LINES.items()}
+
+    def is_full(self, connections: int) -> bool:
+        """Whether the last of so many connections is one too many."""
+        return self.max_connections is not None and connections > self.max_connections
+
+    def broken(self, problem: str) -> None:
+        """A client broke a limit, or the protocol."""
+        self.broken_limits[problem] += 1
+        self._logs[problem].seen()
+
+    def close(self) -> None:
+        """Log what was counted and not logged yet."""
+        for log in self._logs.values():
+            log.close()
+
+
+def connections_possible(wanted: int) -> int:
+    """`wanted`, or the fewer client connections for which the process may open files.
+
+    With none left, the admin port could not answer either. The soft limit is raised for them as far as the hard one.
+    """
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted * _FILES_PER_CLIENT + _KEPT_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    possible = max(1, (soft - _KEPT_FILES) // _FILES_PER_CLIENT)
+    if possible < wanted // 2:
+        logger.warning("at most %d client connections: this process may open %d files (ulimit -n)", possible, soft)
+    return possible

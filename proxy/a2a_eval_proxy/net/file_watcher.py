@@ -1,0 +1,95 @@
+"""Files that others replace while we run, as Kubernetes and cert-manager do: what is made of them follows."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+CHECK_EVERY_S = 5.0
+
+_Contents = tuple[bytes | str, ...]
+
+
+@dataclass(slots=True)
+class _Watched:
+    what: str
+    files: tuple[str, ...]
+    load: Callable[[], None]
+    seen: _Contents
+
+
+class FileWatch:
+    """Loads what files hold, and again each time their contents differ, however they were replaced.
+
+    Contents are compared, not times: symbolic links, renames and clocks make no difference.
+    """
+
+    def __init__(self) -> None:
+        self._watched: list[_Watched] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, what: str, files: Iterable[str], load: Callable[[], None]) -> None:
+        """Call `load` now, and in a thread whenever `files` have changed; `what` is its name in the log.
+
+        `load` raises ConfigError where what it finds is no good; it must then leave in use what was. That is logged
+        once for each such contents. Raises ConfigError where the first time fails.
+        """
+        watched = _Watched(what, tuple(files), load, ())
+        watched.seen = _contents(watched.files)
+        load()
+        if watched.files:
+            self._watched.append(watched)
+
+    def start(self) -> None:
+        """Look every `CHECK_EVERY_S` seconds from now on, if there is anything to look at."""
+        if self._watched:
+            self._task = asyncio.get_running_loop().create_task(self._look())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def check(self) -> None:
+        """Load what has changed. Blocks for the time of reading it."""
+        for watched in self._watched:
+            contents = _contents(watched.files)
+            if contents == watched.seen:
+                continue
+            try:
+                watched.load()
+            except ConfigError as error:
+                if _contents(watched.files) == contents:  # else somebody is at work on them: next time
+                    watched.seen = contents
+                    logger.error("%s cannot be replaced, the earlier one stays in use: %s", watched.what, error)
+            else:
+                watched.seen = contents
+                logger.info("%s: replaced by what %s now hold(s)", watched.what, ", ".join(watched.files))
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            await asyncio.to_thread(self.check)
+
+
+def _contents(files: Iterable[str]) -> _Contents:
+    return tuple(map(_content, files))
+
+
+def _content(path: str) -> bytes | str:
+    """What tells one content from another; for what cannot be read, why."""
+    try:
+        if not Path(path).is_file():
+            return "no file"
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        return error.strerror or "unreadable"

@@ -1,0 +1,186 @@
+"""HTTP/1.1 to the agent: pooled connections, bytes in and out as they are, nothing decoded or followed.
+
+Written for the forwarding path, where a general client costs more than the whole rest of the proxy (tests/bench):
+the parser is httptools', the rest is what a pass-through needs. Header names, values and their order are the
+caller's; bodies are handed on as they arrive, with back-pressure both ways. Three rules hold by construction:
+
+- The framing of a request is computed from the body that is sent (`http_messages.request_head`).
+- A connection has one owner, which gives it back once, whole (`http_connection.Exchange`).
+- A connection on which the agent said or did anything unasked is not used (`Connection.is_quiet`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import deque
+
+from .http_connection import Body, Connection, Exchange, Response, tls_problem
+from .http_messages import RawHeaders, UpstreamCutError, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
+
+__all__ = [
+    "HttpClient",
+    "RawHeaders",
+    "Response",
+    "UpstreamCutError",
+    "UpstreamError",
+    "UpstreamTimeoutError",
+    "UpstreamUnreachableError",
+]
+
+_KEEPALIVE_S = 4.0
+"""Uvicorn and Node close idle connections after 5 s; a request sent on one that is just closing would be lost."""
+
+_SOON_S = 1.0
+"""An agent that closes an idle connection sooner, with no word in its answer, may close any."""
+
+_WARY_S = 60.0
+"""How long after that its youngest connections get no request that must not be sent twice."""
+
+_SETTLED_S = 0.1
+"""Which it would have closed by then."""
+
+_JUST_SEEN_S = 0.002
+"""A connection idle for less has been looked at by the event loop; to look again would let other threads run first,
+and cost more than the rest of a request."""
+
+_MAX_IDLE = 512
+_SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+
+
+class HttpClient:
+    """Connections to one origin. All methods belong to the event loop it is used in."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_s: float = 10.0,
+        response_timeout_s: float | None = None,
+        max_connections: int = 10_000,
+        max_header_bytes: int = 65_536,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self.tls = tls
+        """For new connections; None: plain text. May be replaced at any time."""
+        self._connect_timeout_s = connect_timeout_s
+        self._response_timeout_s = response_timeout_s
+        self._max_header_bytes = max_header_bytes
+        self._free = max_connections
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._idle: deque[Connection] = deque()
+        self._wary_until = 0.0
+        self._closed = False
+
+    async def request(
+        self, method: bytes, target: bytes, headers: RawHeaders, body: Body = b"", *, length: int | None = None
+    ) -> Response:
+        """Send a request; returns when the response's header is there.
+
+        `headers` must name the host. What frames the body is written here: for bytes their length; for an iterator
+        `length`, which it must then yield exactly, or else chunks. Raises UpstreamError. A request that never got an
+        answer on a reused connection is sent once more if its method is safe (RFC 9110, section 9.2.2) and its body
+        is bytes: an iterator has been used up.
+        """
+        may_repeat = method in _SAFE and isinstance(body, bytes)
+        while True:
+            connection = self._reusable(may_repeat=may_repeat) or await self._connect()
+            exchange = Exchange(connection, method, self._response_timeout_s, self._take_back)
+            try:
+                return await exchange.send(target, headers, body, length)
+            except UpstreamCutError:
+                if not connection.used or not may_repeat:
+                    raise
+
+    def close(self) -> None:
+        """Close idle connections; busy ones close when their response is done."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().abort()
+
+    # ── the pool ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reusable(self, *, may_repeat: bool) -> Connection | None:
+        now = time.monotonic()  # the event loop's own clock may stand still while it works
+        wary = now < self._wary_until and not may_repeat
+        while self._idle:
+            # The one used last is the one least likely to be closing, as a rule.
+            connection = self._idle.popleft() if wary else self._idle.pop()
+            if wary and now - connection.idle_since < _SETTLED_S and not connection.lost:
+                self._idle.appendleft(connection)
+                return None
+            idle_s = now - connection.idle_since
+            if idle_s < _KEEPALIVE_S and connection.is_quiet(look=wary or idle_s > _JUST_SEEN_S):
+                return connection
+            self._note_close(connection)
+            connection.abort()
+        return None
+
+    def _note_close(self, connection: Connection) -> None:
+        """An idle connection is of no use any more; where the agent closed it at once, be wary."""
+        now = time.monotonic()
+        if connection.used and not connection.aborted and now - connection.idle_since < _SOON_S:
+            self._wary_until = now + _WARY_S
+
+    def _take_back(self, connection: Connection) -> None:
+        """A connection has done its work and can be used again."""
+        if self._closed or self._waiting or len(self._idle) >= _MAX_IDLE:
+            connection.abort()  # somebody waits for a place: the next connection takes it
+            return
+        connection.idle_since = time.monotonic()
+        while self._idle and self._idle[0].idle_since <= connection.idle_since - _KEEPALIVE_S:
+            self._idle.popleft().abort()
+        self._idle.append(connection)
+
+    async def _connect(self) -> Connection:
+        await self._acquire()
+        loop = asyncio.get_running_loop()
+        connection = Connection(self._lost, self._max_header_bytes)
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await loop.create_connection(lambda: connection, self._host, self._port, ssl=self.tls)
+        except BaseException as error:
+            connection.give_up()
+            self._release_place()
+            if isinstance(error, TimeoutError):
+                raise UpstreamTimeoutError(f"no connection within {self._connect_timeout_s:g} s") from None
+            if isinstance(error, OSError):
+                raise UpstreamUnreachableError(_refusal(error)) from error
+            raise
+        return connection
+
+    async def _acquire(self) -> None:
+        if self._free > 0:
+            self._free -= 1
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._release_place()  # it was given to us at the moment we left
+            raise
+
+    def _lost(self, connection: Connection) -> None:
+        if connection.exchange is None:
+            self._note_close(connection)
+        self._release_place()
+
+    def _release_place(self) -> None:
+        """A connection is gone: somebody else may have its place."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
+
+
+def _refusal(error: OSError) -> str:
+    """Why there is no connection."""
+    return tls_problem(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)

@@ -1,0 +1,148 @@
+"""Uvicorn inside our own event loop: no signal handlers, no lifespan, quiet where silence is meant."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import uvicorn
+
+from ..errors import ListenError
+from ..settings.parsing import split_address
+from .client_limits import ClientLimits
+from .uvicorn_protocol import BoundedProtocol
+
+_CHECK_EVERY_TICKS = 10
+"""Ticks of uvicorn's main loop, 0.1 s each, between two checks of the clients' time limits."""
+
+_CUT = "ASGI callable returned without completing response."
+
+
+class _PassCutsQuietly(logging.Filter):
+    """A response left unfinished is how an agent's cut is passed on: no error of ours.
+
+    Nor is one that is cancelled, for which there was no more time when the server stopped: how many, uvicorn tells.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        cancelled = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+        return record.msg != _CUT and not cancelled
+
+
+_log = logging.getLogger("uvicorn.error")
+_log.addFilter(_PassCutsQuietly())
+_log.setLevel(logging.WARNING)  # that a server started is ours to say
+
+
+class HttpServer(uvicorn.Server):
+    """One listening port. `start` returns when it accepts connections; `stop` lets open responses finish.
+
+    Clients are held to `limits` (default: those of `ClientLimits`). With `tls` it speaks HTTPS only.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        address: str,
+        *,
+        shutdown_timeout_s: float,
+        limits: ClientLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._limits = limits or ClientLimits()
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=partial(BoundedProtocol, limits=self._limits),  # type: ignore[arg-type]  # uvicorn but calls it
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=max(1, round(shutdown_timeout_s)),
+            )
+        )
+        self.config.load()
+        self.config.ssl = tls
+        self._socket = _listen(address)
+        self._ready = asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        host, port = self._socket.getsockname()[:2]
+        scheme = "https" if self.config.ssl else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    async def start(self) -> None:
+        self._serving = asyncio.get_running_loop().create_task(self.serve(sockets=[self._socket]))
+        ready = asyncio.ensure_future(self._ready.wait())
+        await asyncio.wait({ready, self._serving}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._serving.done():
+            self._serving.result()
+
+    def retire(self) -> None:
+        """Go on serving, and tell clients with every response from now on to ask elsewhere next time.
+
+        A connection that is closed when its client has been told so is never closed under a request on its way.
+        """
+        self.config.encoded_headers = [(b"connection", b"close")]  # uvicorn makes its default headers of these
+        self.server_state.default_headers = list(self.config.encoded_headers)
+        for connection in self.server_state.connections:
+            cycle = connection.cycle if isinstance(connection, BoundedProtocol) else None
+            if cycle is not None and not cycle.response_started:
+                cycle.keep_alive = False
+
+    async def stop(self) -> None:
+        self.should_exit = True
+        if self._serving is not None:
+            await self._serving
+        self._socket.close()
+        self._limits.close()
+
+    @property
+    def connections(self) -> int:
+        """Client connections that are open now."""
+        return len(self.server_state.connections)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Uvicorn's main loop, every 0.1 s: check the clients' time limits now and then."""
+        if counter % _CHECK_EVERY_TICKS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, BoundedProtocol):
+                    connection.check(now)
+        return await super().on_tick(counter)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # whoever owns the process handles its signals
+
+
+def _listen(address: str) -> socket.socket:
+    host, port = split_address(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only on such
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise ListenError(error.errno, f"cannot listen on {address}: {error.strerror or error}") from error
+    return listener

@@ -1,0 +1,151 @@
+"""TLS from files: the certificate we show, the ones we trust; every mistake in them one sentence."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import ConfigError
+
+_ALPN = ["http/1.1"]
+_MAX_PEM_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files and the settings that name them: `setting` is how `_cert`, `_key` and `_key_password` begin.
+
+    `cert` holds our certificate and the chain below its root, `ca` the certificates of the authorities whose
+    signature is accepted (in place of the system's), from the setting `ca_setting`.
+    """
+
+    setting: str
+    ca_setting: str
+    cert: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    ca: str | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Those that are given."""
+        return tuple(path for path in (self.cert, self.key, self.ca) if path is not None)
+
+    def server_context(self) -> ssl.SSLContext:
+        """For a server: TLS 1.2 or later, HTTP/1.1; with `ca`, only clients with a certificate of it are let in.
+
+        Raises ConfigError.
+        """
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.set_alpn_protocols(_ALPN)
+        self._show_certificate(context)
+        if self.ca is not None:
+            self._load_ca(context)
+            context.verify_mode = ssl.CERT_REQUIRED
+            # A session taken up again would not be held against an authority that was replaced.
+            context.num_tickets = 0
+            context.options |= ssl.OP_NO_TICKET
+        return context
+
+    def client_context(self) -> ssl.SSLContext:
+        """For a client that checks names and trusts `ca`, or else the system. Raises ConfigError."""
+        if self.ca is None:
+            context = ssl.create_default_context()
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._load_ca(context)
+        context.set_alpn_protocols(_ALPN)
+        if self.cert is not None:
+            self._show_certificate(context)
+        return context
+
+    def _show_certificate(self, context: ssl.SSLContext) -> None:
+        cert_setting, key_setting = f"{self.setting}_cert", f"{self.setting}_key"
+        cert, key = self.cert or "", self.key or ""
+        _must_hold(cert, b"CERTIFICATE-----", cert_setting, "PEM certificate")
+        _must_hold(key, b"PRIVATE KEY-----", key_setting, "PEM private key")
+        try:
+            context.load_cert_chain(cert, key, self._password)
+        except ssl.SSLError as error:
+            if error.reason == "KEY_VALUES_MISMATCH":
+                raise ConfigError(f"{key_setting}: {key} is not the key of the certificate in {cert}") from None
+            hint = f", or {key_setting}_password is not its password" if self.key_password else ""
+            raise ConfigError(
+                f"{cert_setting}, {key_setting}: {cert} and {key} hold no certificate and key that can be used"
+                f"{hint} ({_reason(error)})"
+            ) from None
+        except OSError as error:  # it was there a moment ago
+            raise ConfigError(
+                f"{cert_setting}, {key_setting}: cannot read {cert} and {key}: {error.strerror}"
+            ) from None
+
+    def _password(self) -> str:
+        if self.key_password is None:
+            raise ConfigError(f"{self.setting}_key: {self.key} is encrypted; set {self.setting}_key_password")
+        return self.key_password
+
+    def _load_ca(self, context: ssl.SSLContext) -> None:
+        path = self.ca or ""
+        _must_hold(path, b"CERTIFICATE-----", self.ca_setting, "PEM certificate")
+        try:
+            context.load_verify_locations(path)
+        except OSError as error:
+            why = _reason(error) if isinstance(error, ssl.SSLError) else error.strerror
+            raise ConfigError(f"{self.ca_setting}: {path} holds certificates that cannot be used ({why})") from None
+
+
+class ServerTls:
+    """The TLS of a listening port, whose certificates may be replaced under open connections."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises ConfigError."""
+        self._files = files
+        self.context = _InForce(ssl.PROTOCOL_TLS_SERVER)
+        """What the port is opened with: it makes every new connection one of what is in force."""
+        self.load()
+
+    def load(self) -> None:
+        """Use what the files hold now, for new connections. Raises ConfigError, and changes nothing then."""
+        self.context.current = self._files.server_context()
+
+
+class _InForce(ssl.SSLContext):
+    """Makes connections of another context, which may be replaced.
+
+    To hand them over in an `sni_callback` would be too late: a session of TLS 1.2 is taken up again before that, from
+    the memory of the context that the connection was made of, whoever is let in by now.
+    """
+
+    current: ssl.SSLContext
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """As event loops ask for it, at every new connection."""
+        return self.current.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
+def _must_hold(path: str, marker: bytes, setting: str, what: str) -> None:
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):  # OpenSSL reads it again: a pipe would be empty then
+            why: str | None = "it is not a file"
+        else:
+            with Path(path).open("rb") as file:
+                if marker in file.read(_MAX_PEM_BYTES):
+                    return
+            why = f"there is no {what} in it"
+    except OSError as error:
+        why = error.strerror
+    raise ConfigError(f"{setting}: cannot use {path}: {why}; expected a file with a {what}")
+
+
+def _reason(error: OSError) -> str:
+    """OpenSSL's words, without its own source lines."""
+    return str(error.args[-1]).partition(" (_ssl.c")[0]

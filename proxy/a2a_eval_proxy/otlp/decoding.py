@@ -1,0 +1,78 @@
+"""An OTLP body to its message: content coding, content type, limits; pure."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from .errors import MalformedError, TooLargeError, UnsupportedError
+from .json_decoding import decode_json
+from .size_limits import check_json, check_protobuf
+
+PROTOBUF = "application/x-protobuf"
+JSON = "application/json"
+
+ACCEPTED_CODINGS = "gzip, deflate"
+_GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15
+
+
+def media_type(content_type: str) -> str:
+    """`Application/JSON; charset=utf-8` as `application/json`; "" for ""."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def decode_request(
+    body: bytes, request_type: type[Any], *, content_type: str, content_encoding: str, max_bytes: int
+) -> tuple[Any, int]:
+    """The message of `request_type` in a body, and its size in bytes, decompressed.
+
+    `content_type` and `content_encoding` are the values of those headers ("" where there is none). Never more than
+    `max_bytes` are decompressed, nor is anything decoded that would take more than ten times as many in memory.
+    Raises BodyError and nothing else.
+    """
+    kind = media_type(content_type)
+    if kind not in (PROTOBUF, JSON):
+        raise UnsupportedError(f"content type {content_type!r} is not read here; send {PROTOBUF} or {JSON}")
+    content = decompress(body, content_encoding, max_bytes)
+    if kind == JSON:
+        check_json(content, max_bytes)
+        return decode_json(content, request_type), len(content)
+    check_protobuf(content, request_type.DESCRIPTOR, max_bytes)
+    try:
+        return request_type.FromString(content), len(content)
+    except DecodeError:
+        raise MalformedError(f"the body is not a protobuf message {request_type.DESCRIPTOR.name}") from None
+
+
+def decompress(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
+    """What the sender compressed, at most `max_bytes`. Raises BodyError."""
+    coding = content_encoding.strip().lower()
+    if coding in ("", "identity"):
+        if len(body) > max_bytes:
+            raise TooLargeError(f"the body exceeds {max_bytes} bytes")
+        return body
+    if coding in ("gzip", "x-gzip"):
+        window = _GZIP
+    elif coding == "deflate":
+        window = _ZLIB if _has_zlib_header(body) else _RAW_DEFLATE  # senders disagree on what deflate means
+    else:
+        raise UnsupportedError(f"content coding {content_encoding!r} is not read here; use {ACCEPTED_CODINGS} or none")
+    inflater = zlib.decompressobj(window)
+    try:
+        content = inflater.decompress(body, max_bytes + 1)
+    except zlib.error as error:
+        raise MalformedError(f"the body is not {coding}: {error}") from None
+    if len(content) > max_bytes:
+        raise TooLargeError(f"the body exceeds {max_bytes} bytes when decompressed")
+    if not inflater.eof:
+        raise MalformedError(f"the {coding} body is cut short")
+    if inflater.unused_data:
+        raise MalformedError(f"{len(inflater.unused_data)} bytes follow the {coding} stream")
+    return content
+
+
+def _has_zlib_header(body: bytes) -> bool:
+    """RFC 1950, section 2.2: method 8, and a multiple of 31."""
+    return len(body) >= 2 and body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0

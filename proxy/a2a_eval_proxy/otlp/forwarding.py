@@ -1,0 +1,237 @@
+"""Onward export: what the receiver took, sent on to a real collector as it came."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from collections import deque
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from itertools import count
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from a2a_tool_capture import __version__
+
+from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
+from ..telemetry.counters import ForwardCounts
+
+logger = logging.getLogger(__name__)
+
+_RETRIED = frozenset({429, 502, 503, 504})
+"""OTLP specification, "Retryable Response Codes"; no other status is retried."""
+
+_LONGEST_DELAY_S = 30.0
+_LONGEST_RETRY_AFTER_S = 120.0
+_LONGEST_TRIED_S = 900.0
+_RESPONSE_TIMEOUT_S = 10.0
+_READ_BYTES = 64 * 1024
+"""Of an answer; nobody looks at it, but a connection whose answer was read can be used again."""
+
+_FULL, _RETRYING = "full", "retrying"
+
+
+class _Export(NamedTuple):
+    path: str
+    headers: RawHeaders
+    body: bytes
+    offered_at: float
+    """On the clock of the loop."""
+
+
+class OtlpForwarder:
+    """Sends requests to a collector, one after the other, from a bounded queue.
+
+    Nobody waits for it: `offer` returns at once, and where the collector is too slow, or away for too long, the
+    oldest requests are dropped. All methods belong to one event loop.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        queue_bytes: int = 64 * 1024 * 1024,
+        first_delay_s: float = 1.0,
+        counts: ForwardCounts | None = None,
+    ) -> None:
+        """`url` is where the collector takes OTLP/HTTP (`http://collector:4318`), with or without a path.
+
+        `headers` go with each request (credentials, for instance). `queue_bytes` bounds the bodies that wait.
+        `first_delay_s` is the wait before the first retry; it doubles each time, to 30 s at most. `counts` is
+        where it counts. Raises ValueError where `url` names no host.
+        """
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
+        host = parts.hostname or ""
+        if not host.encode("idna"):
+            raise ValueError(f"expected a URL such as http://127.0.0.1:4318, got {url!r}")
+        authority = parts.netloc.rpartition("@")[2]
+        self._prefix = parts.path.rstrip("/").removesuffix("/v1/traces")
+        self._shown = f"{parts.scheme}://{authority}{self._prefix}"
+        self._headers: RawHeaders = [
+            (b"host", authority.encode()),
+            (b"user-agent", f"a2a-eval-proxy/{__version__}".encode()),
+            *((name.encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
+        ]
+        self._http = HttpClient(
+            host,
+            parts.port or (443 if secure else 80),
+            tls=ssl.create_default_context() if secure else None,
+            response_timeout_s=_RESPONSE_TIMEOUT_S,
+        )
+        self._queue_bytes = queue_bytes
+        self._first_delay_s = first_delay_s
+        self._queue: deque[_Export] = deque()
+        self._trying: _Export | None = None
+        self._arrived = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closing = asyncio.Event()
+        self._sending: asyncio.Task[None] | None = None
+        self._complaints: set[str] = set()
+        self.counts = ForwardCounts() if counts is None else counts
+
+    def start(self) -> None:
+        """Begin to send what is offered."""
+        self._sending = asyncio.get_running_loop().create_task(self._send_all())
+
+    def offer(self, path: str, content_type: str, content_encoding: str, body: bytes) -> None:
+        """Queue a request for `path` (`/v1/traces`), to be sent with these headers (left out where "")."""
+        headers = [*self._headers, (b"content-length", b"%d" % len(body))]
+        for name, value in ((b"content-type", content_type), (b"content-encoding", content_encoding)):
+            if value:
+                headers.append((name, value.encode("latin-1")))
+        self._queue.append(_Export(path, headers, body, asyncio.get_running_loop().time()))
+        self.counts.held_bytes += len(body)
+        while self.counts.held_bytes > self._queue_bytes and self._queue:
+            self._complain(_FULL, f"more than {self._queue_bytes} bytes wait; the oldest telemetry is dropped")
+            self._drop(self._queue.popleft())
+        if self._queue:
+            self._idle.clear()
+            self._arrived.set()
+
+    async def close(self, timeout_s: float) -> None:
+        """Send what is left, for at most `timeout_s`; drop the rest."""
+        self._closing.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            pass  # what is left is counted below
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.wait({self._sending})
+        if self._trying is not None:
+            self._queue.appendleft(self._trying)
+        if self._queue:
+            logger.warning("%s: %d telemetry request(s) are left at the end and lost", self._shown, len(self._queue))
+        while self._queue:
+            self._drop(self._queue.popleft())
+        self._http.close()
+
+    # ── the sender ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def _send_all(self) -> None:
+        while True:
+            await self._arrived.wait()
+            while self._queue:
+                self._trying = self._queue.popleft()
+                await self._deliver(self._trying)
+                self._trying = None
+            self._arrived.clear()
+            self._idle.set()
+
+    async def _deliver(self, export: _Export) -> None:
+        """Send one request, again and again where that may help."""
+        target = f"{self._prefix}{export.path}".encode()
+        for attempt in count():
+            retry_after = ""
+            try:
+                response = await self._http.request(b"POST", target, export.headers, export.body)
+                await _drain(response)
+            except UpstreamError as error:
+                problem = str(error)
+            else:
+                if 200 <= response.status < 300:
+                    self._sent(export)
+                    return
+                problem = f"status {response.status} at {export.path}"
+                if response.status not in _RETRIED:
+                    self._complain(problem, f"{problem}; what is refused so is dropped")
+                    self._drop(export)
+                    return
+                retry_after = response.header(b"retry-after").decode("latin-1")
+            if asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
+                self._drop(export)
+                return
+            self._complain(_RETRYING, f"{problem}; telemetry waits and is sent again")
+            self.counts.retried += 1
+            wait_s = parse_retry_after(retry_after, time.time())
+            await self._pause(retry_delay(attempt, self._first_delay_s, wait_s, random.random()))  # noqa: S311  # jitter
+
+    async def _pause(self, delay_s: float) -> None:
+        """Wait; `close` cuts the wait short, so that what is left gets another chance."""
+        if self._closing.is_set():
+            await asyncio.sleep(delay_s)
+            return
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._closing.wait()
+        except TimeoutError:
+            pass  # the usual end of a wait
+
+    def _sent(self, export: _Export) -> None:
+        self.counts.held_bytes -= len(export.body)
+        self.counts.sent += 1
+        if self._complaints & {_FULL, _RETRYING}:
+            self._complaints -= {_FULL, _RETRYING}
+            logger.info("%s takes telemetry again; %d request(s) were lost so far", self._shown, self.counts.dropped)
+
+    def _drop(self, export: _Export) -> None:
+        self.counts.held_bytes -= len(export.body)
+        self.counts.dropped += 1
+
+    def _complain(self, kind: str, problem: str) -> None:
+        """One line in the log for each kind of trouble, until it is over."""
+        if kind not in self._complaints:
+            self._complaints.add(kind)
+            logger.warning("%s: %s", self._shown, problem)
+
+
+async def _drain(response: Response) -> None:
+    left = _READ_BYTES
+    try:
+        while left > 0 and (chunk := await response.read()):
+            left -= len(chunk)
+    except UpstreamError:
+        pass  # the status says all there is to know
+    finally:
+        response.close()
+
+
+def retry_delay(attempt: int, first_delay_s: float, retry_after_s: float | None, chance: float) -> float:
+    """Seconds to wait after a failed attempt (0 is the first one): exponential, with jitter, 30 s at most.
+
+    Longer where the collector asked for it, to 120 s at most. `chance` is a random number from 0 to 1; the wait is
+    between half of what its turn would be and the whole.
+    """
+    longest = min(_LONGEST_DELAY_S, first_delay_s * 2.0 ** min(attempt, 16))
+    return max(longest * (1 + chance) / 2, min(retry_after_s or 0.0, _LONGEST_RETRY_AFTER_S))
+
+
+def parse_retry_after(value: str, now: float) -> float | None:
+    """Seconds that a Retry-After header asks for (RFC 9110, section 10.2.3), at least 0; None where it says nothing.
+
+    `now` is seconds since the epoch.
+    """
+    if value.isdecimal():
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - now) if date.tzinfo is not None else None

@@ -1,0 +1,113 @@
+"""OTLP/gRPC: the same intake behind a gRPC server; needs grpcio, which not everybody installs."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..errors import BAD_INPUT, ListenError
+from .decoding import PROTOBUF
+from .errors import BodyError, BusyError
+from .forwarding import OtlpForwarder
+from .intake import SIGNALS, Intake, OtlpSink, Signal, SinkError
+
+_CONCURRENT_EXPORTS = 16
+"""Messages of the largest size that may be held at once; who comes then is told RESOURCE_EXHAUSTED."""
+
+_STOP_GRACE_S = 1.0
+
+
+class GrpcMissingError(RuntimeError):
+    """grpcio is not installed; the message says how to install it."""
+
+    exit_code = BAD_INPUT
+
+
+class GrpcReceiver:
+    """The Export methods of the trace, logs and metrics services on one port, without TLS."""
+
+    def __init__(
+        self,
+        sink: OtlpSink,
+        address: str,
+        max_bytes: int,
+        *,
+        forward: OtlpForwarder | None = None,
+        counts: Counter[tuple[str, str]] | None = None,
+    ) -> None:
+        """`address` is HOST:PORT (port 0: any free one); `max_bytes` bounds a message, also decompressed.
+
+        What is accepted goes to `sink`, and to `forward` as protobuf over HTTP; `counts` has ("grpc", "accepted") and
+        ("grpc", "rejected"), without what grpcio refuses by itself. Raises GrpcMissingError.
+        """
+        try:
+            import grpc
+            import grpc.aio
+        except ImportError as error:
+            raise GrpcMissingError(
+                "OTLP over gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]', or let the agent export over HTTP"
+            ) from error
+        self._grpc: Any = grpc
+        self._intake = Intake(sink, max_bytes=max_bytes, forward=forward)
+        self._counts = Counter() if counts is None else counts
+        self._address = address
+        self._max_bytes = max_bytes
+        self._port = 0
+        self._server: Any = None
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT where it listens, once started."""
+        return f"{self._address.rpartition(':')[0]}:{self._port}"
+
+    async def start(self) -> None:
+        """Accept requests, in the running event loop. Raises ListenError."""
+        grpc = self._grpc
+        server = grpc.aio.server(
+            maximum_concurrent_rpcs=_CONCURRENT_EXPORTS,
+            options=[
+                ("grpc.max_receive_message_length", self._max_bytes),
+                ("grpc.so_reuseport", 0),  # a port that somebody else has is an error, not shared
+            ],
+        )
+        server.add_generic_rpc_handlers(
+            [
+                grpc.method_handlers_generic_handler(
+                    signal.service,
+                    {
+                        "Export": grpc.unary_unary_rpc_method_handler(
+                            self._export(signal), response_serializer=signal.response.SerializeToString
+                        )
+                    },
+                )
+                for signal in SIGNALS
+            ]
+        )
+        try:
+            self._port = server.add_insecure_port(self._address)
+        except RuntimeError as error:
+            raise ListenError(errno.EADDRINUSE, f"cannot listen on {self._address}: {error}") from error
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """Let requests finish, for a second at most."""
+        if self._server is not None:
+            await self._server.stop(_STOP_GRACE_S)
+
+    def _export(self, signal: Signal) -> Callable[[bytes, Any], Awaitable[Any]]:
+        code = self._grpc.StatusCode
+        statuses = {SinkError: code.INTERNAL, BusyError: code.UNAVAILABLE}  # which exporters retry
+
+        async def export(body: bytes, context: Any) -> Any:
+            try:
+                response = await self._intake.take(signal, body, PROTOBUF, "")
+            except (BodyError, SinkError) as error:
+                self._counts["grpc", "rejected"] += 1
+                await context.abort(statuses.get(type(error), code.INVALID_ARGUMENT), str(error))
+            self._counts["grpc", "accepted"] += 1
+            return response
+
+        return export

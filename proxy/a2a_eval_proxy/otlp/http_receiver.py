@@ -1,0 +1,138 @@
+"""OTLP/HTTP: the ASGI application of the port that OpenTelemetry exporters send to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from http import HTTPStatus
+from typing import Any
+
+from google.protobuf.json_format import MessageToJson
+from google.rpc.code_pb2 import (
+    DEADLINE_EXCEEDED,
+    INTERNAL,
+    INVALID_ARGUMENT,
+    UNAVAILABLE,
+    UNIMPLEMENTED,
+)
+from google.rpc.status_pb2 import Status
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, media_type
+from .errors import BodyError, BusyError
+from .forwarding import OtlpForwarder
+from .intake import SIGNALS, Intake, OtlpSink, SinkError
+
+_SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
+_UNDECODED_BODIES = 4
+"""Bodies of the largest size that may be held at once, read or being read; who comes then is asked to come back."""
+
+_ADVICE = {415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}
+"""Headers that tell the sender what to do about a status."""
+
+_CODES = {
+    HTTPStatus.NOT_FOUND: UNIMPLEMENTED,
+    HTTPStatus.METHOD_NOT_ALLOWED: UNIMPLEMENTED,
+    HTTPStatus.REQUEST_TIMEOUT: DEADLINE_EXCEEDED,
+    HTTPStatus.INTERNAL_SERVER_ERROR: INTERNAL,
+    HTTPStatus.SERVICE_UNAVAILABLE: UNAVAILABLE,
+}
+
+
+def otlp_app(
+    sink: OtlpSink,
+    *,
+    max_bytes: int,
+    forward: OtlpForwarder | None = None,
+    body_timeout_s: float = 30.0,
+    counts: Counter[tuple[str, str]] | None = None,
+) -> ASGIApp:
+    """POST /v1/traces, /v1/logs and /v1/metrics as the OTLP specification has them.
+
+    `max_bytes` bounds a body, as sent and decompressed; `body_timeout_s` the time it may take to arrive. What is
+    accepted goes to `forward` as it came, and to `sink` decoded; `counts` has ("http", "accepted") and ("http",
+    "rejected"). Answers are in the encoding of the request: the
+    export response, or a `google.rpc.Status` that says what is wrong.
+    """
+    intake = Intake(sink, max_bytes=max_bytes, forward=forward)
+    return _OtlpApp(intake, max_bytes, body_timeout_s, Counter() if counts is None else counts)
+
+
+class _OtlpApp:
+    def __init__(self, intake: Intake, max_bytes: int, body_timeout_s: float, counts: Counter[tuple[str, str]]) -> None:
+        self._intake = intake
+        self._max_bytes = max_bytes
+        self._body_timeout_s = body_timeout_s
+        self._counts = counts
+        self._held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except HTTPException as refusal:
+            response = _refused(request, refusal)
+        except ClientDisconnect:
+            return  # nobody is left to answer
+        self._counts["http", "accepted" if response.status_code < 400 else "rejected"] += 1
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.scope["path"]
+        signal = _SIGNALS_BY_PATH.get(path)
+        if signal is None:
+            raise HTTPException(404, f"no {path} here; OTLP goes to {', '.join(_SIGNALS_BY_PATH)}")
+        if request.method != "POST":
+            raise HTTPException(405, f"{request.method} is not for {signal.path}; use POST", {"Allow": "POST"})
+        body = bytearray()
+        try:
+            await self._read(request, body)
+            accepted = await self._intake.take(
+                signal,
+                bytes(body),
+                request.headers.get("content-type", ""),
+                request.headers.get("content-encoding", ""),
+            )
+        except BodyError as error:
+            raise HTTPException(error.status, str(error), _ADVICE.get(error.status)) from error
+        except SinkError as error:
+            raise HTTPException(500, str(error)) from error
+        finally:
+            self._held_bytes -= len(body)
+        return _response(request, accepted, 200)
+
+    async def _read(self, request: Request, body: bytearray) -> None:
+        """Append the request's body, counting its bytes as held."""
+        declared = request.headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > self._max_bytes:
+            raise self._too_large()
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                async for chunk in request.stream():
+                    body += chunk
+                    self._held_bytes += len(chunk)
+                    if len(body) > self._max_bytes:
+                        raise self._too_large()
+                    if self._held_bytes > _UNDECODED_BODIES * self._max_bytes:
+                        raise BusyError("too much telemetry arrives at once")
+        except TimeoutError:
+            message = f"the body did not arrive within {self._body_timeout_s:g} s"
+            raise HTTPException(408, message, {"Connection": "close"}) from None
+
+    def _too_large(self) -> HTTPException:
+        return HTTPException(413, f"the body exceeds {self._max_bytes} bytes; export smaller batches")
+
+
+def _refused(request: Request, refusal: HTTPException) -> Response:
+    code = _CODES.get(HTTPStatus(refusal.status_code), INVALID_ARGUMENT)
+    return _response(request, Status(code=code, message=refusal.detail), refusal.status_code, refusal.headers)
+
+
+def _response(request: Request, message: Any, status: int, headers: Any = None) -> Response:
+    """`message` in the encoding of the request; in JSON, which people can read, where that is neither."""
+    if media_type(request.headers.get("content-type", "")) == PROTOBUF:
+        return Response(message.SerializeToString(), status, headers, PROTOBUF)
+    return Response(MessageToJson(message, indent=None), status, headers, JSON)

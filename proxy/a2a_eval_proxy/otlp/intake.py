@@ -1,0 +1,167 @@
+"""What happens to an OTLP request, however it came: decoded, forwarded, handed to the sink, answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from .decoding import decode_request
+from .errors import BusyError
+from .forwarding import OtlpForwarder
+
+logger = logging.getLogger(__name__)
+
+_INLINE_BYTES = 64 * 1024
+"""Bodies up to this size are decoded on the event loop: that takes less than handing them to a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Records of a request that were not taken."""
+
+    count: int
+    """At least 1."""
+    reason: str
+    """One sentence for the developer who exports them."""
+
+
+class OtlpSink(Protocol):
+    """Where decoded requests go. `traces` and `logs` are called on the event loop, so quick; what they raise is
+    reported as status 500.
+
+    `size_bytes` is the size of the request before any compression. Requests may be empty, repeated, or hold records
+    of any age in any order.
+    """
+
+    @property
+    def busy(self) -> bool:
+        """Whether senders should come back later."""
+
+    def rejected(self, request: Any) -> Rejected | None:
+        """What of a request will not be taken, whichever signal it is of; None where all will be. Called in the thread
+        that decoded it; must not raise."""
+
+    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
+        """Take spans."""
+
+    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
+        """Take log records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One of the three kinds of telemetry that OTLP carries."""
+
+    path: str
+    """Of OTLP/HTTP."""
+    service: str
+    """Of OTLP/gRPC; its method is Export."""
+    request: type[Any]
+    response: type[Any]
+    rejected_field: str
+    """Where a partial success counts the records that were not taken."""
+
+
+_PACKAGE = "opentelemetry.proto.collector"
+TRACES = Signal(
+    "/v1/traces",
+    f"{_PACKAGE}.trace.v1.TraceService",
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+    "rejected_spans",
+)
+LOGS = Signal(
+    "/v1/logs",
+    f"{_PACKAGE}.logs.v1.LogsService",
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+    "rejected_log_records",
+)
+METRICS = Signal(
+    "/v1/metrics",
+    f"{_PACKAGE}.metrics.v1.MetricsService",
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+    "rejected_data_points",
+)
+SIGNALS = (TRACES, LOGS, METRICS)
+
+
+class SinkError(Exception):
+    """The sink failed; the sender is told, the log has the reason."""
+
+
+class Intake:
+    """Takes requests of one event loop. Metrics are checked and forwarded, not otherwise used."""
+
+    def __init__(self, sink: OtlpSink, *, max_bytes: int, forward: OtlpForwarder | None) -> None:
+        self._sink = sink
+        self._max_bytes = max_bytes
+        self._forward = forward
+        self._decoding = asyncio.Semaphore(1)
+        self._reported: set[str] = set()
+
+    async def take(self, signal: Signal, body: bytes, content_type: str, content_encoding: str) -> Any:
+        """The response to send: empty, or a partial success where the sink rejected some.
+
+        Raises BodyError (nothing was taken) and SinkError (it was forwarded, where forwarding is on).
+        """
+        if self._sink.busy:
+            raise BusyError("too much telemetry arrives at once")
+        request, size_bytes, rejected = await self._decoded(signal, body, content_type, content_encoding)
+        if self._forward is not None:
+            self._forward.offer(signal.path, content_type, content_encoding, body)
+        response = signal.response()
+        self._sink_request(signal, request, size_bytes)
+        if rejected is not None:
+            setattr(response.partial_success, signal.rejected_field, rejected.count)
+            response.partial_success.error_message = rejected.reason
+        return response
+
+    async def _decoded(
+        self, signal: Signal, body: bytes, content_type: str, content_encoding: str
+    ) -> tuple[Any, int, Rejected | None]:
+        def decode() -> tuple[Any, int, Rejected | None]:
+            request, size_bytes = decode_request(
+                body,
+                signal.request,
+                content_type=content_type,
+                content_encoding=content_encoding,
+                max_bytes=self._max_bytes,
+            )
+            return request, size_bytes, self._sink.rejected(request)
+
+        if len(body) <= _INLINE_BYTES and not content_encoding:  # a compressed one may be of any size
+            return decode()
+        async with self._decoding:  # one at a time, so that memory is bounded too
+            return await asyncio.to_thread(decode)
+
+    def _sink_request(self, signal: Signal, request: Any, size_bytes: int) -> None:
+        try:
+            if signal is TRACES:
+                self._sink.traces(request, size_bytes)
+            elif signal is LOGS:
+                self._sink.logs(request, size_bytes)
+        except Exception as error:
+            problem = f"{type(error).__name__} in {signal.path}"
+            if problem not in self._reported:
+                self._reported.add(problem)
+                logger.exception(
+                    "taking a request at %s failed; the next failures of this kind are not logged", signal.path
+                )
+            raise SinkError("the request could not be processed; see the log of a2a-eval-proxy") from error

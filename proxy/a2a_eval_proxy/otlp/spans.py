@@ -1,0 +1,125 @@
+"""OTLP export requests as spans and log events; hostile input never raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
+from opentelemetry.proto.trace.v1.trace_pb2 import SpanFlags
+
+from ..traces.model import Attributes, LogEvent, Span, SpanEvent
+from .attributes import attributes_from_proto, value_from_proto
+
+TRACE_ID_BYTES, SPAN_ID_BYTES = 16, 8
+
+_HAS_IS_REMOTE = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
+_IS_REMOTE = SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBatch:
+    """What one export request held. `rejected` counts the records that name no valid span."""
+
+    spans: list[Span]
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """What one export request held. `rejected` counts the records that name no event or no trace."""
+
+    events: list[LogEvent]
+    rejected: int = 0
+
+
+def spans_from_proto(request: ExportTraceServiceRequest) -> SpanBatch:
+    """The spans of a protobuf export request, in its order. Never raises."""
+    spans: list[Span] = []
+    rejected = 0
+    for resource_spans in request.resource_spans:
+        resource = attributes_from_proto(resource_spans.resource.attributes)
+        for scope_spans in resource_spans.scope_spans:
+            scope = scope_spans.scope.name
+            for record in scope_spans.spans:
+                span = _span_from_proto(record, scope, resource)
+                if span is None:
+                    rejected += 1
+                else:
+                    spans.append(span)
+    return SpanBatch(spans, rejected)
+
+
+def nameless_spans(request: ExportTraceServiceRequest) -> int:
+    """How many spans of the request `spans_from_proto` rejects, without reading the others. Never raises."""
+    return sum(
+        not (_valid(record.trace_id, TRACE_ID_BYTES) and _valid(record.span_id, SPAN_ID_BYTES))
+        for resource_spans in request.resource_spans
+        for scope_spans in resource_spans.scope_spans
+        for record in scope_spans.spans
+    )
+
+
+def logs_from_proto(request: ExportLogsServiceRequest) -> LogBatch:
+    """The event records of a protobuf logs export request, in its order. Never raises."""
+    events: list[LogEvent] = []
+    rejected = 0
+    for resource_logs in request.resource_logs:
+        for scope_logs in resource_logs.scope_logs:
+            for record in scope_logs.log_records:
+                attributes = attributes_from_proto(record.attributes)
+                name = record.event_name or attributes.get("event.name")
+                trace_id = _proto_id(record.trace_id, TRACE_ID_BYTES)
+                if not trace_id or not name or not isinstance(name, str):
+                    rejected += 1
+                    continue
+                events.append(
+                    LogEvent(
+                        trace_id=trace_id,
+                        span_id=_proto_id(record.span_id, SPAN_ID_BYTES),
+                        name=name,
+                        time_ns=record.time_unix_nano or record.observed_time_unix_nano,
+                        scope=scope_logs.scope.name,
+                        attributes=attributes,
+                        body=value_from_proto(record.body),
+                    )
+                )
+    return LogBatch(events, rejected)
+
+
+def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Span | None:
+    trace_id = _proto_id(record.trace_id, TRACE_ID_BYTES)
+    span_id = _proto_id(record.span_id, SPAN_ID_BYTES)
+    if not trace_id or not span_id:
+        return None
+    flags = record.flags
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_span_id=_proto_id(record.parent_span_id, SPAN_ID_BYTES),
+        name=record.name,
+        kind=record.kind,
+        scope=scope,
+        start_ns=record.start_time_unix_nano,
+        end_ns=record.end_time_unix_nano,
+        attributes=attributes_from_proto(record.attributes),
+        events=tuple(
+            SpanEvent(event.name, event.time_unix_nano, attributes_from_proto(event.attributes))
+            for event in record.events
+        ),
+        status_code=record.status.code,
+        status_message=record.status.message,
+        parent_is_remote=bool(flags & _IS_REMOTE) if flags & _HAS_IS_REMOTE else None,
+        resource=resource,
+    )
+
+
+def _proto_id(raw: bytes, size: int) -> str:
+    """Hex digits; "" for an id that is not valid."""
+    return raw.hex() if _valid(raw, size) else ""
+
+
+def _valid(raw: bytes, size: int) -> bool:
+    """False for an id that is absent, of the wrong size or all zeroes (invalid by W3C Trace Context)."""
+    return len(raw) == size and any(raw)

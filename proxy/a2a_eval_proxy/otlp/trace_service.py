@@ -1,0 +1,180 @@
+"""Traces on their way in: decoded requests to the trace book, and how long a turn should wait for its spans."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ..clock import CLOCK
+from ..telemetry.common import SCOPE
+from ..telemetry.counters import Metrics
+from ..traces.model import LogEvent, Span
+from ..traces.trace_book import Evidence, TraceBook
+from ..turn import Turn
+from .intake import Rejected
+from .spans import logs_from_proto, nameless_spans, spans_from_proto
+
+_UNREAD_BYTES = 16 * 1024 * 1024
+"""On the wire; decoded they take up to ten times as much."""
+
+
+_AT_ONCE, _AT_MOST = 200, 2_000
+"""Spans handed to the trace book before the event loop has its next turn (some milliseconds); of one trace more, since
+a turn is complete when its root is there, which a batch may have before the rest."""
+
+logger = logging.getLogger(__name__)
+
+
+_Record = TypeVar("_Record", Span, LogEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A batch as the reading thread leaves it, in parts."""
+
+    spans: Sequence[Sequence[Span]] = ()
+    logs: Sequence[Sequence[LogEvent]] = ()
+    rejected: int = 0
+
+
+def _parts(records: Iterable[_Record]) -> list[list[_Record]]:
+    """The records of each trace together, some hundred in a part."""
+    by_trace: defaultdict[str, list[_Record]] = defaultdict(list)
+    for record in records:
+        by_trace[record.trace_id].append(record)
+    parts: list[list[_Record]] = [[]]
+    for members in by_trace.values():
+        for start in range(0, len(members), _AT_MOST):
+            if len(parts[-1]) >= _AT_ONCE:
+                parts.append([])
+            parts[-1] += members[start : start + _AT_MOST]
+    return parts
+
+
+class Tracing:
+    """The receiver's sink, and the pipeline's source of evidence. Belongs to the event loop.
+
+    `wait_s` is how long after its end a turn waits for spans; `expected` says to wait even for an agent that has
+    not sent any yet.
+    """
+
+    def __init__(
+        self, metrics: Metrics, *, wait_s: float, expected: bool, conversation_attributes: Sequence[str] = ()
+    ) -> None:
+        self._metrics = metrics
+        self._wait_s = wait_s
+        self._expected = expected
+        self._loop = asyncio.get_running_loop()
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
+        self._unread_bytes = 0
+        self._book = TraceBook(self._changed, conversation_attributes=conversation_attributes)
+        self.on_changed: Callable[[Turn, bool], None] = lambda turn, tells: None
+        """Called with a turn for which spans came, and whether any is about an agent's work; set by who wires us."""
+
+    # ── from the turn book ──────────────────────────────────────────────────────────────────────────────
+
+    def opened(self, turn: Turn) -> None:
+        self._book.opened(turn)
+
+    def closed(self, turn: Turn) -> None:
+        self._book.closed(turn, CLOCK.now())
+
+    # ── for the pipeline ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def heard(self) -> bool:
+        """Whether traces are to be expected: the agent has sent some, or we were told that it will."""
+        return self._expected or self._book.heard
+
+    def wait_s(self, turn: Turn) -> float:
+        """Seconds the turn should still wait for its spans; 0 where none are to be expected or all are there."""
+        if not self.heard or self._book.complete(turn.turn_id):
+            return 0.0
+        return max(0.0, (turn.ended_at or 0.0) + self._wait_s - CLOCK.now())
+
+    def complete(self, turn: Turn) -> bool:
+        return self._book.complete(turn.turn_id)
+
+    def evidence(self, turn: Turn) -> Evidence | None:
+        """What traces say about the turn; None where they say nothing."""
+        evidence = self._book.evidence(turn.turn_id)
+        return evidence if evidence.spans or evidence.logs or evidence.contested else None
+
+    def expire(self, now: float) -> None:
+        self._book.expire(now)
+        self._metrics.spans_dropped += self._book.take_dropped()
+
+    # ── from the receiver ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def busy(self) -> bool:
+        """Whether senders are ahead of the reading thread by so much that they should wait."""
+        return self._unread_bytes > _UNREAD_BYTES
+
+    def rejected(self, request: Any) -> Rejected | None:
+        """Spans without valid ids are lost; log records that tell nothing are merely of no use here."""
+        count = nameless_spans(request) if isinstance(request, ExportTraceServiceRequest) else 0
+        reason = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
+        return Rejected(count, reason) if count else None
+
+    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
+        """Take spans. They are read in a thread: a full batch would hold up traffic for longer than an event may."""
+        self._submit(self._read_spans, request, size_bytes)
+
+    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
+        """Take log records, of which the GenAI events tell of tool calls."""
+        self._submit(self._read_logs, request, size_bytes)
+
+    def close(self) -> None:
+        self._reading.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, read: Callable[[Any], _Read], request: Any, size_bytes: int) -> None:
+        self._unread_bytes += size_bytes
+        self._reading.submit(self._run, read, request, size_bytes)
+
+    # ── in the reading thread ───────────────────────────────────────────────────────────────────────────
+
+    def _run(self, read: Callable[[Any], _Read], request: Any, size_bytes: int) -> None:
+        found = _Read()
+        try:
+            found = read(request)
+        except Exception as error:  # the wall: what we cannot read costs its own batch only
+            logger.error("a batch of telemetry could not be read and is lost", exc_info=error)
+        self._loop.call_soon_threadsafe(self._add, found, size_bytes)
+
+    @staticmethod
+    def _read_spans(request: ExportTraceServiceRequest) -> _Read:
+        batch = spans_from_proto(request)
+        others = (span for span in batch.spans if span.scope != SCOPE)  # ours, exported to ourselves, are no evidence
+        return _Read(spans=_parts(others), rejected=batch.rejected)
+
+    @staticmethod
+    def _read_logs(request: ExportLogsServiceRequest) -> _Read:
+        # What we said of a turn changes nothing.
+        return _Read(logs=_parts(event for event in logs_from_proto(request).events if event.scope != SCOPE))
+
+    # ── on the event loop ───────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, found: _Read, size_bytes: int, done: int = 0) -> None:
+        """Hand over a part of a batch, and the next in the loop's next round: traffic comes in between."""
+        spans = found.spans[done] if found.spans else ()
+        logs = found.logs[done] if found.logs else ()
+        parts = max(len(found.spans), len(found.logs), 1)
+        self._metrics.spans += len(spans)
+        self._book.add(spans, logs, size_bytes // parts, CLOCK.now())
+        if done + 1 < parts:
+            self._loop.call_soon(self._add, found, size_bytes, done + 1)
+            return
+        self._unread_bytes -= size_bytes
+        self._metrics.spans_dropped += found.rejected
+
+    def _changed(self, turn: Turn, tells: bool) -> None:
+        self.on_changed(turn, tells)

@@ -1,0 +1,90 @@
+"""Turns and results without content, for `--no-content`: names, shapes and scores are left. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from a2a_tool_capture import ToolCall
+from a2a_tool_capture.wire import TASK_STATES
+
+from ..turn import Turn
+
+_LENGTH = re.compile(r"\[not kept: \d+ characters\]")
+_NAME = re.compile(r"[A-Za-z_$@][\w$.-]{0,63}", re.ASCII)
+
+_MAX_DEPTH = 100
+
+_JUDGE = "judge"
+"""Under this key a result's details say what its judge cost."""
+
+
+def without_content(turn: Turn) -> Turn:
+    """What is kept of a turn: who called what with arguments of what kind, and how long the texts were."""
+    return replace(
+        turn,
+        state=state_without_content(turn.state),
+        user_text=_length(turn.user_text),
+        response_text=_length(turn.response_text),
+        tool_calls=[_call(call) for call in turn.tool_calls],
+        findings=[replace(finding, message=_length(finding.message)) for finding in turn.findings],
+    )
+
+
+def state_without_content(state: str | None) -> str | None:
+    """A state that A2A has. Any other is the agent's own words, in capitals and with hyphens gone."""
+    return state if state is None or state in TASK_STATES else "[redacted]"
+
+
+def lacks_content(user_text: str) -> bool:
+    """Whether a turn with this text was kept without its content, so that nothing can be scored by it."""
+    return _LENGTH.fullmatch(user_text) is not None
+
+
+def result_without_content(result: Mapping[str, Any]) -> dict[str, Any]:
+    """An evaluation result (JSON form) without what it quotes: its reason, and details but for what a judge cost."""
+    details = {key: value for key, value in result["details"].items() if key == _JUDGE}
+    return {**result, "reason": "", "details": details}
+
+
+def shape(value: Any, depth: int = _MAX_DEPTH) -> Any:
+    """Objects and lists with the JSON types of what is in them; keys that are no names are "key", "key 2"…"""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, Mapping) and depth > 0:
+        new: dict[str, Any] = {}
+        for key, item in value.items():
+            new[_key(str(key), new)] = shape(item, depth - 1)
+        return new
+    if isinstance(value, list | tuple) and depth > 0:
+        return [shape(item, depth - 1) for item in value]
+    return "string" if isinstance(value, str) else type(value).__name__
+
+
+def _key(key: str, taken: Mapping[str, Any]) -> str:
+    if _NAME.fullmatch(key):
+        return key
+    number, name = 1, "key"
+    while name in taken:
+        number += 1
+        name = f"key {number}"
+    return name
+
+
+def _call(call: ToolCall) -> ToolCall:
+    return replace(
+        call,
+        arguments=None if call.arguments is None else shape(call.arguments),
+        result=None if call.result is None else _length(call.result),
+        error=None if call.error is None else _length(call.error),
+    )
+
+
+def _length(text: str) -> str:
+    return text if _LENGTH.fullmatch(text) else f"[not kept: {len(text)} characters]"

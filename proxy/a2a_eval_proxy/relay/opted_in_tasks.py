@@ -1,0 +1,119 @@
+"""Which tasks a caller asked the extension for, and which have a webhook: both decide what later requests get."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Generic, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
+
+from ..protocol.agent_card import ApiKey
+
+_CREDENTIALS = frozenset(
+    {
+        b"authorization",
+        b"proxy-authorization",
+        b"cookie",
+        b"x-api-key",
+        b"api-key",
+        b"apikey",
+        b"x-auth-token",
+        b"x-access-token",
+        b"x-goog-api-key",
+        b"x-goog-iap-jwt-assertion",
+        b"x-amz-security-token",
+        b"ocp-apim-subscription-key",
+    }
+)
+"""Header fields that usually say who is calling. A card may declare others."""
+
+_FORWARDED_FOR = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+Key = TypeVar("Key")
+
+
+class _RecentKeys(Generic[Key]):
+    """A set of at most `limit` keys; the key that was added least recently leaves first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._keys: OrderedDict[Key, None] = OrderedDict()
+
+    def add(self, key: Key) -> None:
+        self._keys[key] = None
+        self._keys.move_to_end(key)
+        if len(self._keys) > self._limit:
+            self._keys.popitem(last=False)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._keys
+
+
+class AskedTasks:
+    """Remembers which caller asked for which task, and which tasks have a webhook; at most `limit` of each."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self._pairs: _RecentKeys[tuple[bytes, str]] = _RecentKeys(limit)
+        self._with_webhook: _RecentKeys[str] = _RecentKeys(limit)
+
+    def add(self, caller: bytes | None, task_ids: Iterable[str]) -> None:
+        """`caller` is what `Callers.key` gives; nothing is remembered of nobody."""
+        if caller is not None:
+            for task_id in task_ids:
+                self._pairs.add((caller, task_id))
+
+    def has(self, caller: bytes | None, task_id: str) -> bool:
+        """Whether this caller asked for this task."""
+        return caller is not None and (caller, task_id) in self._pairs
+
+    def add_webhook(self, task_ids: Iterable[str]) -> None:
+        """Remember that the agent notifies a webhook of these tasks, whoever configured it."""
+        for task_id in task_ids:
+            self._with_webhook.add(task_id)
+
+    def has_webhook(self, task_id: str) -> bool:
+        return task_id in self._with_webhook
+
+
+class Request(NamedTuple):
+    """What of a request says who sent it: its headers (names in lower case), query and the peer's IP address."""
+
+    headers: Headers
+    query: bytes
+    peer: str | None
+
+
+class Callers:
+    """Tells callers apart by what they show; keeps no secret, only a hash under a key of this process."""
+
+    def __init__(self) -> None:
+        self._hash_key = secrets.token_bytes(32)
+
+    def key(self, request: Request, declared: Iterable[ApiKey] = ()) -> bytes | None:
+        """The caller's key; None for nobody that could be known again.
+
+        Callers are who shows the same credentials: Authorization, cookies, API keys under the usual names and under
+        those that the card declares. Who shows none is the peer at this IP address, and where a gateway says for whom
+        it asks (X-Forwarded-For and the like), that one behind the peer: such a header tells callers of one peer
+        apart, and never makes a caller of another peer the same, so that nothing is won by forging it.
+        """
+        names = _CREDENTIALS | {key.name.lower().encode() for key in declared if key.place == "header"}
+        shown = sorted(item for item in request.headers if item[0] in names and item[1].strip())
+        parameters = {key.name for key in declared if key.place == "query"}
+        if parameters:
+            query = parse_qsl(request.query.decode("latin-1"))
+            shown += sorted((name.encode(), value.encode()) for name, value in query if name in parameters)
+        if not shown:
+            if not request.peer:
+                return None
+            shown = [item for item in request.headers if item[0] in _FORWARDED_FOR]
+            shown.append((b"", request.peer.encode()))
+        digest = hashlib.blake2b(key=self._hash_key, digest_size=16)
+        for part in (part for item in shown for part in item):
+            digest.update(b"%d:%b" % (len(part), part))
+        return digest.digest()

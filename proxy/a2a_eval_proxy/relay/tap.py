@@ -1,0 +1,223 @@
+"""Feeds capture from the forwarding path; the wall where capture's own errors stop."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Callable
+
+from a2a_tool_capture import Finding, Severity
+
+from ..capture.exchange import Exchange, RequestFacts
+from ..capture.turn_book import TurnBook
+from ..clock import CLOCK
+from ..protocol.content_coding import WINDOWS, Decoder, TooLargeError, codings
+from ..protocol.operations import A2ARequest, Operation
+from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
+from .opted_in_tasks import AskedTasks
+
+logger = logging.getLogger(__name__)
+_reported: set[str] = set()
+
+
+class Tap:
+    """One exchange as the forwarding path sees it. No method raises, whatever goes by.
+
+    `blind` is set when something could not be read any more (too large, a coding we cannot decode, an error of
+    ours): from then on bytes pass unread, and the turn says so in a finding.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_caller",
+        "_decoder",
+        "_ended",
+        "_exchange",
+        "_limit",
+        "_request_coding",
+        "_request_seen",
+        "_splitter",
+        "blind",
+    )
+
+    def __init__(
+        self,
+        book: TurnBook,
+        asked: AskedTasks,
+        facts: RequestFacts,
+        new_id: Callable[[], str],
+        max_bytes: int,
+        *,
+        caller: Callable[[], bytes | None],
+        request_coding: str = "",
+    ) -> None:
+        """`caller` gives the key of who sent the request (`Callers.key`); it is called only where that matters."""
+        self._exchange = Exchange(book, facts, new_id)
+        self._asked = asked
+        self._caller = caller
+        self._limit = max_bytes
+        self._request_coding = request_coding
+        self._splitter: SseSplitter | None = None
+        self._decoder: Decoder | None = None
+        self._request_seen = False
+        self._ended = False
+        self.blind: Finding | None = None
+
+    # ── what the forwarding path asks ───────────────────────────────────────────────────────────────────
+
+    @property
+    def request(self) -> A2ARequest | None:
+        return self._exchange.request
+
+    @property
+    def requested(self) -> bool:
+        """Whether this client may see the extension: it asked now, or asked for this task before."""
+        if self._exchange.requested:
+            return True
+        request = self._exchange.request
+        return request is not None and bool(request.task_id) and self._asked.has(self._caller(), request.task_id)
+
+    def keeps(self, task_id: str) -> bool:
+        """Whether an answer about several tasks may show this one's calls."""
+        request = self._exchange.request
+        several = request is not None and request.operation in (Operation.LIST, Operation.BATCH)
+        return several and self._asked.has(self._caller(), task_id)
+
+    # ── what it reports ─────────────────────────────────────────────────────────────────────────────────
+
+    def read_request(self, rest: A2ARequest | None, body: bytes) -> A2ARequest | None:
+        """What the request is, before it is sent on; None where that cannot be read. `body` is all of it."""
+        complete = True
+        try:
+            if self._request_coding in WINDOWS:
+                body, complete = self._inflated(body)
+            if complete:
+                self._read(rest, body)
+        except Exception as error:  # noqa: BLE001  # the wall
+            self._failed(error)
+        return self._exchange.request
+
+    def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
+        """The request's body, or the beginning of one too large to keep. Counts once; later calls do nothing."""
+        if self._request_seen:
+            return
+        self._request_seen = True
+        try:
+            if self._request_coding in WINDOWS:
+                body, complete = self._inflated(body)
+            if complete:
+                self._read(rest, body)
+                self._exchange.request_body(rest, body, CLOCK.now())
+            else:
+                self._exchange.unread_request(rest, body, CLOCK.now())
+        except Exception as error:  # noqa: BLE001  # the wall
+            self._failed(error)
+
+    def _read(self, rest: A2ARequest | None, body: bytes) -> None:
+        self._exchange.read_request(rest, body)
+        request = self._exchange.request
+        if request is not None and self._asked.has_webhook(request.named_task):
+            request.has_webhook = True
+        self._remember()
+
+    def _remember(self) -> None:
+        """Keep what the exchange has shown of its tasks for later requests."""
+        exchange = self._exchange
+        if exchange.requested:
+            self._asked.add(self._caller(), exchange.task_ids)
+        if exchange.request is not None and exchange.request.has_webhook:
+            named = exchange.request.named_task
+            self._asked.add_webhook([named, *exchange.task_ids] if named else exchange.task_ids)
+
+    def decodes(self, encoding: str) -> bool:
+        """Prepare for a `Content-Encoding`; False where capture cannot read it."""
+        names = codings(encoding)
+        if names is None:
+            message = f"content coding {encoding!r} cannot be decoded; the response was not read"
+            self.go_blind("unknown_encoding", message)
+            return False
+        if names:
+            self._decoder = Decoder(names, self._limit)
+        return True
+
+    def decoded(self, chunk: bytes) -> bytes:
+        """The chunk without its content coding, at most the limit; b"" and blind for garbage and bombs."""
+        if self._decoder is None:
+            return chunk
+        try:
+            return self._decoder.decode(chunk)
+        except TooLargeError as error:
+            self.go_blind("body_too_large", str(error))
+        except ValueError as error:
+            self.go_blind("undecodable_body", f"the compressed response could not be decoded: {error}")
+        return b""
+
+    def _inflated(self, body: bytes) -> tuple[bytes, bool]:
+        """The request's body without its coding, and whether that is all of it; as it came where it is not so coded."""
+        decoder = zlib.decompressobj(WINDOWS[self._request_coding])
+        try:
+            content = decoder.decompress(body, self._limit)
+        except zlib.error:
+            return body, True  # the agent's to answer
+        if decoder.eof or decoder.unconsumed_tail:
+            return content, decoder.eof
+        return body, True
+
+    def split(self, chunk: bytes) -> list[SseEvent]:
+        """The events completed by `chunk`; goes blind when one grows too large."""
+        if self._splitter is None:
+            self._splitter = SseSplitter(self._limit)
+        try:
+            return self._splitter.feed(chunk)
+        except EventTooLargeError as error:
+            self.go_blind("event_too_large", f"{error}; the rest of the stream was not read")
+            return []
+
+    @property
+    def rest(self) -> bytes:
+        """What came after the last whole event."""
+        return self._splitter.rest if self._splitter else b""
+
+    def data_of_rest(self) -> bytes:
+        """The data in `rest`, as if a blank line had ended it."""
+        return event_data(self.rest)
+
+    def events(self, events: list[SseEvent]) -> None:
+        try:
+            now = CLOCK.now()
+            for event in events:
+                self._exchange.event(event.data, now)
+            self._remember()
+        except Exception as error:  # noqa: BLE001  # the wall
+            self._failed(error)
+
+    def answer(self, status: int, body: bytes) -> None:
+        try:
+            self._exchange.answer(status, body, CLOCK.now())
+            self._remember()
+        except Exception as error:  # noqa: BLE001  # the wall
+            self._failed(error)
+
+    def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
+        """Report the end, once; further calls do nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self._exchange.end(CLOCK.now(), problem=problem or self.blind, lost=lost or self.blind is not None)
+        except Exception as error:  # noqa: BLE001  # the wall
+            self._failed(error)
+
+    def withheld(self, code: str, message: str) -> None:
+        """Report that something did not reach the client, though the rest is read on."""
+        self._exchange.report(code, message)
+
+    def go_blind(self, code: str, message: str) -> None:
+        if self.blind is None:
+            self.blind = Finding(code, message, Severity.ERROR, "capture")
+
+    def _failed(self, error: Exception) -> None:
+        if repr(error) not in _reported and len(_reported) < 100:  # once: the same traffic fails again and again
+            _reported.add(repr(error))
+            logger.error("capture failed on an exchange; its traffic is not affected", exc_info=error)
+        self.go_blind("capture_error", "capture failed on this exchange; see the proxy's log")

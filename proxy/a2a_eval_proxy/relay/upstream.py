@@ -1,0 +1,104 @@
+"""The agent as an HTTP origin: where its paths are, and what its card says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from a2a_tool_capture.errors import ConfigurationError
+from a2a_tool_capture.secret_references import files_of, filled_header
+
+from ..errors import ConfigError
+from ..net.file_watcher import FileWatch
+from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
+from ..net.tls import TlsFiles
+from ..settings import Settings
+
+_CARD_TIMEOUT_S = 5.0
+MAX_CARD_BYTES = 4 * 1024 * 1024
+
+
+class Upstream:
+    """Requests to the agent at `settings.upstream`."""
+
+    def __init__(self, settings: Settings, files: FileWatch) -> None:
+        """Certificates and secrets are read from files, and again when `files` finds them replaced.
+
+        Raises ConfigError where they cannot be used."""
+        parts = urlsplit(settings.upstream)
+        secure = parts.scheme == "https"
+        self.base = settings.upstream
+        self.authority = parts.netloc.rpartition("@")[2].encode()
+        self._prefix = parts.path.encode()
+        self.card_paths = settings.card_paths
+        self.http = HttpClient(
+            parts.hostname or "",
+            parts.port or (443 if secure else 80),
+            connect_timeout_s=settings.connect_timeout,
+            response_timeout_s=settings.response_timeout,
+            max_connections=settings.max_connections,
+            max_header_bytes=settings.max_header_bytes,
+        )
+        self._configured = settings.upstream_header
+        self._replaced = frozenset(name.lower().encode() for name, _ in self._configured)
+        references = [path for _, value in self._configured for path in files_of(value)]
+        files.add("the headers for the agent", references, self._load_headers)
+        if secure:
+            self._tls = TlsFiles(
+                setting="upstream",
+                ca_setting="upstream_ca",
+                cert=settings.upstream_cert,
+                key=settings.upstream_key,
+                key_password=settings.upstream_key_password,
+                ca=settings.upstream_ca,
+            )
+            files.add("TLS to the agent", self._tls.paths, self._load_tls)
+
+    def _load_headers(self) -> None:
+        try:
+            filled = [(name.encode(), filled_header(name, value).encode()) for name, value in self._configured]
+        except ConfigurationError as error:
+            raise ConfigError(f"upstream_header: {error}") from None
+        self._own = [(b"host", self.authority), *filled]
+
+    def _load_tls(self) -> None:
+        self.http.tls = self._tls.client_context()
+
+    def headers(self, forwarded: RawHeaders) -> RawHeaders:
+        """What a request to the agent begins with: `Host`, the configured headers, then `forwarded` (names in lower
+        case) without those that were replaced."""
+        if self._replaced:
+            forwarded = [item for item in forwarded if item[0] not in self._replaced]
+        return [*self._own, *forwarded]
+
+    def target(self, raw_path: bytes, query: bytes) -> bytes:
+        """The request target at the agent, byte for byte what the client sent."""
+        path = self._prefix + raw_path
+        return path + b"?" + query if query else path
+
+    async def get(self, target: bytes, headers: RawHeaders) -> tuple[Response, bytes]:
+        """GET a small document whole. Raises UpstreamError, also where it exceeds `MAX_CARD_BYTES`."""
+        response = await self.http.request(b"GET", target, headers)
+        try:
+            chunks: list[bytes] = []
+            size = 0
+            while chunk := await response.read():
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > MAX_CARD_BYTES:
+                    raise UpstreamError(f"the agent card exceeds {MAX_CARD_BYTES} bytes")
+            return response, b"".join(chunks)
+        finally:
+            response.close()
+
+    async def fetch_card(self) -> Any:
+        """The agent's card, decoded. Raises UpstreamError (no answer), TimeoutError, or ValueError (no card there)."""
+        async with asyncio.timeout(_CARD_TIMEOUT_S):
+            for path in self.card_paths:
+                headers = self.headers([(b"accept", b"application/json")])
+                response, body = await self.get(self.target(path.encode(), b""), headers)
+                if response.status == 200:
+                    return json.loads(body)
+        raise ValueError(f"no agent card at {self.base} ({', '.join(self.card_paths)})")

@@ -1,0 +1,49 @@
+"""`compare`: what changed between two stored runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
+from tool_call_evaluators.report.compared import Tone
+from tool_call_evaluators.runs.changes import Comparison
+from tool_call_evaluators.runs.comparison import compare
+
+from ..store import Store
+from .stored_turns import compact, conversation_results, reading, turns_of
+
+_STYLES: Mapping[Tone, Mapping[str, Any]] = {
+    "worse": {"fg": "red"},
+    "better": {"fg": "green"},
+    "changed": {"fg": "yellow"},
+    "quiet": {"dim": True},
+}
+
+FORMS: Mapping[str, Callable[[Comparison], str]] = {
+    "text": lambda comparison: comparison_text(comparison, lambda text, tone: click.style(text, **_STYLES[tone])),
+    "json": comparison_json,
+    "markdown": comparison_markdown,
+}
+
+
+async def compare_runs(location: str, before: str, after: str) -> Comparison:
+    """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
+    async with reading(location) as store:
+        return compare(
+            await _turns(store, before),
+            await _turns(store, after),
+            names=(before, after),
+            conversation_results=(await conversation_results(store, before), await conversation_results(store, after)),
+        )
+
+
+async def _turns(store: Store, run: str) -> list[dict[str, Any]]:
+    return [compact(turn) async for turn in turns_of(store, run)]
+
+
+def show(comparison: Comparison, form: str) -> None:
+    """Print it; as text in colour on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    click.echo(FORMS[form](comparison), nl=False, color=False if os.environ.get("NO_COLOR") else None)

@@ -1,0 +1,301 @@
+"""`run`: drive an agent with the cases of a suite as an A2A client, score every turn, pass or fail."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.client import CaptureClient, Conversation
+from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
+from a2a_tool_capture.models import CapturedTurn
+from tool_call_evaluators.runs.outcomes import follow, remaining
+from tool_call_evaluators.suite import AgentDefaults, Case, Suite
+
+from ..capture.exchange import major_minor
+from ..capture.visibility import CallVisibility
+from ..errors import UNREACHABLE, ConfigError
+from ..ids import new_turn_id
+from ..privacy.policy import Privacy, judge_cache_of, redactor_of
+from ..scoring.case_book import CaseBook
+from ..scoring.pipeline import Pipeline
+from ..scoring.scorer import Scorer
+from ..settings.store_url import shown
+from ..store import Store, TurnQuery, every_turn, open_store
+from ..telemetry.counters import Metrics
+from ..telemetry.event_bus import EventBus
+from ..turn import Turn
+from .run_result import Conclusion, conclude
+
+logger = logging.getLogger(__name__)
+
+CONCURRENCY = 4
+"""Conversations at once, where nobody says otherwise."""
+
+TIMEOUT_S = 300.0
+"""Longest time of a turn, where nobody says otherwise."""
+
+_MAX_WAITING = 200
+"""Turns that may wait for their scores; then the agent is asked no more until they have them."""
+
+_PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status")
+"""Of a turn, what says which place in the plan it takes."""
+
+
+class NothingRanError(Exception):
+    """No case could reach the agent; the message says why."""
+
+    exit_code = UNREACHABLE
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """How the agent is talked to, see CaptureClient; `concurrency` is how many conversations there are at once."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    binding: str | None = None
+    streaming: bool | None = None
+    timeout_s: float = TIMEOUT_S
+    concurrency: int = CONCURRENCY
+    dialects: tuple[str, ...] = ()
+    tls: ssl.SSLContext | None = None
+
+    @classmethod
+    def merged(
+        cls,
+        suite: AgentDefaults,
+        given: AgentDefaults,
+        dialects: tuple[str, ...] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> AgentOptions:
+        """What the suite says of the agent, under what is `given`. Raises ConfigError without a URL."""
+        url = given.url or suite.url
+        if url is None:
+            raise ConfigError(
+                "the URL of the agent is missing: give --agent URL, or write `agent: {url: ...}` in the suite"
+            )
+        streaming = given.streaming if given.streaming is not None else suite.streaming
+        return cls(
+            url,
+            {**suite.headers, **given.headers},
+            given.binding or suite.binding,
+            streaming,
+            given.timeout or suite.timeout or TIMEOUT_S,
+            given.concurrency or suite.concurrency or CONCURRENCY,
+            dialects,
+            tls,
+        )
+
+
+async def run_suite(
+    suite: Suite,
+    agent: AgentOptions,
+    location: str,
+    run: str,
+    *,
+    resume: bool = False,
+    texts: bool = True,
+    privacy: Privacy | None = None,
+    planned: Callable[[int], None] = lambda turns: None,
+    advanced: Callable[[Case], None] = lambda case: None,
+) -> Conclusion:
+    """Have every conversation of the suite, score its turns, and conclude.
+
+    With `resume`, conversations that an earlier process has had in full are not had again; one that was cut off is
+    forgotten and had anew. `planned` is called with the number of turns to come, `advanced` after each. What is kept
+    in memory meanwhile does not grow with the run; for `texts`, see `conclude`. `privacy` is about all but what
+    the agent is told.
+
+    Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
+    turn at all, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
+    wrong within a case is a finding of its turn, and turns that never came about fail the gate.
+    """
+    if privacy is not None:
+        run = privacy.identifier(run)  # as its turns will have it
+    store = open_store(location)
+    try:
+        if not resume and await store.runs(run):
+            raise ConfigError(
+                f"run {run!r} already exists in {shown(location)}; use --resume to continue it, or another --run name"
+            )
+        cases = CaseBook(suite, redactor=redactor_of(privacy))
+        scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
+        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy)
+        expected = suite if privacy is None else privacy.suite(suite)
+        try:
+            await pipeline.resume(run)
+            todo = await _todo(store, expected, run)
+            planned(sum(len(case.turns) * todo.get(case.id, 0) for case in suite.cases))
+            if todo:
+                await _drive(suite, todo, agent, pipeline, run, advanced, privacy)
+            await pipeline.drained()
+        finally:
+            await pipeline.close()
+        return await conclude(store, scorer, expected, run, texts=texts)
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def _todo(store: Store, suite: Suite, run: str) -> dict[str, int]:
+    """How many conversations of each case are still to be had; those that were cut off are forgotten."""
+    turns = [{key: turn[key] for key in _PLACE} async for turn in every_turn(store, TurnQuery(run=run))]
+    cut_off = [
+        placed.turn["turn_id"]
+        for conversation in follow(turns, suite)
+        if conversation.case is not None and not conversation.complete
+        for placed in conversation.turns
+        if placed.turn is not None
+    ]
+    if cut_off:
+        store.discard(cut_off, lambda: None)
+        await store.drained()
+    return remaining(turns, suite)[1]
+
+
+async def _drive(
+    suite: Suite,
+    todo: Mapping[str, int],
+    agent: AgentOptions,
+    pipeline: Pipeline,
+    run: str,
+    advanced: Callable[[Case], None],
+    privacy: Privacy | None,
+) -> None:
+    async with CaptureClient(
+        agent.url,
+        headers=agent.headers,
+        tls=agent.tls,
+        binding=agent.binding,
+        streaming=agent.streaming,
+        timeout_s=agent.timeout_s,
+        dialects=agent.dialects,
+    ) as client:
+        visibility = CallVisibility(asks=True, dialects=bool(agent.dialects))
+        driver = _Driver(client, pipeline, run, advanced, privacy, visibility)
+        await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
+    if not driver.taken and driver.problem:
+        raise NothingRanError(driver.problem)
+    if driver.unanswered:
+        logger.warning(
+            "the agent left %d conversations without an answer; the first thing that went wrong: %s",
+            driver.unanswered,
+            driver.problem,
+        )
+
+
+class _Driver:
+    def __init__(
+        self,
+        client: CaptureClient,
+        pipeline: Pipeline,
+        run: str,
+        advanced: Callable[[Case], None],
+        privacy: Privacy | None,
+        visibility: CallVisibility,
+    ) -> None:
+        self._client = client
+        self._visibility = visibility
+        self._pipeline = pipeline
+        self._run = run
+        self._advanced = advanced
+        self._privacy = privacy
+        self.taken = 0
+        """Turns that came about, also those that the agent answered with an error."""
+        self.unanswered = 0
+        """Conversations in which a message led to no turn."""
+        self.problem = ""
+        """The first thing that went wrong, as it may be told."""
+
+    async def drive(self, conversations: Iterator[Case], concurrency: int) -> None:
+        """Have these conversations, so many at once. Raises StoreError where the store writes nothing more."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(concurrency):
+                    group.create_task(self._have(conversations))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _have(self, conversations: Iterator[Case]) -> None:
+        for case in conversations:
+            if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
+                await self._pipeline.drained()
+            await self._converse(case)
+
+    async def _converse(self, case: Case) -> None:
+        conversation = self._client.conversation()
+        conversation_id = ""
+        broken = False
+        for planned in case.turns:
+            if not broken:
+                turn, broken = await self._say(conversation, planned.user, case)
+                if turn is None:
+                    self.unanswered += 1
+                else:
+                    # some agents give their conversations no id
+                    conversation_id = turn.conversation_id or conversation_id or f"{self._run}/{uuid.uuid4().hex}"
+                    turn.conversation_id = conversation_id
+                    self.taken += 1
+                    self._visibility.judge(turn)
+                    self._pipeline.take(turn)
+            self._advanced(case)
+
+    async def _say(self, conversation: Conversation, text: str, case: Case) -> tuple[Turn | None, bool]:
+        """The turn that a message led to, if any; and whether the conversation cannot go on."""
+        try:
+            captured = await conversation.send(text)
+        except CaptureError as error:
+            self._note(error, str(error), quotes=isinstance(error, AgentError))
+            if error.turn is None or (isinstance(error, AgentUnreachableError) and error.turn.first_event_at is None):
+                return None, True
+            code = "agent_unreachable" if isinstance(error, AgentUnreachableError) else "agent_error"
+            turn = self._turn(error.turn, case)
+            turn.findings.append(Finding(code, str(error), Severity.ERROR))
+            return turn, True
+        except Exception as error:  # the wall: a bug of ours costs one conversation, whose turns are missing then
+            logger.error("case %s: its conversation broke off", case.id, exc_info=error)
+            self._note(error, f"case {case.id}: {error!r}", quotes=True)
+            return None, True
+        return self._turn(captured, case), False
+
+    def _note(self, error: Exception, problem: str, *, quotes: bool) -> None:
+        """`quotes` says whether the agent's words may be in what is told of the error."""
+        if self.problem:
+            return
+        if self._privacy is not None and quotes and not self._privacy.covers_texts:
+            problem = f"{self._client.url}: {type(error).__name__}, whose words are not to be seen"
+        self.problem = problem if self._privacy is None else self._privacy.text(problem)
+
+    def _turn(self, captured: CapturedTurn, case: Case) -> Turn:
+        turn = Turn(
+            turn_id=new_turn_id(),
+            run=self._run,
+            agent=self._client.url,
+            binding=captured.binding,
+            protocol_version=major_minor(captured.protocol_version),
+            started_at=captured.started_at.timestamp(),
+            case_id=case.id,
+            conversation_id=captured.context_id,
+            task_id=captured.task_id,
+            state=captured.state,
+            status="pending",
+            user_text=captured.user_text,
+            response_text=captured.text,
+            first_event_at=_seconds(captured.first_event_at),
+            ended_at=captured.ended_at.timestamp(),
+            tool_calls=list(captured.tool_calls),
+            findings=list(captured.findings),
+        )
+        turn.capture.declared = captured.declared
+        turn.capture.requested_by_client = True
+        turn.capture.protocol_only = len(turn.tool_calls)
+        return turn
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()

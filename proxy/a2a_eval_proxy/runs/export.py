@@ -1,0 +1,18 @@
+"""`export`: stored turns as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from typing import TextIO
+
+from .stored_turns import reading, turns_of
+
+
+async def write_turns(location: str, run: str | None, out: TextIO) -> None:
+    """One turn a line, oldest first, in the JSON form of /api/turns; a page of them in memory at a time.
+
+    Raises StoreError where there is no store, or no such run in it.
+    """
+    async with reading(location) as store:
+        async for turn in turns_of(store, run):
+            out.write(json.dumps(turn, ensure_ascii=False) + "\n")

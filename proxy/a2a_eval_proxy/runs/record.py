@@ -1,0 +1,42 @@
+"""`record`: a suite from the stored turns of an agent that is known to be good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+
+from tool_call_evaluators.runs.recording import record_suite
+from tool_call_evaluators.suite import parse_suite
+
+from ..settings.store_url import shown
+from ..store import StoreError
+from .stored_turns import compact, reading, turns_of
+
+
+class NothingToRecordError(StoreError):
+    """No stored conversation went well; the message says where was looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The `text` of a suite file, how many `cases` it has, and in sentences what was left out."""
+
+    text: str
+    cases: int
+    left_out: tuple[str, ...]
+
+
+async def record_run(location: str, run: str | None) -> Recording:
+    """A suite that expects what the agent did in one run or (None) in all.
+
+    Raises StoreError where there is no store or no such run, NothingToRecordError where no conversation went well.
+    """
+    async with reading(location) as store:
+        turns = [compact(turn) async for turn in turns_of(store, run)]
+    text = record_suite(turns, run or "recorded")
+    cases = len(parse_suite(text).cases)
+    if not cases:
+        where = f"store {shown(location)}" + (f", run {run!r}" if run else "")
+        raise NothingToRecordError(f"{where}: none of {len(turns)} turns is of a conversation that went well")
+    head = takewhile(lambda line: line.startswith("# "), text.splitlines())
+    return Recording(text, cases, tuple(line[2:] for line in head if line.startswith("# Left out")))

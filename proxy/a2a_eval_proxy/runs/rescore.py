@@ -1,0 +1,76 @@
+"""`evaluate`: turns that are stored, scored again with another suite. No agent is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from tool_call_evaluators.suite import Suite
+
+from ..privacy.content_removal import lacks_content
+from ..privacy.policy import Privacy, judge_cache_of, redactor_of
+from ..scoring.case_book import CaseBook
+from ..scoring.pipeline import Pipeline
+from ..scoring.ray_executor import RayScoring
+from ..scoring.scorer import Scorer, TurnJson
+from ..store import StoreError
+from ..telemetry.counters import Metrics
+from ..telemetry.event_bus import EventBus
+from .run_result import Conclusion, conclude
+from .stored_turns import reading, turns_of
+
+Engine = Literal["in-process", "ray"]
+"""Where evaluators run: in a thread of this process, or in tasks of Ray (https://ray.io)."""
+
+_PAGE = 200
+
+
+async def evaluate_store(
+    suite: Suite,
+    location: str,
+    run: str | None,
+    *,
+    texts: bool = True,
+    privacy: Privacy | None = None,
+    engine: Engine = "in-process",
+    planned: Callable[[int], None] = lambda turns: None,
+    advanced: Callable[[int], None] = lambda turns: None,
+) -> Conclusion:
+    """Score the turns of `run` (None: all) in the store at `location`, keep the results there, and conclude.
+
+    Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
+    with how many more are done; for `texts`, see `conclude`. Turns are seen as `privacy` has it; the store keeps them.
+    Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
+    RayMissingError, and ScoringLostError where Ray fails: then turns that are scored by then keep their new results.
+    """
+    async with reading(location) as store:
+        planned(sum(summary.turns for summary in await store.runs(run)))
+        cases = CaseBook(suite, redactor=redactor_of(privacy))
+        scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
+        expected = suite if privacy is None else privacy.suite(suite)
+        scoring = RayScoring(expected, location, privacy) if engine == "ray" else None
+        page_size = _PAGE if scoring is None else scoring.batch
+        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, scoring=scoring)
+        try:
+            async with pipeline.rescoring() as rescore:
+                page: list[TurnJson] = []
+                async for turn in turns_of(store, run):
+                    if turn["status"] == "open":  # what it comes to nobody knows: it counts as never scored
+                        advanced(1)
+                        continue
+                    if lacks_content(turn["user_text"]):
+                        raise StoreError(
+                            f"turn {turn['turn_id']} of run {turn['run']} was kept without content (--no-content); its "
+                            "scores stand and cannot be had again"
+                        )
+                    page.append(turn)
+                    if len(page) == page_size:
+                        rescore(page)
+                        await pipeline.drained()
+                        advanced(len(page))
+                        page = []
+                rescore(page)
+            advanced(len(page))
+        finally:
+            await pipeline.close()
+        return await conclude(store, scorer, expected, run, moved=pipeline.moved, texts=texts, privacy=privacy)

@@ -1,0 +1,75 @@
+"""What the commands read from a store: all turns, or those of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ..store import Store, StoreError, TurnQuery, every_turn, open_store
+from ..store.base import Evaluations, TurnJson
+
+_PAGE = 200
+"""Turns in memory at once; one may hold megabytes."""
+_NAMED_RUNS = 20
+
+
+class UnknownRunError(StoreError):
+    """The store has no turns of that run; the message names the runs it has."""
+
+
+@asynccontextmanager
+async def reading(location: str) -> AsyncIterator[Store]:
+    """A store that is there already. Raises StoreError where there is none."""
+    store = open_store(location, must_exist=True)
+    try:
+        yield store
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
+    """The turns of a run (None: of all runs), oldest first, read page by page.
+
+    Raises UnknownRunError before the first turn where the store has none of that run.
+    """
+    if run is not None and not await store.runs(run):
+        raise UnknownRunError(_unknown(run, [summary.name for summary in await store.runs()]))
+    async for turn in every_turn(store, TurnQuery(run=run), _PAGE):
+        yield turn
+
+
+async def conversation_results(store: Store, run: str | None) -> dict[str, Evaluations]:
+    """What was said of whole conversations of a run (None: of all), by conversation id; each result names its
+    `case_id`."""
+    results: dict[str, Evaluations] = {}
+    for conversation in await store.conversations(run):
+        said = ({**result, "case_id": conversation.key.case_id} for result in conversation.evaluations)
+        results.setdefault(conversation.key.conversation_id, []).extend(said)
+    return results
+
+
+def compact(turn: TurnJson) -> TurnJson:
+    """A turn without the long texts that neither a comparison nor a recording looks at: many fit into memory."""
+    return turn | {
+        "response_text": "",
+        "capture": {},
+        "tool_calls": [call | {"result": None} for call in turn["tool_calls"]],
+        "evaluations": [result | {"reason": "", "details": _judge_of(result)} for result in turn["evaluations"]],
+    }
+
+
+def _judge_of(result: dict[str, Any]) -> dict[str, Any]:
+    """Of a result's details what a comparison looks at: which judge was asked."""
+    judge = result["details"].get("judge")
+    return {"judge": judge} if isinstance(judge, dict) else {}
+
+
+def _unknown(run: str, names: list[str]) -> str:
+    """The newest runs are named: those are asked for."""
+    if not names:
+        return f"no run {run!r}: the store is empty"
+    more = len(names) - _NAMED_RUNS
+    listed = ", ".join(names[-_NAMED_RUNS:]) + (f" and {more} older ones" if more > 0 else "")
+    return f"no run {run!r}; the store has {listed}"

@@ -1,0 +1,158 @@
+"""Turns and their scores as terminal tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+from tool_call_evaluators.judge.usage import Usage
+from tool_call_evaluators.model import Status
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.wording import one_line, printable, usage_text
+from tool_call_evaluators.runs.outcomes import Conversation, turn_failure
+from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
+
+TurnJson = Mapping[str, Any]
+
+_BAD = ("failed", "errored")
+
+_LONGEST_VALUE, _LONGEST_TEXT = 60, 500
+"""Characters; reports and the export have the rest."""
+
+
+def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
+    """`text`, whoever it is of, cut, on one line, and without what would steer the terminal."""
+    return one_line(printable(text), limit)
+
+
+def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None) -> Table:
+    """One row a turn: case, tool calls, verdict, and what is worth a remark: results that did not pass or have no
+    threshold, findings, how it broke off.
+
+    `failed` are the ids of the turns that failed by the verdict on the run (`failed_turns`), which may live with some
+    bad results; None: by their own results.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("case", overflow="fold", min_width=4)
+    table.add_column("tool calls", overflow="fold", min_width=12)
+    table.add_column("verdict", no_wrap=True, min_width=8)
+    remarks = [_remarks(turn) for turn in turns]
+    if any(remarks):
+        table.add_column("remarks", overflow="fold", min_width=8)
+    previous: tuple[str, str] | None = None
+    for turn, said in zip(turns, remarks, strict=True):
+        conversation = (turn["case_id"], turn["conversation_id"])
+        table.add_row(
+            "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
+            "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
+            _verdict(turn, passed(turn) if failed is None else turn["turn_id"] not in failed),
+            *(["\n".join(said)] if any(remarks) else []),
+        )
+        previous = conversation
+    return table
+
+
+def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
+    """One row a metric, of `Verdict.to_dict()["metrics"]`: its mean over the turns, and how many passed or did not.
+
+    What was skipped or errored has a column where there is any."""
+    rows = list(metrics)
+    shown = ["passed", "failed", *(key for key in ("skipped", "errored") if any(row[key] for row in rows))]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("score", overflow="fold")
+    for name in ("mean", *shown):
+        table.add_column(name, justify="right")
+    for row in rows:
+        counts = (f"[red]{row[key]}[/red]" if row[key] and key in _BAD else str(row[key]) for key in shown)
+        table.add_row(escape(row["metric"]), "-" if row["mean"] is None else f"{row['mean']:.2f}", *counts)
+    return table
+
+
+def conversation_lines(conversations: Iterable[Conversation]) -> list[str]:
+    """For each conversation that was measured as a whole, or should have been, what was said of it."""
+    lines = []
+    for conversation in conversations:
+        said = [result.to_dict() for result in conversation.results if result.status is not Status.SKIPPED]
+        if said:
+            scores = ", ".join(f"{result['evaluator']} {_score(result)}" for result in said)
+            lines.append(f"{escape(plain(conversation.label))} as a whole: {scores}")
+    return lines
+
+
+def usage_line(usage: Usage) -> str:
+    """What judges cost; empty where none was asked."""
+    text = usage_text(usage)
+    return text and f"judge: {text}"
+
+
+def score_text(result: Mapping[str, Any]) -> str:
+    """A score for people, two places; a dash where there is none."""
+    return "-" if result["score"] is None else f"{result['score']:.2f}"
+
+
+def passed(turn: TurnJson) -> bool:
+    """Whether the turn did not break off, and none of its results failed or errored. Without results it has not."""
+    results = turn["evaluations"]
+    return (
+        bool(results)
+        and turn_failure(turn) is None
+        and not any(result["status"] in ("failed", "errored") for result in results)
+    )
+
+
+def failed_turns(report: Report) -> set[str]:
+    """The turns that count as failed: those that a reason names, and those of conversations that one names."""
+    failed: set[str] = set()
+    for conversation in report.conversations:
+        reasons = report.reasons_of(conversation)
+        named = {reason["turn_id"] for reason in reasons}
+        if None in named:
+            named |= {turn.turn["turn_id"] for turn in conversation.turns if turn.turn is not None}
+        failed |= named - {None}
+    return failed
+
+
+def _verdict(turn: TurnJson, has_passed: bool) -> str:
+    if not has_passed:
+        return "[red]failed[/red]"
+    scored = any(result["score"] is not None for result in turn["evaluations"])
+    return "[green]passed[/green]" if scored else "[dim]unscored[/dim]"
+
+
+def _remarks(turn: TurnJson) -> list[str]:
+    said = []
+    if turn["state"] in FAILED_STATES:
+        said.append(f"[red]task {turn['state'].removeprefix('TASK_STATE_').lower()}[/red]")
+    if turn["status"] != "done":
+        said.append(f"[red]{turn['status']}[/red]")
+    elif not turn["evaluations"]:
+        said.append("[red]no score[/red]")
+    said += [
+        f"{escape(result['evaluator'])} {_score(result)}"
+        for result in turn["evaluations"]
+        if result["status"] not in ("passed", "skipped") and result["evaluator"] != TURN_SUCCEEDED
+    ]
+    codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
+    said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]
+    return said
+
+
+def _score(result: Mapping[str, Any]) -> str:
+    if result["score"] is None:
+        return f"[dim]{result['status']}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
+    return score_text(result) if result["passed"] is not False else f"[red]{score_text(result)}[/red]"
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    name, arguments = plain(call["name"], _LONGEST_VALUE), call["arguments"]
+    if arguments is None:
+        return f"{escape(name)}(?)"
+    values = ", ".join(_value(arguments[key]) for key in sorted(arguments))  # protobuf does not keep their order
+    error = " [red]error[/red]" if call["error"] else ""
+    return f"{escape(name)}({escape(values)}){error}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else plain(str(value), _LONGEST_VALUE)

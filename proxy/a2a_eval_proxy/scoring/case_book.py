@@ -1,0 +1,180 @@
+"""Which case of the suite a turn belongs to, and which of the case's turns it is."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tool_call_evaluators.suite import Case, Suite
+
+from ..privacy.redactor import Redactor
+from ..privacy.suites import redacted_case
+
+MAX_REGISTERED, MAX_REGISTERED_BYTES = 10_000, 16 * 1024 * 1024
+"""Cases registered while the proxy runs, and their JSON: in memory they take several times that."""
+
+_CONTEXT_KEYS = ("context_id", "contextId", "conversation_id")
+"""What a registration may call the conversation it is for; the second as in A2A, the third as in a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredCase:
+    """A case put in over the admin API. `context_id` ties it to one conversation, whatever is said there; `size` is
+    that of its JSON in bytes."""
+
+    case: Case
+    context_id: str | None = None
+    size: int = 0
+
+
+class TooManyCasesError(Exception):
+    """No further case can be registered; the message says how many there are."""
+
+
+class CaseBook:
+    """The cases in force: the suite's, and those registered while the proxy runs.
+
+    With a `redactor`, turns come redacted, or with the text that was sent: they match either way, and the cases given
+    out are redacted.
+    """
+
+    def __init__(
+        self, suite: Suite | None, max_conversations: int = 100_000, *, redactor: Redactor | None = None
+    ) -> None:
+        self.suite = suite
+        self._redactor = redactor
+        self._suite_cases = {case.id: self._seen(case) for case in suite.cases} if suite else {}
+        self._suite_texts = _Index()
+        for case in suite.cases if suite else ():
+            self._suite_texts.add(case.id, self._texts(case))
+        self._registered: dict[str, RegisteredCase] = {}
+        self._registered_bytes = 0
+        self._registered_seen: dict[str, Case] = {}
+        self._registered_texts = _Index()
+        self._contexts = _Index()
+        self._conversations: OrderedDict[str, str] = OrderedDict()
+        self._limit = max_conversations
+
+    def put(self, registered: RegisteredCase) -> None:
+        """Add a case, or replace the one of that id. It goes before one of the suite with the same id.
+
+        A case that names no tools has the suite's, as in the suite file. Raises TooManyCasesError."""
+        case = registered.case
+        before = self._registered.get(case.id)
+        size = self._registered_bytes - (before.size if before else 0) + registered.size
+        if size > MAX_REGISTERED_BYTES or (before is None and len(self._registered) >= MAX_REGISTERED):
+            raise TooManyCasesError(
+                f"{len(self._registered)} cases with {self._registered_bytes} bytes are registered, of at most "
+                f"{MAX_REGISTERED} with {MAX_REGISTERED_BYTES}"
+            )
+        if case.tools is None and self.suite is not None and self.suite.tools is not None:
+            registered = replace(registered, case=replace(case, tools=self.suite.tools))
+        self.remove(case.id)
+        self._registered_bytes += registered.size
+        self._registered[case.id] = registered
+        self._registered_seen[case.id] = self._seen(registered.case)
+        self._registered_texts.add(case.id, self._texts(case))
+        self._contexts.add(case.id, self._context(registered))
+
+    def remove(self, case_id: str) -> bool:
+        """Forget a registered case; False where there was none. The suite's own cases stay."""
+        registered = self._registered.pop(case_id, None)
+        if registered is None:
+            return False
+        self._registered_bytes -= registered.size
+        del self._registered_seen[case_id]
+        self._registered_texts.remove(case_id, self._texts(registered.case))
+        self._contexts.remove(case_id, self._context(registered))
+        return True
+
+    def case(self, case_id: str) -> Case | None:
+        return self._registered_seen.get(case_id) or self._suite_cases.get(case_id)
+
+    def match(self, case_id: str | None, conversation_id: str, user_text: str) -> str | None:
+        """The id of the turn's case: as the client named it; else by a registered `context_id`; else what the
+        conversation's earlier turns were; else the one case that has this exact user text in one of its turns.
+
+        None where no case, or more than one, would fit.
+        """
+        found = case_id or self._by_context(conversation_id)
+        if found is None:
+            texts = self._by_text(user_text.strip())
+            remembered = self._conversations.get(conversation_id) if conversation_id else None
+            if remembered is not None and (not texts or remembered in texts):
+                found = remembered
+            elif len(texts) == 1:
+                found = texts[0]
+        if found is not None and conversation_id:
+            self.remember(conversation_id, found)
+        return found
+
+    def remember(self, conversation_id: str, case_id: str) -> None:
+        """This conversation is about that case, until it says otherwise."""
+        self._conversations[conversation_id] = case_id
+        self._conversations.move_to_end(conversation_id)
+        if len(self._conversations) > self._limit:
+            self._conversations.popitem(last=False)
+
+    def forget(self, conversation_id: str) -> None:
+        """What this conversation was about so far."""
+        self._conversations.pop(conversation_id, None)
+
+    def _seen(self, case: Case) -> Case:
+        return case if self._redactor is None else redacted_case(case, self._redactor)
+
+    def _texts(self, case: Case) -> set[str]:
+        texts = {turn.user.strip() for turn in case.turns}
+        return texts if self._redactor is None else texts | {self._redactor.text(text) for text in texts}
+
+    def _context(self, registered: RegisteredCase) -> list[str]:
+        context_id = registered.context_id
+        if context_id and self._redactor is not None:
+            context_id = self._redactor.identifier(context_id)
+        return [context_id] if context_id else []
+
+    def _by_context(self, conversation_id: str) -> str | None:
+        return next(iter(self._contexts.ids(conversation_id)), None) if conversation_id else None
+
+    def _by_text(self, text: str) -> list[str]:
+        """The cases in one of whose turns the user says that."""
+        of_suite = (case_id for case_id in self._suite_texts.ids(text) if case_id not in self._registered)
+        return [*self._registered_texts.ids(text), *of_suite]
+
+
+class _Index:
+    """Ids of cases by what is looked for."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, dict[str, None]] = {}
+
+    def ids(self, key: str) -> Iterable[str]:
+        """Those that were added with it, the first first."""
+        return self._ids.get(key, {})
+
+    def add(self, case_id: str, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._ids.setdefault(key, {})[case_id] = None
+
+    def remove(self, case_id: str, keys: Iterable[str]) -> None:
+        for key in keys:
+            del self._ids[key][case_id]
+            if not self._ids[key]:
+                del self._ids[key]
+
+
+def registered_case(data: Mapping[str, Any], case_id: str) -> tuple[dict[str, Any], str | None]:
+    """Split the body of `PUT /api/cases/{id}` into the case's own JSON and the contextId it is for, if any.
+
+    Raises ValueError where it is no text, or said twice.
+    """
+    names = [name for name in _CONTEXT_KEYS if data.get(name) is not None]
+    if len(names) > 1:
+        raise ValueError(f"{' and '.join(names)} are names of the same thing: give one")
+    context_id = data[names[0]] if names else None
+    if names and (not isinstance(context_id, str) or not context_id):
+        raise ValueError(f"{names[0]}: expected a non-empty text, got {context_id!r:.80}")
+    body = {key: value for key, value in data.items() if key not in _CONTEXT_KEYS}
+    body.setdefault("id", case_id)
+    return body, context_id

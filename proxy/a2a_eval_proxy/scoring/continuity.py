@@ -1,0 +1,204 @@
+"""Tasks and turns across restarts and replicas: what the turn book does not know, the store is asked beside traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..capture.held_bytes import HeldBytes
+from ..capture.lookups import TaskHistory
+from ..capture.turn_book import TurnBook
+from ..clock import CLOCK
+from ..privacy.policy import Privacy
+from ..store import Store
+from ..store.base import TurnJson
+from ..telemetry.problem_log import ProblemLog
+from ..turn import Turn
+from .pipeline import Pipeline
+from .turn_memory import memory_of
+
+logger = logging.getLogger(__name__)
+
+MAX_TURNS = 200
+"""Turns of a task that are looked at, the newest."""
+
+_PATIENCE_S = 10.0
+"""Longest time that a store may take to answer; then the turn goes on without."""
+
+_PAUSES_S = (0.3, 0.7)
+"""Pauses before the store is asked what a message goes on with, and again where that is no news: another process may
+be about to write the turn before, and that process may have paused itself. The agent is at work meanwhile."""
+
+_AT_ONCE, _MOST_QUESTIONS = 8, 1_000
+_MOST_TAKEN_OVER = 100
+
+_CONFIRMING_BYTES = 16 * 1024 * 1024
+"""Of closed turns that wait for the store here; further ones go on without: the store keeps the first end of a turn."""
+
+
+class Continuity:
+    """Answers the turn book's questions, and sees to turns that the store has as open. Lives on one event loop.
+
+    `agent` is the URL whose turns are ours; `adopted` is called with a turn of another process before it goes on here.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        *,
+        agent: str,
+        turn_timeout_s: float,
+        privacy: Privacy | None,
+        adopted: Callable[[Turn], None],
+    ) -> None:
+        self._store = store
+        self._pipeline = pipeline
+        self._agent = agent
+        self._silent_s = 1.5 * turn_timeout_s + 1.0
+        self._privacy = privacy
+        self._adopted = adopted
+        self._loop = asyncio.get_running_loop()
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._unread = ProblemLog(logger, "the store could not be asked about earlier turns of a task {count} time(s)")
+        self._asking: set[asyncio.Task[None]] = set()
+        self._confirming: dict[asyncio.Task[None], Turn] = {}
+        self._confirming_bytes = HeldBytes(_CONFIRMING_BYTES)
+        self.book: TurnBook | None = None
+        """Whose questions these are; set once it is made."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether turns wait for the store here."""
+        return bool(self._asking or self._confirming)
+
+    @property
+    def waiting(self) -> int:
+        """Closed turns that wait for the store here."""
+        return len(self._confirming)
+
+    # ── called by the turn book ─────────────────────────────────────────────────────────────────────────
+
+    def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
+        """Ask the store about a task (`capture.lookups.LookUp`)."""
+        if len(self._asking) >= _MOST_QUESTIONS:
+            self._loop.call_soon(self._answer, task_id, TaskHistory(known=False))
+        else:
+            self._start(self._ask(task_id, again, captured))
+
+    def outlives(self, turn: Turn) -> bool:
+        """Keep a copy of an open turn in the store; whether it takes it."""
+        return self._pipeline.keep_open(turn)
+
+    def closed(self, turn: Turn) -> None:
+        """Take a closed turn. One that the store has as open goes on only if no other process has closed it."""
+        if turn.in_store and self._confirming_bytes.take(turn.turn_id, memory_of(turn)):
+            task = self._loop.create_task(self._confirm(turn))
+            self._confirming[task] = turn
+            task.add_done_callback(self._confirmed)
+        else:
+            self._pipeline.take(turn)
+
+    # ── called by the proxy ─────────────────────────────────────────────────────────────────────────────
+
+    async def watch_over(self) -> None:
+        """Close turns that other processes left open, as they are found. Ends by being cancelled."""
+        while True:
+            await asyncio.sleep(max(1.0, self._silent_s / 6))
+            try:
+                items = await self._store.take_over(self._silent_s, _MOST_TAKEN_OVER)
+            except Exception as error:  # noqa: BLE001  # the wall: it is tried again
+                logger.debug("open turns could not be looked for: %s", error)
+                continue
+            for item in items:
+                if self.book is not None and item["agent"] == self._agent and not self.book.knows(item["turn_id"]):
+                    self.book.give_up(_turn(item), CLOCK.now())
+
+    async def answered(self, timeout_s: float) -> None:
+        """Returns when no question is open any more, at the latest after `timeout_s`."""
+        if self._asking:
+            await asyncio.wait(self._asking, timeout=timeout_s)
+
+    async def close(self) -> None:
+        """Ask no more; turns whose state in the store is not known by now count as ours."""
+        self._unread.close()
+        left = list(self._confirming.values())
+        for task in [*self._asking, *self._confirming]:
+            task.cancel()
+        await asyncio.gather(*self._asking, *self._confirming, return_exceptions=True)
+        for turn in left:
+            self._pipeline.take(turn)
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    def _answer(self, task_id: str, history: TaskHistory) -> None:
+        if self.book is not None:
+            self.book.found(task_id, history, CLOCK.now())
+
+    async def _ask(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
+        history = TaskHistory(known=False)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                for pause_s in _PAUSES_S if again else (0.0,):
+                    await asyncio.sleep(pause_s)
+                    async with self._at_once:
+                        await self._pipeline.written()
+                        history = await self._history(task_id)
+                    if any(turn.turn_id not in captured for turn in (*history.closed, history.open) if turn):
+                        break
+        except Exception as error:  # noqa: BLE001  # the wall: a store that cannot be read costs the turn what it knows
+            logger.debug("the store did not tell of task or turn: %r", error)
+            self._unread.seen()
+        if history.open is not None and self.book is not None and not self.book.knows(history.open.turn_id):
+            self._adopted(history.open)
+        self._answer(task_id, history)
+
+    async def _history(self, task_id: str) -> TaskHistory:
+        stored_id = task_id if self._privacy is None else self._privacy.identifier(task_id)
+        items = await self._store.of_task(stored_id, MAX_TURNS)
+        turns = [_turn(item) for item in items if item["agent"] == self._agent]
+        if self._privacy is not None:
+            turns = [_as_seen_redacted(turn) for turn in turns]
+        last = turns[-1] if turns else None
+        open_turn = last if last is not None and last.status == "open" else None
+        return TaskHistory([turn for turn in turns if turn is not open_turn], open_turn, known=bool(turns))
+
+    async def _confirm(self, turn: Turn) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                status = await self._store.status(turn.turn_id)
+        except Exception as error:  # noqa: BLE001  # the wall: the store itself keeps the first end of a turn
+            logger.debug("the store did not tell of task or turn: %r", error)
+            self._unread.seen()
+            status = None
+        if status in (None, "open"):
+            self._pipeline.take(turn)
+        else:
+            logger.debug("turn %s was closed by another process", turn.turn_id)
+
+    def _confirmed(self, task: asyncio.Task[None]) -> None:
+        turn = self._confirming.pop(task, None)
+        if turn is not None:
+            self._confirming_bytes.drop(turn.turn_id)
+
+
+def _turn(item: TurnJson) -> Turn:
+    turn = Turn.from_dict(item)
+    turn.in_store = turn.status == "open"
+    return turn
+
+
+def _as_seen_redacted(turn: Turn) -> Turn:
+    """With nothing in it that is compared with what an agent says again: the one is redacted, the other is not."""
+    if turn.status == "open":
+        return turn
+    calls = [replace(call, arguments=None, result=None, error=None) for call in turn.tool_calls]
+    return replace(turn, tool_calls=calls, response_text="")

@@ -1,0 +1,136 @@
+"""Conversations as a whole: each is scored when none of its turns is on its way any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from ..privacy.policy import Privacy
+from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
+from ..turn import Turn
+from .case_book import CaseBook
+from .executor import Scoring, ScoringLostError
+from .scorer import Scorer, TurnJson, in_its_case
+
+logger = logging.getLogger(__name__)
+
+_SIDE_BY_SIDE = 32
+"""Conversations that are scored at once; their turns are in memory."""
+
+
+class Conversations:
+    """Keeps count of turns on their way, and scores what is over. Lives on one event loop.
+
+    `under_way` is called with +1 for a conversation that is going to be scored, `done` with what was said of some
+    (fewer than there were, where some are not over yet) and how many they were. `moved` names the cases of turns,
+    by turn id, that the store does not know.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cases: CaseBook,
+        scorer: Scorer,
+        scoring: Scoring,
+        moved: Mapping[str, str],
+        under_way: Callable[[int], None],
+        done: Callable[[Sequence[ScoredConversation], int], None],
+        privacy: Privacy | None = None,
+    ) -> None:
+        self._store = store
+        self._cases = cases
+        self._scorer = scorer
+        self._scoring = scoring
+        self._moved = moved
+        self._under_way = under_way
+        self._done = done
+        self._privacy = privacy
+        self._turns: Counter[ConversationKey] = Counter()
+        self._over: asyncio.Queue[ConversationKey] = asyncio.Queue()
+        self._held: dict[ConversationKey, None] | None = None
+
+    def key(self, turn: Turn, *, ended: bool = False) -> ConversationKey | None:
+        """The conversation of a turn; None for one that nobody looks at as a whole, or whose end nobody knows.
+
+        That is one without a case, unless it has `ended`.
+        """
+        if not self._scorer.evaluators(turn.case_id).conversation or not turn.conversation_id:
+            return None
+        if not ended and self._cases.case(turn.case_id or "") is None:
+            return None
+        return ConversationKey(turn.run, turn.conversation_id, turn.case_id)
+
+    def set_out(self, key: ConversationKey | None) -> None:
+        """One of its turns is on its way to be scored."""
+        if key is not None:
+            self._turns[key] += 1
+
+    def arrived(self, key: ConversationKey | None) -> None:
+        """One of its turns is scored, and the store has it."""
+        if key is not None:
+            self._turns[key] -= 1
+            if self._turns[key] == 0:
+                del self._turns[key]
+                self._is_over(key)
+
+    async def resume(self, run: str | None, newest: int) -> None:
+        """Score what an earlier process did not come to, in a run or (None) in all, among the `newest` turns."""
+        for key in await self._store.unscored_conversations(newest):
+            looked_at = self._scorer.evaluators(key.case_id).conversation
+            if looked_at and run in (None, key.run) and key not in self._turns:
+                self._is_over(key)
+
+    def hold(self) -> None:
+        """Score none for now: further turns of them are coming."""
+        self._held = {}
+
+    def release(self) -> None:
+        """Score those that were held."""
+        held, self._held = self._held or {}, None
+        for key in held:
+            self._is_over(key)
+
+    async def work(self) -> None:
+        """Score what is over, as it comes. Ends by being cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            keys = {await self._over.get(): None}
+            taken = 1
+            while not self._over.empty() and len(keys) < _SIDE_BY_SIDE:
+                keys[self._over.get_nowait()] = None
+                taken += 1
+            scored = await self._score(list(keys))
+            self._store.finish_conversations(scored, partial(loop.call_soon_threadsafe, self._done, scored, taken))
+
+    def _is_over(self, key: ConversationKey) -> None:
+        if self._held is not None:
+            self._held[key] = None
+        else:
+            self._under_way(1)
+            self._over.put_nowait(key)
+
+    async def _score(self, keys: Sequence[ConversationKey]) -> list[ScoredConversation]:
+        """What is said of those that are over."""
+        try:
+            turns = [await self._turns_of(key) for key in keys]
+            results = await self._scoring.score_conversations(turns)
+        except ScoringLostError:
+            raise
+        except Exception as error:  # the wall: what could not be looked at has not passed
+            logger.error("conversations could not be scored", exc_info=error)
+            reason = f"it could not be looked at: {error!r}"
+            return [ScoredConversation(key, 0, self._scorer.conversation_errors(key.case_id, reason)) for key in keys]
+        return [
+            ScoredConversation(key, len(found), said if self._privacy is None else self._privacy.stored_results(said))
+            for key, found, said in zip(keys, turns, results, strict=True)
+            if said is not None
+        ]
+
+    async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
+        query = TurnQuery(run=key.run, conversation=key.conversation_id)
+        turns = [in_its_case(turn, self._moved) async for turn in every_turn(self._store, query)]
+        ours = [turn for turn in turns if turn["case_id"] == key.case_id]
+        return ours if self._privacy is None else [self._privacy.stored_turn(turn) for turn in ours]

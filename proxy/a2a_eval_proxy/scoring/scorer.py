@@ -1,0 +1,214 @@
+"""From stored turns to evaluation results: the case a turn belongs to, the evaluators in force, whole conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from a2a_tool_capture import Finding
+from tool_call_evaluators.evaluator import EvaluatorBase, is_built_in
+from tool_call_evaluators.judge.cache import JudgeCache, judged_apart
+from tool_call_evaluators.metrics.evaluate_conversation import evaluate_conversation
+from tool_call_evaluators.model import EvalCase, EvalResult
+from tool_call_evaluators.run import evaluate, evaluate_sync
+from tool_call_evaluators.runs.outcomes import ConversationTurn, follow
+from tool_call_evaluators.suite import Case, EvaluatorSpec, Suite
+from tool_call_evaluators.turn_health import (
+    TURN_SUCCEEDED,
+    calls_unseen,
+    failed_turn_result,
+    turn_failure_of,
+    without_vacuous_passes,
+)
+
+from ..privacy.content_removal import lacks_content
+from ..turn import Turn
+from .case_book import CaseBook
+
+TurnJson = Mapping[str, Any]
+"""A turn as in /api/turns."""
+
+Results = list[dict[str, Any]]
+
+WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
+"""What is scored without a suite: evaluators that need no expectation."""
+
+_NO_CONTENT = "what was said is not kept (--no-content), so that it cannot be looked at any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluators:
+    """Those in force for a case, or for turns without one.
+
+    `waits`: one of those for turns has to wait for something (a judge), so that scoring needs an event loop.
+    `swift`: those for turns are built in and only compute; then scoring is a matter of microseconds.
+    """
+
+    turn: Sequence[EvaluatorBase]
+    conversation: Sequence[EvaluatorBase]
+    waits: bool
+    swift: bool
+
+
+class Scorer:
+    """Scores turns and conversations with the evaluators of the suite, or of their case where it has its own."""
+
+    def __init__(self, cases: CaseBook, suite: Suite | None, judge_cache: JudgeCache | None = None) -> None:
+        self._cases = cases
+        self._suite = suite or WITHOUT_SUITE
+        self._judge_cache = judge_cache
+        self._shared = self._build(None)
+        self._own: dict[str, tuple[Case, Evaluators]] = {}
+        self._without_case = Case(id="", turns=(), tools=self._suite.tools)
+        self.swift = self._shared.swift
+        """Whether turns are swift to score, those of cases with evaluators of their own aside."""
+
+    def evaluators(self, case_id: str | None) -> Evaluators:
+        """The evaluators in force for turns of that case. They are built once."""
+        case = self._cases.case(case_id) if case_id else None
+        if case is None or case.evaluators is None:
+            return self._shared
+        known = self._own.get(case.id)
+        if known is None or known[0] is not case:  # a registered case may be replaced
+            known = self._own[case.id] = case, self._build(case)
+        return known[1]
+
+    async def score(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> Results:
+        """Results for a turn. `earlier` counts the conversation's earlier turns of its case, `history` are its turns
+        so far, of whatever case.
+
+        A turn that the agent failed has a failed result of its own, `turn_succeeded`. Never raises for what an agent
+        said or an evaluator did: that becomes an `errored` result.
+        """
+        evaluators = self.evaluators(turn.case_id).turn
+        case = self._case_or_errors(turn, earlier, evaluators, history)
+        with judged_apart(self._sample(turn.case_id, turn.conversation_id)):
+            results = case if isinstance(case, list) else await evaluate(case, evaluators)
+        return _results(turn, results, evaluators)
+
+    def score_now(self, turn: Turn, earlier: int) -> Results:
+        """As `score`, where nothing `waits`."""
+        evaluators = self.evaluators(turn.case_id).turn
+        case = self._case_or_errors(turn, earlier, evaluators, ())
+        return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators), evaluators)
+
+    async def score_conversation(self, turns: Sequence[TurnJson]) -> Results | None:
+        """Results for the turns of one conversation and one case (or none), as a whole.
+
+        None where it is not over: a planned turn has not come, or one is not scored yet. Raises nothing else than
+        `score` does.
+        """
+        if not turns:
+            return None
+        case_id = turns[0]["case_id"]
+        case = self._cases.case(case_id) or self._without_case if case_id else self._without_case
+        plan = Suite(name="", cases=(replace(case, repetitions=1),)) if case is not self._without_case else None
+        (conversation,) = follow(turns, plan)
+        if not conversation.complete or any(turn.turn and turn.turn["status"] != "done" for turn in conversation.turns):
+            return None
+        if any(lacks_content(turn["user_text"]) for turn in turns):
+            return self.conversation_errors(case_id, _NO_CONTENT)
+        evaluators = self.evaluators(case_id)
+        try:
+            seen = [self._seen(case, placed, evaluators.turn) for placed in conversation.turns]
+            whole = case.conversation_case(seen)
+        except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything
+            return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
+        with judged_apart(self._sample(case_id, turns[0]["conversation_id"])):
+            found = await evaluate_conversation(whole, evaluators.conversation, name=conversation.label)
+        return _json(found.results)
+
+    def _sample(self, case_id: str | None, conversation_id: str) -> str:
+        """The conversation, where it is one of several repetitions: the judge is asked for each."""
+        case = self._cases.case(case_id) if case_id else None
+        return conversation_id if case is not None and case.repetitions > 1 else ""
+
+    def conversation_errors(self, case_id: str | None, reason: str) -> Results:
+        """What is said of a conversation that could not be looked at."""
+        return _json(EvalResult.errored(item.metric, reason) for item in self.evaluators(case_id).conversation)
+
+    def in_force(self, turn: TurnJson) -> TurnJson:
+        """The turn with the results of the evaluators in force: others are of another suite."""
+        metrics = {TURN_SUCCEEDED, *(evaluator.metric for evaluator in self.evaluators(turn["case_id"]).turn)}
+        return {**turn, "evaluations": [item for item in turn["evaluations"] if item["evaluator"] in metrics]}
+
+    def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
+        """What the evaluators get to see of a turn. Raises ValueError for calls that are none."""
+        past = [_past(item) for item in history]
+        unseen = calls_unseen(turn.state, len(turn.tool_calls), turn.findings)
+        case = self._cases.case(turn.case_id) if turn.case_id else None
+        if case is None:
+            return EvalCase(
+                tool_calls=turn.tool_calls,
+                calls_unseen=unseen,
+                tools=self._suite.tools,
+                user_text=turn.user_text,
+                response_text=turn.response_text,
+                history=past,
+            )
+        return case.eval_case(
+            case.turn_index(turn.user_text, earlier),
+            tool_calls=turn.tool_calls,
+            calls_unseen=unseen,
+            response_text=turn.response_text,
+            user_text=turn.user_text,
+            history=past,
+        )
+
+    def _build(self, case: Case | None) -> Evaluators:
+        def built(scope: Any) -> tuple[EvaluatorBase, ...]:
+            return tuple(self._suite.build_evaluators(scope, case, judge_cache=self._judge_cache))
+
+        of_turns = built("turn")
+        waits = any(evaluator.waits for evaluator in of_turns)
+        own = all(is_built_in(type(evaluator)) for evaluator in of_turns)
+        return Evaluators(of_turns, built("conversation"), waits, swift=own and not waits)
+
+    def _case_or_errors(
+        self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], history: Iterable[TurnJson]
+    ) -> EvalCase | list[EvalResult]:
+        if lacks_content(turn.user_text):
+            return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
+        try:
+            return self.eval_case(turn, earlier, history)
+        except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything
+            reason = f"the turn does not fit its case: {error}"
+            return [EvalResult.errored(evaluator.metric, reason) for evaluator in evaluators]
+
+    def _seen(self, case: Case, placed: ConversationTurn, evaluators: Sequence[EvaluatorBase]) -> EvalCase:
+        turn = placed.turn or {}
+        metrics = {evaluator.metric for evaluator in evaluators}
+        seen = case.eval_case(
+            placed.index,
+            tool_calls=turn["tool_calls"],
+            calls_unseen=calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])),
+            response_text=turn["response_text"],
+            user_text=turn["user_text"],
+        )
+        return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
+
+
+def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:
+    """The turn, with the case of which `moved` says that it belongs to it."""
+    case_id = moved.get(turn["turn_id"])
+    return turn if case_id is None else {**turn, "case_id": case_id}
+
+
+def _past(turn: TurnJson) -> EvalCase:
+    return EvalCase(user_text=turn["user_text"], response_text=turn["response_text"], tool_calls=turn["tool_calls"])
+
+
+def _results(turn: Turn, results: Sequence[EvalResult], evaluators: Sequence[EvaluatorBase]) -> Results:
+    """JSON forms; those of a turn that failed begin with the result that says so."""
+    failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
+    if failure is None:
+        return _json(results)
+    if not turn.tool_calls:
+        readers = frozenset(evaluator.metric for evaluator in evaluators if evaluator.reads_calls)
+        results = without_vacuous_passes(results, readers, turn.state, failure)
+    return _json([failed_turn_result(failure), *results])
+
+
+def _json(results: Iterable[EvalResult]) -> Results:
+    return [result.to_dict() for result in results]

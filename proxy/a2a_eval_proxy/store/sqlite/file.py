@@ -1,0 +1,204 @@
+"""The file of an SQLite store: opened, recognised, moved aside where it is damaged, copied where it is read-only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from ..base import StoreError, StoreFileError
+
+SCHEMA_VERSION, _BEFORE = 3, 2
+_SCHEMA = """
+CREATE TABLE turns (
+  seq INTEGER PRIMARY KEY,
+  turn_id TEXT NOT NULL UNIQUE,
+  run TEXT NOT NULL,
+  case_id TEXT,
+  conversation_id TEXT NOT NULL,
+  status TEXT NOT NULL,
+  body TEXT NOT NULL,
+  evaluations TEXT NOT NULL DEFAULT '[]',
+  task_id TEXT NOT NULL DEFAULT '',
+  heard_at INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX turns_run ON turns (run, seq);
+CREATE INDEX turns_conversation ON turns (conversation_id, seq);
+CREATE INDEX turns_case ON turns (case_id, seq) WHERE case_id IS NOT NULL;
+CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending';
+CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
+CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
+CREATE TABLE conversations (
+  run TEXT NOT NULL,
+  conversation_id TEXT NOT NULL,
+  case_id TEXT NOT NULL,
+  turns INTEGER NOT NULL,
+  evaluations TEXT NOT NULL,
+  PRIMARY KEY (run, conversation_id, case_id)
+);
+CREATE INDEX conversations_id ON conversations (conversation_id);
+"""
+
+_FROM_VERSION_2 = """
+BEGIN IMMEDIATE;
+ALTER TABLE turns ADD COLUMN task_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE turns ADD COLUMN heard_at INTEGER NOT NULL DEFAULT 0;
+UPDATE turns SET task_id = coalesce(json_extract(body, '$.task_id'), '')
+  WHERE seq > (SELECT coalesce(max(seq), 0) FROM turns) - 100000;
+CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
+CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
+PRAGMA user_version = 3;
+COMMIT;
+"""
+"""From the schema before. Only recent turns get their task: older tasks do not go on."""
+
+_BESIDE = ("-wal", "-shm")
+"""What SQLite keeps beside a file: the write-ahead log, which is part of it, and an index of that."""
+
+_HEADER_BYTES = 100
+
+_GIVE = "give the path of a store, or of a file to be made"
+
+Identity = tuple[int, int]
+"""Device and inode: a name may come to mean another file."""
+
+
+class StoreDamagedError(StoreFileError):
+    """The file is damaged; `ours` where it is known to be a store nonetheless."""
+
+    def __init__(self, message: str, *, ours: bool) -> None:
+        super().__init__(message)
+        self.ours = ours
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the file is damaged, and not that it cannot be had now."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def identity(path: str) -> Identity | None:
+    """None where there is no such file."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # before each write
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def write_ahead_log(path: str) -> str:
+    """What SQLite keeps beside a file that is in use: what was written and is not in the file yet."""
+    return f"{path}-wal"
+
+
+def open_file(path: str) -> sqlite3.Connection:
+    """Open a store to write to it, or make one.
+
+    Raises StoreError where the folder is missing or the file holds something else, StoreDamagedError where SQLite
+    cannot make sense of it, StoreFileError where it cannot be opened now.
+    """
+    parent = Path(path).parent
+    if not parent.is_dir():
+        raise StoreError(
+            f"store {path}: there is no directory {str(parent)!r}; give the path of a store, or of a file to be made"
+        )
+    version = None
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what agents say is nobody else's to read
+        connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10.0)
+        try:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            _prepare(connection, path, version)
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.close()
+            raise
+    except sqlite3.Error as error:
+        message = f"store {path}: {error}; {_GIVE}"
+        if is_damage(error):
+            if version is None:  # SQLite reads nothing of a file that lacks its end
+                version = _version_in_header(path)
+            raise StoreDamagedError(message, ours=version in (_BEFORE, SCHEMA_VERSION)) from error
+        raise StoreFileError(message) from error
+    except OSError as error:
+        raise StoreFileError(
+            f"store {path}: {error.strerror}; give the path of a store, or of a file to be made"
+        ) from error
+    return connection
+
+
+def _version_in_header(path: str) -> int | None:
+    """The user version that the first 100 bytes of a database tell (https://www.sqlite.org/fileformat2.html, 1.3)."""
+    try:
+        with Path(path).open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return None
+    if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
+        return None
+    return int.from_bytes(header[60:64], "big")
+
+
+def is_read_only(path: str) -> bool:
+    """Whether the file can be read and nothing can be written: neither it, nor a write-ahead log beside it."""
+    return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))
+
+
+def copied(path: str, folder: Path) -> str:
+    """Copy a store, and the write-ahead log it may have, into `folder`; the path of the copy.
+
+    A store that another process writes is copied as it is at one moment. Raises StoreFileError.
+    """
+    target = folder / Path(path).name
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as source:
+            source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            with closing(sqlite3.connect(target)) as copy:
+                source.backup(copy)
+    except sqlite3.Error:  # such as for a log that was left behind: without an index beside it, it cannot be read there
+        _copy_files(path, target)
+    target.chmod(0o600)
+    return str(target)
+
+
+def _copy_files(path: str, target: Path) -> None:
+    try:
+        shutil.copyfile(path, target)
+        if Path(write_ahead_log(path)).exists():
+            shutil.copyfile(write_ahead_log(path), write_ahead_log(str(target)))
+    except OSError as error:
+        raise StoreFileError(f"store {path}: it is read-only, and cannot be copied to be read: {error}") from error
+
+
+def _prepare(connection: sqlite3.Connection, path: str, version: int) -> None:
+    """Raises StoreError where the file holds something else, with its content as it was."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    is_new = version == 0 and not tables - {"judge_answers"}  # those may be kept in a file before turns are
+    if not is_new and version not in (_BEFORE, SCHEMA_VERSION):
+        raise StoreError(
+            f"store {path}: it is no store of this version (schema {version}, expected {SCHEMA_VERSION}); {_GIVE}"
+        )
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: so that it can shrink
+    connection.execute("PRAGMA secure_delete = ON")  # what is deleted, or replaced, is overwritten
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if is_new:
+        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+    elif version == _BEFORE:
+        connection.executescript(_FROM_VERSION_2)
+
+
+def moved_aside(path: str, why: str) -> str:
+    """Rename a damaged file, and its write-ahead log, which nobody has open any more; returns what to tell.
+
+    Raises OSError where that cannot be done.
+    """
+    target = f"{path}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z"
+    Path(path).rename(target)
+    for suffix in _BESIDE:
+        with suppress(FileNotFoundError):
+            Path(path + suffix).rename(target + suffix)
+    return f"{why}; it was moved to {target}, from which 'sqlite3 FILE .recover' may get turns; a new one is made"

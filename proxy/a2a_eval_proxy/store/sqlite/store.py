@@ -1,0 +1,254 @@
+"""The store in one SQLite file: a writer thread that commits in groups, readers beside it (WAL)."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from a2a_tool_capture.models import rfc3339
+from tool_call_evaluators.judge.cache import SqliteJudgeCache
+
+from ..base import Score, Scored, StoreFileError
+from ..encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, utf8_text
+from ..write_queue import (
+    Add,
+    Discard,
+    Finish,
+    FinishConversations,
+    Item,
+    Mark,
+    Prune,
+    QueuedWrites,
+    Settle,
+    StoreLostError,
+    latest_results,
+)
+from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
+from .reads import SqliteReads
+from .retention import prune
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_ROWS = 64
+"""Rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row."""
+
+_Statement = tuple[str, Sequence[Any]]
+
+
+class SqliteStore(SqliteReads, QueuedWrites):
+    """See `base.Store`. Raises StoreError for what cannot be a store; where the file cannot be opened, StoreFileError,
+    unless it is `patient`: then `start` tries for as long as it takes.
+
+    A `patient` store goes on with another file: one that is damaged is moved aside, one that is gone is made anew.
+    Turns are kept on, and what there is of the old one stays for whoever wants to repair it. Any other store writes
+    to no other file than the one it opened, and leaves that where it is: damaged or gone, nothing more is written.
+    """
+
+    shared = False
+    trouble = (sqlite3.Error, OSError)  # a full disk, a lock
+
+    def __init__(self, path: str, *, patient: bool = False) -> None:
+        SqliteReads.__init__(self, path)
+        QueuedWrites.__init__(self, path)
+        self.judge_cache = SqliteJudgeCache(path)
+        self._connection: sqlite3.Connection | None = None
+        self._patient = patient
+        self._identity: Identity | None = None
+        self._log_identity: Identity | None = None
+        self._damage: str | None = None
+        if not patient:
+            self._open_now()
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        super().close(timeout_s)
+        if self.closed:
+            self._let_go()
+
+    def _open(self) -> None:
+        try:
+            self._connection = open_file(self._path)
+        except StoreDamagedError as error:
+            if not (self._patient and (error.ours or self._identity)):
+                raise
+            logger.error("store %s: %s", self._path, moved_aside(self._path, str(error)))
+            self.health.replaced += 1
+            self._connection = open_file(self._path)
+        self._identity = identity(self._path)
+        self._log_identity = identity(write_ahead_log(self._path))
+
+    def _check(self) -> None:
+        if self._damage is not None:
+            self._let_go()
+            if not self._patient:
+                raise StoreFileError(
+                    f"store {self._path}: {self._damage}; 'sqlite3 FILE .recover' may get turns from it"
+                )
+            message = moved_aside(self._path, self._damage)
+            self._damage = None
+            raise StoreLostError(message)
+        if identity(self._path) != self._identity:
+            self._let_go()
+            gone = "its file was deleted or replaced while in use"
+            if not self._patient:
+                raise StoreFileError(f"store {self._path}: {gone}")
+            raise StoreLostError(f"{gone}; turns are kept in the one now there")
+        if identity(write_ahead_log(self._path)) != self._log_identity:  # what is written to it, nobody else can read
+            self._let_go()  # which writes back what it has
+            raise StoreLostError("its write-ahead log was deleted or replaced while in use; the file is opened anew")
+
+    def _let_go(self) -> None:
+        """Close the file. Before another takes its name: SQLite deletes a write-ahead log by name."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
+        """A reader met an error: where that is damage, the writing thread is to see to it."""
+        if self._patient and self._damage is None and file == self._identity and is_damage(error):
+            self._damage = str(error)
+            self._put(Mark(lambda: None))
+
+    def _writing(self, group: list[Item]) -> Callable[[], None]:
+        return partial(self._write, list(_statements(group)))
+
+    def _pruned(self, item: Prune) -> int:
+        before = None if item.before is None else rfc3339(item.before)
+        return prune(self._in_use(), before, item.max_bytes)
+
+    def _in_use(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise sqlite3.OperationalError("it is not open")
+        return self._connection
+
+    def _write(self, statements: list[_Statement]) -> None:
+        connection = self._in_use()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement, values in statements:
+                connection.execute(statement, values)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            if is_damage(error):
+                self._damage = str(error)
+                self._check()
+            raise
+
+
+class CopiedSqliteStore(SqliteStore):
+    """A store that can be read only, such as one on a read-only file system: its copy, in a folder of its own.
+
+    What is written is written to the copy, and gone when it is closed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._folder = TemporaryDirectory(prefix="a2a-eval-proxy-")
+        self._original = path
+        self._warned = False
+        try:
+            super().__init__(copied(path, Path(self._folder.name)))
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
+        if scored and not self._warned:
+            self._warned = True
+            logger.warning("store %s is read-only: the results of this evaluation are not kept in it", self._original)
+        super().finish(scored, committed)
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        super().close(timeout_s)
+        self._folder.cleanup()
+
+
+def _statements(group: list[Item]) -> Iterator[_Statement]:
+    """What writes a group: turns before their results, results in the order in which they came."""
+    added = [_row(turn, item.score) for item in group if isinstance(item, Add) for turn in item.turns]
+    for rows in _chunks(added):
+        yield _insert(len(rows)), [value for row in rows for value in row]
+    scored = latest_results(item for item in group if isinstance(item, Finish))
+    for results in _chunks([_results(item) for item in scored]):
+        yield _update(len(results)), [value for result in results for value in result]
+    for item in group:
+        if isinstance(item, Settle):
+            yield from ((_SETTLE, (turn.body.decode(), turn.turn_id)) for turn in item.turns)
+        elif isinstance(item, FinishConversations):
+            yield from ((_CONVERSATION, _conversation_row(scored)) for scored in item.scored)
+        elif isinstance(item, Discard):
+            yield from ((statement, (turn_id,)) for turn_id in item.turn_ids for statement in _DISCARD)
+
+
+def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
+    evaluations = score(turn.turn_id) if score is not None and turn.status != "open" else None
+    status, results = (turn.status, "[]") if evaluations is None else ("done", json_text(evaluations))
+    case_id = None if turn.case_id is None else utf8_text(turn.case_id)
+    found_by = turn.turn_id, utf8_text(turn.run), case_id, utf8_text(turn.conversation_id)
+    heard_at = int(time.time()) if status == "open" else 0
+    return *found_by, status, turn.body.decode(), results, utf8_text(turn.task_id), heard_at
+
+
+def _results(scored: EncodedScored) -> tuple[str, str, str | None]:
+    body = None if scored.merged is None else scored.merged.body.decode()
+    return scored.turn_id, scored.results.json.decode(), body
+
+
+def _conversation_row(scored: EncodedConversation) -> tuple[Any, ...]:
+    run, conversation_id, case_id = scored.key
+    names = utf8_text(run), utf8_text(conversation_id), utf8_text(case_id or "")
+    return *names, scored.turns, scored.results.json.decode()
+
+
+_CONVERSATION = (
+    "INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, evaluations) VALUES (?, ?, ?, ?, ?)"
+)
+_SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
+_DISCARD = (
+    "DELETE FROM conversations WHERE EXISTS (SELECT 1 FROM turns WHERE turn_id = ? AND turns.run = conversations.run"
+    " AND turns.conversation_id = conversations.conversation_id"
+    " AND coalesce(turns.case_id, '') = conversations.case_id)",
+    "DELETE FROM turns WHERE turn_id = ?",
+)
+
+
+def _chunks(rows: list[T]) -> Iterator[list[T]]:
+    """Pieces of a few fixed sizes, so that the statements for them stay prepared."""
+    position, size = 0, _ROWS
+    while position < len(rows):
+        while size > len(rows) - position:
+            size //= 2
+        yield rows[position : position + size]
+        position += size
+
+
+@lru_cache
+def _insert(rows: int) -> str:
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * rows)
+    columns = ("run", "case_id", "conversation_id", "status", "body", "evaluations", "task_id", "heard_at")
+    replaced = ", ".join(f"{column} = excluded.{column}" for column in columns)
+    return (
+        f"INSERT INTO turns (turn_id, {', '.join(columns)}) VALUES {values}"  # noqa: S608  # fixed texts
+        f" ON CONFLICT (turn_id) DO UPDATE SET {replaced} WHERE turns.status = 'open'"
+    )
+
+
+@lru_cache
+def _update(rows: int) -> str:
+    values = ", ".join(["(?, ?, ?)"] * rows)
+    return (
+        f"WITH scored (id, results, merged) AS (VALUES {values}) "  # noqa: S608  # fixed texts
+        "UPDATE turns SET status = 'done', evaluations = results, body = coalesce(merged, body) FROM scored"
+        " WHERE turn_id = id"
+    )

@@ -1,0 +1,391 @@
+"""The writing half of a store: one thread that takes what is queued in groups, and tries until it is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import queue
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ..turn import Turn
+from .base import Score, Scored, ScoredConversation, StoreError, StoreHealth
+from .encoding import (
+    EncodedConversation,
+    EncodedScored,
+    EncodedTurn,
+    encoded_conversation,
+    encoded_scored,
+    encoded_turn,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_QUEUED = 20_000
+"""Turns waiting to be written; more than that, and the database does not keep up."""
+
+MAX_WAITING_BYTES = 128 * 1024 * 1024
+"""Of memory, for everything that waits to be written; with more, no further turns are taken."""
+
+MAX_GROUP = 100
+"""Batches that are written in one transaction."""
+
+MAX_GROUP_BYTES = 4 * 1024 * 1024
+"""After as many bytes no further batch joins a transaction: a backlog is written in pieces that take little memory."""
+
+_RETRY_S = 1.0
+
+_GIVING_UP_S = 0.5
+"""For the writing thread to notice that its time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    turns: Sequence[EncodedTurn]
+    committed: Callable[[], object]
+    score: Score | None = None
+    held: Collection[str] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(turn.size for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    turns: Sequence[EncodedTurn]
+    committed: Callable[[], object]
+
+    @property
+    def size(self) -> int:
+        return sum(turn.size for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    scored: Sequence[EncodedScored]
+    committed: Callable[[], object]
+
+    @property
+    def size(self) -> int:
+        return sum(scored.size for scored in self.scored)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishConversations:
+    scored: Sequence[EncodedConversation]
+    committed: Callable[[], object]
+
+    @property
+    def size(self) -> int:
+        return sum(scored.size for scored in self.scored)
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    turn_ids: Sequence[str]
+    committed: Callable[[], object]
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    before: datetime | None
+    max_bytes: int | None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Reached when everything before it is committed."""
+
+    committed: Callable[[], object]
+    last: bool = False
+    size: int = 0
+
+
+Item = Add | Settle | Finish | FinishConversations | Discard | Mark
+"""What is written in groups; a `Prune` is done between them."""
+
+
+class StoreLostError(Exception):
+    """What was opened is damaged or gone; the message says which, and what becomes of it."""
+
+
+class QueuedWrites(ABC):
+    """Implements what `base.Store` says of writing; a store says how it is opened, and a group of items is written.
+
+    All of that happens in one thread. What waits is held as encoded text, and counted in bytes.
+    """
+
+    trouble: tuple[type[Exception], ...] = ()
+    """Errors that pass, such as a full disk or a database that is away: the group is written again until it works."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.health = StoreHealth()
+        self.on_opened: Callable[[], object] = _nothing
+        self.on_ended: Callable[[], object] = _nothing
+        self.ended_by: StoreError | None = None
+        self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._attempted = threading.Event()
+        self._first_error: StoreError | None = None
+        self._awaited = True
+        """Whether somebody is still to be told of the first error, in place of the log."""
+        self._opened = self._failing = False
+        self._give_up_at = math.inf
+        self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Make it ready to be written, and its tables where there are none. Raises StoreError."""
+
+    def _check(self) -> None:  # noqa: B027  # a database on a server needs none
+        """Called before each write. Where what was opened is not the store any more, raises StoreLostError to go on
+        with what is there now, or StoreError to write nothing more."""
+
+    @abstractmethod
+    def _writing(self, group: list[Item]) -> Callable[[], None]:
+        """What writes these items, whole or not at all, and raises `trouble`: called until it works.
+
+        Turns are scored here, where they are to be: once, not at each try."""
+
+    @abstractmethod
+    def _pruned(self, item: Prune) -> int:
+        """Delete what is too old or too much; how many turns that were. May raise `trouble`."""
+
+    def _told(self, error: Exception) -> str:
+        """What went wrong, in one line."""
+        return " ".join(str(error).split()) or type(error).__name__
+
+    def start(self) -> None:
+        self._writer.start()
+
+    def first_attempt(self, timeout_s: float) -> StoreError | None:
+        self._attempted.wait(timeout_s)
+        self._awaited = False
+        return self._first_error
+
+    def _open_now(self) -> None:
+        """Open it and begin to write. Raises StoreError."""
+        self._open()
+        self._is_open()
+        self.start()
+
+    def add(
+        self,
+        turns: Sequence[Turn],
+        committed: Callable[[], object],
+        score: Score | None = None,
+        held: Collection[str] = (),
+    ) -> bool:
+        health = self.health
+        if health.waiting_turns >= MAX_QUEUED or health.waiting_bytes >= MAX_WAITING_BYTES:
+            return False
+        self._put(Add([encoded_turn(turn) for turn in turns], committed, score, held))
+        return True
+
+    def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
+        self._put(Settle([encoded_turn(turn) for turn in turns], committed))
+
+    def finish(self, scored: Sequence[Scored], committed: Callable[[], object]) -> None:
+        self._put(Finish([encoded_scored(one) for one in scored], committed))
+
+    def finish_conversations(self, scored: Sequence[ScoredConversation], committed: Callable[[], object]) -> None:
+        self._put(FinishConversations([encoded_conversation(one) for one in scored], committed))
+
+    def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
+        self._put(Discard(turn_ids, committed))
+
+    def prune(self, before: datetime | None, max_bytes: int | None) -> None:
+        self._put(Prune(before, max_bytes))
+
+    async def drained(self) -> None:
+        loop = asyncio.get_running_loop()
+        reached = asyncio.Event()
+        self._put(Mark(lambda: loop.call_soon_threadsafe(reached.set)))
+        await reached.wait()
+        if self.ended_by is not None:
+            raise self.ended_by
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        self._give_up_at = time.monotonic() + timeout_s
+        self._closing.set()
+        self._put(Mark(lambda: None, last=True))
+        if self._writer.is_alive():
+            self._writer.join(timeout_s + _GIVING_UP_S)
+        if self._writer.is_alive():  # in a call that does not return; the thread ends with the process
+            self._tell_lost("it does not answer")
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is written any more: `close` was called, and the writing thread has ended."""
+        return self._closing.is_set() and not self._writer.is_alive()
+
+    def _put(self, item: Item | Prune) -> None:
+        self._count(item, 1)
+        self._queue.put(item)
+
+    def _count(self, item: Item | Prune, sign: int) -> None:
+        with self._lock:
+            self.health.waiting_bytes += sign * item.size
+            if isinstance(item, Add):
+                self.health.waiting_turns += sign * len(item.turns)
+
+    # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
+
+    def _write_forever(self) -> None:
+        while True:
+            if not self._opened and not self._open_until_it_works():
+                self._tell_lost(self.health.problem)
+                return
+            group = self._next_group()
+            if not self._commit(group):
+                self._tell_lost(self.health.problem)
+                return
+            if any(isinstance(item, Mark) and item.last for item in group):
+                self._tell_lost(self.health.problem)
+                return
+
+    def _tell_lost(self, problem: str | None) -> None:
+        if self.health.waiting_turns:
+            logger.error(
+                "store %s: %s; it is closed, and %d turn(s) are lost", self._name, problem, self.health.waiting_turns
+            )
+
+    def _open_until_it_works(self) -> bool:
+        """False where there is no more time for it."""
+        while True:
+            try:
+                self._open()
+            except StoreError as error:
+                if not self._attempted.is_set():
+                    self._first_error = error
+                    self._attempted.set()
+                    if self._awaited and not error.may_pass:
+                        return False
+                self._failed(str(error).removeprefix(f"store {self._name}: "))
+            else:
+                self._is_open()
+                return True
+            if time.monotonic() >= self._give_up_at:
+                return False
+            self._pause()
+
+    def _is_open(self) -> None:
+        self._opened = True
+        self._works()
+        self._attempted.set()
+        self.on_opened()
+
+    def _next_group(self) -> list[Item | Prune]:
+        group = [self._queue.get()]
+        size = group[0].size
+        while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
+            try:
+                group.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+            size += group[-1].size
+        return group
+
+    def _commit(self, queued: list[Item | Prune]) -> bool:
+        """False where there is no more time for it."""
+        group = [item for item in queued if not isinstance(item, Prune)]
+        something = any(not isinstance(item, Mark) for item in group)
+        try:
+            if self.ended_by is None and not self._try_until_written(self._writing(group) if something else _nothing):
+                return False
+        except StoreError as error:
+            self.ended_by = error
+            self.health.problem = str(error).removeprefix(f"store {self._name}: ")
+            self.on_ended()
+        if self.ended_by is not None:
+            for item in queued:
+                if isinstance(item, Mark):
+                    item.committed()
+            return True
+        if something:
+            self.health.writes += 1
+            self.health.last_write_at = time.time()
+        for item in queued:
+            self._count(item, -1)
+            if isinstance(item, Prune):
+                self._prune(item)
+            else:
+                item.committed()
+        return True
+
+    def _prune(self, item: Prune) -> None:
+        try:
+            deleted = self._pruned(item)
+        except self.trouble as error:  # it is tried again next time
+            logger.error("store %s: old turns could not be deleted: %s", self._name, self._told(error))
+        else:
+            if deleted:
+                logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
+
+    def _try_until_written(self, write: Callable[[], None]) -> bool:
+        while True:
+            try:
+                self._check()
+                write()
+            except StoreLostError as lost:
+                self._lost(lost)
+                if not self._open_until_it_works():
+                    return False
+            except self.trouble as error:  # nothing may be lost, so try until it works
+                self._failed(self._told(error))
+                if time.monotonic() >= self._give_up_at:
+                    return False
+                self._pause()
+            else:
+                self._works()
+                return True
+
+    def _lost(self, lost: StoreLostError) -> None:
+        self._opened = False
+        self.health.replaced += 1
+        self.health.problem = str(lost)
+        logger.error("store %s: %s", self._name, lost)
+
+    def _failed(self, problem: str) -> None:
+        if not self._failing:
+            logger.error("store %s: %s; retrying, turns wait in memory", self._name, problem)
+        self._failing = True
+        self.health.failed_writes += 1
+        self.health.problem = problem
+
+    def _works(self) -> None:
+        if self._failing:
+            logger.info("store %s: it can be written again", self._name)
+        self._failing = False
+        self.health.problem = None
+
+    def _pause(self) -> None:
+        if self._closing.is_set():
+            time.sleep(min(_RETRY_S, 0.2))
+        else:
+            self._closing.wait(_RETRY_S)
+
+
+def _nothing() -> None:
+    """What writes nothing."""
+
+
+def latest_results(finished: Iterable[Finish]) -> list[EncodedScored]:
+    """One for each turn: its last results, and what was last merged into it."""
+    latest: dict[str, EncodedScored] = {}
+    for scored in (scored for item in finished for scored in item.scored):
+        before = latest.get(scored.turn_id)
+        if before is not None and scored.merged is None:
+            scored = replace(scored, merged=before.merged)
+        latest[scored.turn_id] = scored
+    return list(latest.values())

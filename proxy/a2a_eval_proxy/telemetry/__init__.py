@@ -1,0 +1,7 @@
+"""Our own telemetry: logs, counters, Prometheus metrics, OpenTelemetry export, live events.
+
+*Counters* are plain numbers that the byte path increments. `start` decides whether anything is exported; the SDK of
+OpenTelemetry is imported only then. The *problem log* writes one line for a problem that repeats.
+
+Imported by net and every room above it. Imports store, privacy and protocol.
+"""

@@ -1,0 +1,124 @@
+"""Our telemetry where it is wanted: providers of its own, exported over OTLP, closed within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from a2a_tool_capture import __version__
+from opentelemetry._logs import LoggerProvider, NoOpLoggerProvider
+from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
+from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
+from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+from opentelemetry.trace import NoOpTracerProvider, TracerProvider
+
+from .common import SCOPE, report
+from .counters import Metrics
+from .evaluations import EvaluationTelemetry
+from .metric_export import observe
+from .requests import RequestTelemetry
+
+logger = logging.getLogger(__name__)
+
+_CLOSE_S = 5.0
+_UNKNOWN_SERVICE = "unknown_service"
+"""How the SDK begins the name of a service that has none."""
+
+
+class Telemetry:
+    """Traces, metrics and events of this proxy. The providers are its own: none is made the process's.
+
+    Exporters, samplers and limits are set up by the SDK from its `OTEL_*` variables. They work in threads, from
+    bounded queues.
+    """
+
+    def __init__(
+        self,
+        signals: Collection[str],
+        metrics: Metrics,
+        upstream: str,
+        queue_depth: Callable[[], int],
+        open_turns: Callable[[], int],
+        redact: Callable[[str], str] | None,
+    ) -> None:
+        self._redact = redact
+        resource = _resource()
+        self._shutdowns: list[Callable[[], None]] = []
+        meters = self._meters(resource) if "metrics" in signals else NoOpMeterProvider()
+        tracers = self._tracers(resource, meters) if "traces" in signals else NoOpTracerProvider()
+        loggers = self._loggers(resource, meters) if "logs" in signals else NoOpLoggerProvider()
+        meter = meters.get_meter(SCOPE, __version__)
+        observe(meter, metrics, queue_depth, open_turns)
+        self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), meter, upstream)
+        self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__), meter)
+
+    async def close(self) -> None:
+        """Export what is left, for `_CLOSE_S` seconds at most; what is not out by then is lost."""
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await asyncio.gather(*(_aside(shutdown) for shutdown in self._shutdowns))
+        except TimeoutError:
+            logger.warning("telemetry was not exported to its end within %g s; the rest is lost", _CLOSE_S)
+
+    def _tracers(self, resource: Resource, meters: MeterProvider) -> TracerProvider:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+        from .redaction import RedactingSpanExporter
+
+        provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
+        exporter: SpanExporter = OTLPSpanExporter()
+        if self._redact is not None:
+            exporter = RedactingSpanExporter(exporter, self._redact)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._shutdowns.append(provider.shutdown)
+        return provider
+
+    def _meters(self, resource: Resource) -> MeterProvider:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+        provider = SdkMeterProvider([reader], resource=resource, shutdown_on_exit=False)
+        self._shutdowns.append(provider.shutdown)
+        return provider
+
+    def _loggers(self, resource: Resource, meters: MeterProvider) -> LoggerProvider:
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
+        provider = SdkLoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
+        provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+        self._shutdowns.append(provider.shutdown)
+        return provider
+
+
+def _resource() -> Resource:
+    """What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say, and our name where they give none."""
+    resource = Resource.create()
+    ours = {SERVICE_VERSION: __version__}
+    if str(resource.attributes.get(SERVICE_NAME, _UNKNOWN_SERVICE)).startswith(_UNKNOWN_SERVICE):
+        resource = resource.merge(Resource({SERVICE_NAME: "a2a-eval-proxy"}))
+    return Resource(ours).merge(resource)
+
+
+async def _aside(work: Callable[[], None]) -> None:
+    """Run `work` in a thread that nobody has to wait for: neither the loop nor the end of the process."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  # the wall
+            report(error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, name="telemetry-close", daemon=True).start()
+    await done.wait()

@@ -1,0 +1,202 @@
+"""A server and a client span for each proxied request, in the client's trace (HTTP semantic conventions)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import Histogram, Meter
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    format_span_id,
+    format_trace_id,
+    set_span_in_context,
+)
+
+from ..protocol.headers import ClientRequestHeaders
+from .common import report
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
+_FLAGS_AT = slice(53, 55)
+"""Where `traceparent` has its flags."""
+
+_DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""The convention's buckets, and some for agents that think."""
+
+
+class RequestTelemetry:
+    """Begins the spans of each request. `upstream` is the agent's URL."""
+
+    def __init__(self, tracer: Tracer, meter: Meter, upstream: str) -> None:
+        parts = urlsplit(upstream)
+        self._tracer = tracer
+        self._upstream = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        self._upstream_server: dict[str, str | int] = {
+            "server.address": parts.hostname or "",
+            "server.port": parts.port or (443 if parts.scheme == "https" else 80),
+        }
+        self._durations = meter.create_histogram(
+            "http.server.request.duration",
+            "s",
+            "Duration of requests, streams to their end",
+            explicit_bucket_boundaries_advisory=_DURATIONS_S,
+        )
+
+    def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans | None:
+        """The spans of a request that begins; None where they could not be made. Never raises.
+
+        Where they are sampled, `head` names the client span as the parent from now on. Where not, it stays as it
+        was: the agent's spans are evidence, so whether it records them is not for our sampler to say.
+        """
+        try:
+            return self._begin(scope, head)
+        except Exception as error:  # noqa: BLE001  # the wall
+            report(error)
+            return None
+
+    def _begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans:
+        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+        name = method if method != "_OTHER" else "HTTP"
+        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        common = {"http.request.method": method}
+        if method == "_OTHER":
+            common["http.request.method_original"] = scope["method"]
+        measured = {"http.request.method": method, "url.scheme": scope["scheme"]}
+        server = self._tracer.start_span(
+            name,
+            _remote(head),
+            SpanKind.SERVER,
+            {
+                **common,
+                "url.scheme": scope["scheme"],
+                "url.path": path,
+                "network.protocol.version": scope["http_version"],
+                **_reached_at(head.host),
+                **_client(scope),
+            },
+        )
+        inside = set_span_in_context(server, Context())
+        client = self._tracer.start_span(
+            name, inside, SpanKind.CLIENT, {**common, "url.full": self._upstream + path, **self._upstream_server}
+        )
+        context = client.get_span_context()
+        if context.trace_flags.sampled:
+            _name_parent(head, context)
+        return RequestSpans(server, client, self._durations, measured)
+
+
+class RequestSpans:
+    """The two spans while the request is on its way. A context manager: they end with it."""
+
+    def __init__(self, server: Span, client: Span, durations: Histogram, measured: dict[str, str | int]) -> None:
+        self._server = server
+        self._client = client
+        self._durations = durations
+        self._measured = measured
+        self._began_at = time.perf_counter()
+        self._agent_status: int | None = None
+        self._status: int | None = None
+        self._complete = False
+        self._error = ""
+
+    def answered(self, status: int) -> None:
+        """The agent's response began."""
+        self._agent_status = status
+
+    def failed(self, reason: str) -> None:
+        """The agent did not answer, or broke off; `reason` is one of few words, as `error.type` wants them."""
+        self._error = reason
+
+    def watching(self, send: Send) -> Send:
+        """`send` for the response to the client; what passes is noted."""
+
+        async def watched(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self._status = message["status"]
+            elif not message.get("more_body"):
+                self._complete = True
+            await send(message)
+
+        return watched
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and not self._error:
+            self._error = kind.__qualname__
+        elif not self._complete and not self._error:
+            self._error = "client_gone"
+        try:
+            self._end()
+        except Exception as problem:  # noqa: BLE001  # the wall
+            report(problem)
+
+    def _end(self) -> None:
+        if self._agent_status is not None or self._error:  # otherwise the agent was never asked
+            _finish(self._client, self._agent_status, self._error, first_error_status=400)
+        measured = _finish(self._server, self._status, self._error, first_error_status=500)
+        seconds = time.perf_counter() - self._began_at
+        self._durations.record(seconds, {**self._measured, **measured}, set_span_in_context(self._server, Context()))
+
+
+def _finish(span: Span, status: int | None, error: str, *, first_error_status: int) -> dict[str, str | int]:
+    """End a span; returns the attributes that say how."""
+    attributes: dict[str, str | int] = {}
+    if status is not None:
+        attributes["http.response.status_code"] = status
+        if status >= first_error_status:
+            error = error or str(status)
+    if error:
+        attributes["error.type"] = error
+        span.set_status(StatusCode.ERROR)
+    span.set_attributes(attributes)
+    span.end()
+    return attributes
+
+
+def _remote(head: ClientRequestHeaders) -> Context:
+    """The client's span, where its request names one."""
+    ids = head.trace_context
+    if ids is None:
+        return Context()
+    flags = TraceFlags(int(head.traceparent[_FLAGS_AT], 16))
+    parent = SpanContext(int(ids[0], 16), int(ids[1], 16), is_remote=True, trace_flags=flags)
+    return set_span_in_context(NonRecordingSpan(parent), Context())
+
+
+def _name_parent(head: ClientRequestHeaders, span: SpanContext) -> None:
+    head.traceparent = f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}"
+    head.forward = [item for item in head.forward if item[0] != b"traceparent"]
+    head.forward.append((b"traceparent", head.traceparent.encode()))
+
+
+def _reached_at(host: str) -> dict[str, str | int]:
+    """The name and port of a `Host` header."""
+    try:
+        parts = urlsplit(f"//{host}")
+        name, port = parts.hostname, parts.port
+    except ValueError:  # the client may write there what it likes
+        return {}
+    attributes: dict[str, str | int] = {"server.address": name} if name else {}
+    return {**attributes, "server.port": port} if name and port else attributes
+
+
+def _client(scope: Scope) -> dict[str, str | int]:
+    peer = scope.get("client")
+    return {"client.address": peer[0], "client.port": peer[1]} if peer else {}

@@ -1,0 +1,183 @@
+"""Calls put together from their sightings, and completed from what the LLM messages say of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from a2a_tool_capture.canonical import canonical
+from a2a_tool_capture.models import ToolCall, ToolCallSource
+
+from .failures import Telling
+from .grouping import Group, contained
+from .requested_calls import Requested
+from .sightings import same_tool
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_NS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+@dataclass(slots=True)
+class Draft:
+    """A call that messages may still complete."""
+
+    name: str
+    call_id: str
+    arguments: dict[str, Any] | None
+    result: str | None
+    error: str | None
+    error_is_vague: bool
+    at_ns: int
+    """When it began, or when the model was called that asked for it: for the order."""
+
+    transport: bool = False
+    """Seen by transports only: the model may know the tool by a name with a prefix."""
+
+    start_ns: int = 0
+    end_ns: int = 0
+    place: int = 0
+    """In the order in which the model asked, where messages tell: parallel calls may start in one instant."""
+
+    @classmethod
+    def of(cls, found: Group) -> Draft:
+        """Field by field from whoever has it, the outermost first; one failed sighting makes a failed call."""
+        failures = [sighting.failure for sighting in found.sightings if sighting.failure is not None]
+        results = [sighting.result for sighting in found.sightings if sighting.result is not None]
+        failure = min(failures, key=lambda known: known.telling) if failures else None
+        error = failure.text if failure else None
+        vague = failure is not None and failure.telling > Telling.RESULT
+        if vague and results:
+            error, vague = results[0], False
+        span = found.first.span
+        return cls(
+            name=found.first.name,
+            call_id=found.call_id,
+            arguments=found.arguments,
+            result=results[0] if results and failure is None else None,
+            error=error,
+            error_is_vague=vague,
+            at_ns=span.start_ns,
+            transport=found.transport,
+            start_ns=span.start_ns,
+            end_ns=max(span.end_ns, span.start_ns) if span.start_ns else 0,
+        )
+
+    @classmethod
+    def asked(cls, place: int, call: Requested) -> Draft:
+        """A call that only messages speak of. They have no mark for failure: its answer is its result."""
+        return cls(
+            name=call.name,
+            call_id=call.call_id,
+            arguments=call.arguments,
+            result=call.answer,
+            error=None,
+            error_is_vague=False,
+            at_ns=call.at_ns,
+            place=place,
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether messages have nothing to add."""
+        return bool(self.call_id) and self.arguments is not None and not self.wants_result
+
+    @property
+    def wants_result(self) -> bool:
+        return self.result is None and (self.error is None or self.error_is_vague)
+
+    def is_of(self, call: Requested) -> bool:
+        return same_tool(self.name, call.name, prefixed=self.transport)
+
+    def learn(self, place: int, call: Requested) -> None:
+        """Take what the spans do not tell."""
+        self.place = place
+        self.name = call.name  # differs only where a transport knows less of the name
+        self.call_id = self.call_id or call.call_id
+        self.arguments = self.arguments if self.arguments is not None else call.arguments
+        if self.wants_result:
+            self.result = call.answer
+
+    def call(self) -> ToolCall:
+        return ToolCall(
+            name=self.name,
+            arguments=self.arguments,
+            id=self.call_id,
+            result=self.result,
+            error=self.error,
+            source=ToolCallSource.OTEL_TRACE,
+            started_at=_time(self.start_ns),
+            ended_at=_time(self.end_ns),
+        )
+
+
+def complete(drafts: list[Draft], asked: list[Requested]) -> list[tuple[int, Requested]]:
+    """Tell each draft what its message says of it; the messages' calls that no draft is, with their places.
+
+    By id; else, where one of the two has none, by name and equal arguments, then arguments to which a layer has
+    added defaults, then unknown ones; each in order, one with one.
+    """
+    return _Completion(drafts, asked).run()
+
+
+class _Completion:
+    def __init__(self, drafts: list[Draft], asked: list[Requested]) -> None:
+        self.drafts = drafts
+        self.taken = {draft.call_id for draft in drafts if draft.call_id}
+        self.free = dict(enumerate(asked))
+        self.by_id: dict[str, list[int]] = defaultdict(list)
+        self.by_signature: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for place, call in self.free.items():
+            if call.call_id:
+                self.by_id[call.call_id].append(place)
+            if call.arguments is not None:
+                self.by_signature[call.name, canonical(call.arguments)].append(place)
+
+    def run(self) -> list[tuple[int, Requested]]:
+        waiting = self.drafts
+        for places in (self._same_id, self._same_signature, self._defaults_added, self._unknown):
+            waiting = [draft for draft in waiting if not self._tell(draft, places(draft))]
+        return list(self.free.items())
+
+    def _tell(self, draft: Draft, places: Iterable[int]) -> bool:
+        for place in places:
+            call = self.free.get(place)
+            if call is not None and draft.is_of(call) and not self._is_another(draft, call):
+                draft.learn(place, self.free.pop(place))
+                return True
+        return False
+
+    def _is_another(self, draft: Draft, call: Requested) -> bool:
+        """Whether ids say so: two different ones, or the message's is another draft's."""
+        if not call.call_id or call.call_id == draft.call_id:
+            return False
+        return bool(draft.call_id) or call.call_id in self.taken
+
+    def _same_id(self, draft: Draft) -> Iterable[int]:
+        return self.by_id.get(draft.call_id, ())
+
+    def _same_signature(self, draft: Draft) -> Iterable[int]:
+        if draft.arguments is None:
+            return ()
+        return self.by_signature.get((draft.name, canonical(draft.arguments)), ())
+
+    def _defaults_added(self, draft: Draft) -> Iterable[int]:
+        known = draft.arguments
+        if known is None:
+            return ()
+        return [
+            place
+            for place, call in self.free.items()
+            if draft.is_of(call) and call.arguments is not None and contained(call.arguments, known)
+        ]
+
+    def _unknown(self, draft: Draft) -> Iterable[int]:
+        return [place for place, call in self.free.items() if draft.arguments is None or call.arguments is None]
+
+
+def _time(nanoseconds: int) -> datetime | None:
+    if not 0 < nanoseconds <= _LAST_NS:
+        return None
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)

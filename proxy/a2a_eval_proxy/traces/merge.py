@@ -1,0 +1,50 @@
+"""A turn completed with what traces say about it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from a2a_tool_capture import Finding, Severity, reconcile
+from tool_call_evaluators.turn_health import NO_CAPTURE
+
+from ..capture.dialect_hints import DIALECT_NOT_READ
+from ..turn import Turn
+from .tool_calls import tool_calls
+from .trace_book import Evidence
+
+
+def settled(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:
+    """`turn` (as the protocol told it) with trace calls merged in; `turn` itself where traces say nothing.
+
+    `late` says that it was scored before without these spans.
+    """
+    if evidence.contested:
+        message = (
+            f"{evidence.contested} trace(s) of work name no turn and fit this one and another that was open; "
+            "their calls count for neither. Let the agent continue the trace context it is sent"
+        )
+        turn = replace(turn, findings=[*turn.findings, Finding("trace_contested", message, Severity.WARNING, "traces")])
+    if not evidence.spans and not evidence.logs:
+        return turn
+    conversion = tool_calls(evidence.spans, logs=evidence.logs)
+    joined = reconcile(turn.tool_calls, conversion.tool_calls, absorb_all=absorb_all)
+    answered = {NO_CAPTURE, DIALECT_NOT_READ} if joined.tool_calls else {NO_CAPTURE}  # its calls can be seen
+    known = [finding for finding in turn.findings if finding.code not in answered]
+    findings = [*known, *conversion.findings, *joined.findings]
+    if evidence.by_time and conversion.tool_calls:
+        message = (
+            f"{len(evidence.by_time)} trace(s) were taken to be this turn's only because no other turn was open then; "
+            "let the agent continue the trace context it is sent"
+        )
+        findings.append(Finding("correlated_by_time", message, Severity.INFO, "traces"))
+    if late:
+        message = "spans came after the turn was scored; it was merged and scored again"
+        findings.append(Finding("late_spans", message, Severity.INFO, "traces"))
+    capture = replace(
+        turn.capture,
+        matched_by_id=joined.matched_by_id,
+        matched_by_signature=joined.matched_by_signature,
+        protocol_only=joined.protocol_only,
+        trace_only=joined.trace_only,
+    )
+    return replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture)

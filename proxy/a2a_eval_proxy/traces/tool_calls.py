@@ -1,0 +1,94 @@
+"""The spans of a turn as tool calls: read, grouped, completed from LLM messages, in order of start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from a2a_tool_capture.models import Finding, Severity, ToolCall
+
+from .call_assembly import Draft, complete
+from .grouping import group
+from .lineage import Lineage
+from .message_sources import transcripts
+from .model import CutText, LogEvent, Span
+from .requested_calls import requested
+from .sightings import Sighting, sight
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What spans told. `ignored` counts the distinct spans that are no tool call."""
+
+    tool_calls: list[ToolCall]
+    ignored: int
+    findings: list[Finding]
+
+
+def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversion:
+    """The tool calls that the spans and GenAI log events of one turn record, by start time.
+
+    The spans may be of several traces, in any order, and delivered repeatedly: a span counts once by trace and
+    span id. Every call is there once however many spans and instrumentations saw it, and as often as the agent
+    made it. What spans do not say (id, arguments, result) is taken from the turn's LLM messages by id, else by
+    name and arguments in order. In a trace without any tool span of the agent (MCP's tell only what went over
+    MCP) the calls its messages speak of are calls too; they have no times. A failed call has `error` and no
+    result, unless all that is known of the error is its type. Pure, and total: never raises, whatever the spans
+    hold.
+    """
+    distinct = _once(spans)
+    lineage = Lineage(distinct)
+    sightings: list[Sighting] = []
+    others: list[Span] = []
+    for span in distinct:
+        sighting = sight(span)
+        if sighting is None:
+            others.append(span)
+        else:
+            sightings.append(sighting)
+    groups, findings = group(sightings, lineage)
+    drafts = [Draft.of(found) for found in groups]
+    traces = {sighting.span.trace_id for sighting in sightings if not sighting.transport}
+    if any(not draft.complete for draft in drafts) or any(span.trace_id not in traces for span in others) or logs:
+        asked = requested(transcripts(others, logs), lineage.related)
+        unmatched = complete(drafts, asked)
+        drafts += [Draft.asked(place, call) for place, call in unmatched if traces.isdisjoint(call.traces)]
+    drafts.sort(key=lambda draft: (draft.at_ns, draft.place))  # stable
+    calls = [draft.call() for draft in drafts]
+    return Conversion(calls, len(others), findings + _unknown_arguments(calls) + _cut_results(drafts))
+
+
+def _once(spans: Iterable[Span]) -> list[Span]:
+    """Each span once, in an order that does not depend on that of arrival.
+
+    Of two versions of one span the later and fuller one is taken.
+    """
+    known: dict[tuple[str, str], Span] = {}
+    for span in spans:
+        other = known.setdefault(span.key, span)
+        if other is not span and other != span and _fullness(span) > _fullness(other):
+            known[span.key] = span
+    return sorted(known.values(), key=lambda span: (span.start_ns, span.trace_id, span.span_id))
+
+
+def _fullness(span: Span) -> tuple[int, int, int, str]:
+    return span.end_ns, len(span.attributes), len(span.events), repr(span)
+
+
+def _unknown_arguments(calls: list[ToolCall]) -> list[Finding]:
+    unknown = sum(call.arguments is None for call in calls)
+    if not unknown:
+        return []
+    message = (
+        f"{unknown} of {len(calls)} tool calls in the traces do not tell their arguments: "
+        "turn on content capture in the agent's instrumentation"
+    )
+    return [Finding("trace_arguments_unknown", message, Severity.INFO, "traces")]
+
+
+def _cut_results(drafts: list[Draft]) -> list[Finding]:
+    return [
+        Finding("trace_result_cut", f"the result of {draft.name!r} was too large and is cut", Severity.INFO, "traces")
+        for draft in drafts
+        if isinstance(draft.result, CutText)
+    ]

@@ -1,0 +1,462 @@
+"""Which turn a trace belongs to: by its id, by what its spans say, or by being alone in time. Sans-io.
+
+The proxy sends W3C trace context with every request, so an agent whose server is instrumented answers in the turn's
+own trace. Others are found by the attributes their spans carry (conversation, task), and what has neither is given
+to a turn only if exactly one was open then and it tells of an agent's work at all: an instrumented server has traces
+of its own for every look at its card. Spans may come before the turn is known, in many batches, and long after.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from ..turn import Turn
+from .conventions import tells_of_work
+from .correlation_hints import HINTS, hints_of, root_ended
+from .model import LogEvent, Span
+
+_TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
+"""Memory of a trace, of a span in it, and of each byte of a span on the wire: about what CPython takes."""
+
+_SKEW_S = 0.05
+"""How far the agent's clock may be behind ours when spans are told apart by time."""
+
+
+_MAX_FITTING, _MAX_CONTESTED = 10, 100
+"""Turns that are told that a trace fits them and another, and traces that are counted for a turn."""
+
+
+class Correlation(StrEnum):
+    """How a trace found its turn."""
+
+    TRACE_ID = "trace_id"
+    ATTRIBUTES = "attributes"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What traces say about a turn. `by_time` holds the ids of traces that are there only by their time."""
+
+    spans: Sequence[Span] = ()
+    logs: Sequence[LogEvent] = ()
+    by_time: frozenset[str] = frozenset()
+    contested: int = 0
+    """How many traces fit this turn by their time alone, and another one as well: they count for neither."""
+
+    @property
+    def size(self) -> int:
+        """Records in it that tell of an agent's work; evidence only grows."""
+        return sum(map(tells_of_work, self.spans)) + len(self.logs)
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    turn: Turn
+    closed_at: float | None = None
+    traces: list[_Trace] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    """Trace, task and conversation by which traces find it."""
+    contested: set[str] = field(default_factory=set)
+    """Ids of traces that fit another turn as well."""
+
+    def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
+        """Whether it had begun and not ended at that time, or so much before or after."""
+        ended_at = self.turn.ended_at
+        return self.turn.started_at - skew_s <= moment_s and (ended_at is None or moment_s <= ended_at + skew_s)
+
+
+@dataclass(slots=True, eq=False)
+class _Trace:
+    trace_id: str
+    first_seen: float
+    spans: dict[str, Span] = field(default_factory=dict)
+    logs: dict[LogEvent, None] = field(default_factory=dict)
+    size: int = 0
+    turns: list[_Known] = field(default_factory=list)
+    by: Correlation | None = None
+    contested_by: list[_Known] = field(default_factory=list)
+    task_ids: set[str] = field(default_factory=set)
+    conversation_ids: set[str] = field(default_factory=set)
+    tells_of_work: bool = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether nothing that comes can change its turns."""
+        return self.by in (Correlation.TRACE_ID, Correlation.ATTRIBUTES)
+
+    @property
+    def named_ids(self) -> set[str]:
+        """Tasks and conversations by which it may be found."""
+        return self.task_ids | self.conversation_ids
+
+    @property
+    def start_s(self) -> float:
+        """When its first span began; when it was first heard of, where no span says."""
+        starts = [span.start_ns for span in self.spans.values() if span.start_ns]
+        return min(starts) / 1e9 if starts else self.first_seen
+
+
+class TraceBook:
+    """Joins spans to turns. Times are seconds since the epoch.
+
+    `on_changed` is called with a turn whose evidence grew, and whether by anything about an agent's work. Kept are
+    spans of at most about `max_bytes` in memory, closed turns for `keep_s`, and spans of unknown traces for
+    `unknown_s`; what has to go is counted (`take_dropped`). `conversation_attributes` of a span hold the contextId,
+    as those do that libraries are known to use.
+    """
+
+    def __init__(
+        self,
+        on_changed: Callable[[Turn, bool], None],
+        *,
+        max_bytes: int = 128 * 1024 * 1024,
+        keep_s: float = 600.0,
+        unknown_s: float = 60.0,
+        max_turns: int = 20_000,
+        conversation_attributes: Iterable[str] = (),
+    ) -> None:
+        self._on_changed = on_changed
+        self._max_bytes = max_bytes
+        self._keep_s = keep_s
+        self._unknown_s = unknown_s
+        self._max_turns = max_turns
+        self._hints = {**HINTS, **dict.fromkeys(conversation_attributes, "conversation_ids")}
+        self._turns: OrderedDict[str, _Known] = OrderedDict()
+        self._by_trace: dict[str, list[_Known]] = {}
+        self._by_task: dict[str, list[_Known]] = {}
+        self._by_conversation: dict[str, list[_Known]] = {}
+        self._open: dict[str, _Known] = {}
+        self._ended: list[tuple[float, str]] = []
+        """Start and id of every turn that has ended, by start."""
+        self._longest_s = 0.0
+        self._traces: OrderedDict[str, _Trace] = OrderedDict()
+        self._unknown: OrderedDict[str, _Trace] = OrderedDict()
+        self._naming: dict[str, dict[str, _Trace]] = {}
+        """Traces whose turns are not certain, by the ids they name, by trace id."""
+        self._waiting: dict[str, _Trace] = {}
+        """Those that name a turn that had ended when they began, while another was open that may yet be named."""
+        self._bytes = 0
+        self._dropped = 0
+        self.heard = False
+        """Whether a span was ever joined to a turn: then it is worth waiting for more."""
+
+    # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def opened(self, turn: Turn) -> None:
+        """A turn began; its trace id is known from the start, task and conversation where the client names them."""
+        known = _Known(turn)
+        self._turns[turn.turn_id] = self._open[turn.turn_id] = known
+        self._index(known)
+        trace = self._traces.get(turn.trace_id)
+        if trace is not None:
+            self._attach(trace, self._by_trace[turn.trace_id], Correlation.TRACE_ID)
+        if len(self._turns) > self._max_turns:
+            self._forget(next(iter(self._turns.values())))
+
+    def closed(self, turn: Turn, now: float) -> None:
+        """A turn ended; now its task and conversation are known, so traces may find it by these."""
+        known = self._turns.get(turn.turn_id)
+        if known is None:
+            return
+        known.closed_at = now
+        known.turn = turn = replace(turn, user_text="", response_text="", tool_calls=[], findings=[])  # kept for long
+        self._open.pop(turn.turn_id, None)
+        insort(self._ended, (turn.started_at, turn.turn_id))
+        self._longest_s = max(self._longest_s, (turn.ended_at or now) - turn.started_at)
+        self._index(known)
+        named = [trace for identifier in known.ids for trace in self._naming.get(identifier, {}).values()]
+        waiting, self._waiting = self._waiting, {}
+        for trace in {**waiting, **{trace.trace_id: trace for trace in named}}.values():
+            self._locate(trace)
+
+    def evidence(self, turn_id: str) -> Evidence:
+        """All that traces say about a turn so far; empty for a turn not (or no longer) known."""
+        known = self._turns.get(turn_id)
+        if known is None:
+            return Evidence()
+        spans: list[Span] = []
+        logs: list[LogEvent] = []
+        for trace in known.traces:
+            share = _shares(trace) if len(trace.turns) > 1 else None
+            spans += [span for span in trace.spans.values() if share is None or share[span.span_id] is known]
+            logs += [log for log in trace.logs if share is None or share.get(log.span_id, known) is known]
+        by_time = frozenset(trace.trace_id for trace in known.traces if trace.by is Correlation.TIME)
+        return Evidence(spans, logs, by_time, len(known.contested))
+
+    def complete(self, turn_id: str) -> bool:
+        """Whether the agent's root span of the turn has arrived, so that waiting on is no use."""
+        known = self._turns.get(turn_id)
+        if known is None:
+            return False
+        continues = any(trace.by is Correlation.TRACE_ID for trace in known.traces)
+        parents = [known.turn.parent_span_id] if continues and known.turn.parent_span_id else []
+        return root_ended(self.evidence(turn_id).spans, parents)
+
+    # ── spans ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, spans: Iterable[Span], logs: Iterable[LogEvent], size_bytes: int, now: float) -> None:
+        """Take a batch, of any traces, in any order, perhaps repeated. `size_bytes` is what it took on the wire."""
+        new_spans: dict[str, list[Span]] = {}
+        new_logs: dict[str, list[LogEvent]] = {}
+        for span in spans:
+            new_spans.setdefault(span.trace_id, []).append(span)
+        for log in logs:
+            new_logs.setdefault(log.trace_id, []).append(log)
+        count = sum(map(len, new_spans.values())) + sum(map(len, new_logs.values()))
+        for trace_id in new_spans | new_logs:
+            trace = self._trace(trace_id, now)
+            held = len(trace.spans) + len(trace.logs)
+            tells = self._take(trace, new_spans.get(trace_id, ()), new_logs.get(trace_id, ()))
+            self._grow(
+                trace, (len(trace.spans) + len(trace.logs) - held) * (_SPAN_BYTES + _GROWTH * size_bytes // count)
+            )
+            self._locate(trace)
+            for known in trace.turns:
+                self._on_changed(known.turn, tells)
+        while self._bytes > self._max_bytes and self._drop_oldest():
+            pass
+
+    @property
+    def held_traces(self) -> int:
+        """Traces in memory, known and unknown."""
+        return len(self._traces)
+
+    def take_dropped(self) -> int:
+        """Spans that had to go since the last call."""
+        dropped, self._dropped = self._dropped, 0
+        return dropped
+
+    def expire(self, now: float) -> None:
+        """Forget closed turns after `keep_s`, unknown traces after `unknown_s`."""
+        while self._unknown:
+            trace = next(iter(self._unknown.values()))
+            if now - trace.first_seen <= self._unknown_s:
+                break
+            self._dropped += len(trace.spans)
+            self._remove(trace)
+        while self._turns:
+            known = next(iter(self._turns.values()))
+            if known.closed_at is None or now - known.closed_at <= self._keep_s:
+                break
+            self._forget(known)
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _index(self, known: _Known) -> None:
+        turn = known.turn
+        for index, key in (
+            (self._by_trace, turn.trace_id),
+            (self._by_task, turn.task_id),
+            (self._by_conversation, turn.conversation_id),
+        ):
+            if key and known not in (same := index.setdefault(key, [])):
+                same.append(known)
+                known.ids.add(key)
+
+    def _trace(self, trace_id: str, now: float) -> _Trace:
+        trace = self._traces.get(trace_id)
+        if trace is None:
+            trace = self._traces[trace_id] = self._unknown[trace_id] = _Trace(trace_id, now)
+            self._grow(trace, _TRACE_BYTES)
+        return trace
+
+    def _grow(self, trace: _Trace, size: int) -> None:
+        trace.size += size
+        self._bytes += size
+
+    def _locate(self, trace: _Trace) -> None:
+        """Find the turns of a trace, unless they are known for certain already."""
+        if trace.certain:
+            return
+        if named := self._by_trace.get(trace.trace_id):
+            self._attach(trace, named, Correlation.TRACE_ID)
+        elif hinted := self._hinted(trace):
+            self._attach(trace, [hinted], Correlation.ATTRIBUTES)
+        elif trace.by is None and trace.tells_of_work:
+            fitting = self._open_at(trace.start_s)
+            if len(fitting) == 1:
+                self._attach(trace, fitting, Correlation.TIME)
+            else:
+                self._contest(trace, fitting)
+
+    def _contest(self, trace: _Trace, fitting: list[_Known]) -> None:
+        """Note that a trace fits several turns. The first such trace changes what is to be said of a turn."""
+        for known in fitting:
+            first = not known.contested
+            if known not in trace.contested_by:
+                trace.contested_by.append(known)
+            if len(known.contested) < _MAX_CONTESTED:
+                known.contested.add(trace.trace_id)
+            if first:
+                self._on_changed(known.turn, True)
+
+    def _take(self, trace: _Trace, spans: Sequence[Span], logs: Sequence[LogEvent]) -> bool:
+        """Add to the trace what is new of it, and what that says of where it belongs. True if it tells of work."""
+        for span in spans:
+            trace.spans.setdefault(span.span_id, span)
+        trace.logs.update(dict.fromkeys(logs))
+        tells = bool(logs) or any(map(tells_of_work, spans))
+        trace.tells_of_work = trace.tells_of_work or tells
+        if not trace.certain:
+            hints = hints_of(spans, self._hints)
+            trace.task_ids.update(hints.task_ids)
+            trace.conversation_ids.update(hints.conversation_ids)
+            for identifier in (*hints.task_ids, *hints.conversation_ids):
+                self._naming.setdefault(identifier, {})[trace.trace_id] = trace
+        return tells
+
+    def _unname(self, trace: _Trace) -> None:
+        for identifier in trace.named_ids:
+            others = self._naming.get(identifier, {})
+            others.pop(trace.trace_id, None)
+            if not others:
+                self._naming.pop(identifier, None)
+
+    def _hinted(self, trace: _Trace) -> _Known | None:
+        """The turn whose task or conversation the trace names; None where there is none, or another may yet be."""
+        for index, ids in ((self._by_task, trace.task_ids), (self._by_conversation, trace.conversation_ids)):
+            found = [known for identifier in ids for known in index.get(identifier, ())]
+            if not found:
+                continue
+            start_s = trace.start_s
+            on = [known for known in found if known.was_on(start_s, _SKEW_S)]
+            if on:
+                return _latest_before(on, start_s)
+            if any(known.was_on(start_s, _SKEW_S) and not known.turn.conversation_id for known in self._open.values()):
+                self._waiting[trace.trace_id] = trace
+                return None
+            return _latest_before(found, start_s)
+        return None
+
+    def _open_at(self, moment_s: float) -> list[_Known]:
+        """The turns that were open at that time; of two that follow each other closely, the one within which it is.
+
+        Of more than two it names the first ones found.
+        """
+        nearly: list[_Known] = []
+        exactly: list[_Known] = []
+        for known in self._begun_by(moment_s):
+            if known.was_on(moment_s):
+                exactly.append(known)
+            elif known.was_on(moment_s, _SKEW_S):
+                nearly.append(known)
+            if len(exactly) > _MAX_FITTING:
+                break
+        return exactly or nearly
+
+    def _begun_by(self, moment_s: float) -> Iterator[_Known]:
+        """Turns that may have been open at that time: not those that ended too long before."""
+        yield from self._open.values()
+        place = bisect_left(self._ended, (moment_s + _SKEW_S, "~"))
+        while place and self._ended[place - 1][0] >= moment_s - self._longest_s - _SKEW_S:
+            place -= 1
+            yield self._turns[self._ended[place][1]]
+
+    def _attach(self, trace: _Trace, turns: list[_Known], by: Correlation) -> None:
+        for known in trace.turns:
+            if known not in turns:
+                known.traces.remove(trace)
+        trace.turns = list(turns)
+        trace.by = by
+        for known in trace.contested_by:
+            known.contested.discard(trace.trace_id)
+        trace.contested_by = []
+        if trace.certain:
+            self._unname(trace)
+            self._waiting.pop(trace.trace_id, None)
+        self._unknown.pop(trace.trace_id, None)
+        self.heard = True
+        for known in turns:
+            if trace not in known.traces:
+                known.traces.append(trace)
+
+    def _drop_oldest(self) -> bool:
+        """Make room: unknown traces first, then turns that are closed. False where nothing may go."""
+        if self._unknown:
+            trace = next(iter(self._unknown.values()))
+            self._dropped += len(trace.spans)
+            self._remove(trace)
+            return True
+        for known in self._turns.values():
+            if known.closed_at is not None and known.traces:
+                self._dropped += sum(len(trace.spans) for trace in known.traces)
+                self._forget(known)
+                return True
+        if self._traces:  # only open turns are left: the oldest trace goes
+            trace = next(iter(self._traces.values()))
+            self._dropped += len(trace.spans)
+            self._remove(trace)
+            return True
+        return False
+
+    def _remove(self, trace: _Trace) -> None:
+        self._traces.pop(trace.trace_id, None)
+        self._unknown.pop(trace.trace_id, None)
+        self._unname(trace)
+        self._waiting.pop(trace.trace_id, None)
+        self._bytes -= trace.size
+        for known in trace.turns:
+            known.traces.remove(trace)
+
+    def _forget(self, known: _Known) -> None:
+        turn = known.turn
+        self._turns.pop(turn.turn_id, None)
+        if self._open.pop(turn.turn_id, None) is None:
+            del self._ended[bisect_left(self._ended, (turn.started_at, turn.turn_id))]
+        for index in (self._by_trace, self._by_task, self._by_conversation):
+            for key in known.ids:
+                others = [other for other in index.get(key, ()) if other is not known]
+                if others:
+                    index[key] = others
+                else:
+                    index.pop(key, None)
+        for trace in list(known.traces):
+            trace.turns.remove(known)
+            known.traces.remove(trace)
+            if not trace.turns:
+                self._remove(trace)
+
+
+def _latest_before(turns: list[_Known], moment_s: float) -> _Known:
+    """The turn that had begun last at that time; the first of all where none had."""
+    begun = [known for known in turns if known.turn.started_at - _SKEW_S <= moment_s]
+    return max(begun, key=_started) if begun else min(turns, key=_started)
+
+
+def _started(known: _Known) -> float:
+    return known.turn.started_at
+
+
+def _shares(trace: _Trace) -> dict[str, _Known]:
+    """Spans of a trace that several turns share (the client's own trace): whose each one is, by span id.
+
+    A span under the one that a turn's request named as parent is that turn's; others go by their time.
+    """
+    by_parent: dict[str, _Known] = {}
+    ambiguous: set[str] = set()
+    for known in trace.turns:
+        parent = known.turn.parent_span_id
+        if parent in by_parent:
+            ambiguous.add(parent)
+        by_parent[parent] = known
+    shares: dict[str, _Known] = {}
+    for span in trace.spans.values():
+        path: list[str] = []
+        at: Span | None = span
+        owner: _Known | None = None
+        while at is not None and owner is None and len(path) < len(trace.spans):
+            path.append(at.span_id)
+            owner = shares.get(at.span_id)
+            parent = at.parent_span_id
+            if owner is None and parent in by_parent and parent not in ambiguous:
+                owner = by_parent[parent]
+            at = trace.spans.get(parent)
+        owner = owner or _latest_before(trace.turns, span.start_ns / 1e9)
+        for span_id in path:
+            shares.setdefault(span_id, owner)
+    return shares

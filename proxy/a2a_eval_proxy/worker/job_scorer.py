@@ -1,0 +1,143 @@
+"""What a worker does with a job: it scores the job's turns, and the conversations that are over with them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from tool_call_evaluators.suite import Suite
+
+from ..privacy.policy import Privacy, redactor_of
+from ..scoring.case_book import CaseBook
+from ..scoring.pipeline import MAX_HISTORY
+from ..scoring.scorer import Scorer, TurnJson
+from ..store import ConversationKey, Scored, ScoredConversation
+from ..store.postgres.store import PostgresStore
+from ..telemetry.counters import Metrics
+from ..turn import Turn
+from .turn_placement import Place, places
+
+logger = logging.getLogger(__name__)
+
+MAX_EARLIER = 200
+"""Turns before it by which a turn's place in its case is found."""
+
+
+class _ToScore(NamedTuple):
+    turn: Turn
+    place: Place
+    history: Sequence[TurnJson]
+
+
+class JobScorer:
+    """Scores turns by their ids. It may be asked again for the same ones: what is done stays as it is.
+
+    Turns are stored redacted; with the rules of who stored them as `privacy`, the suite's expectations are, too.
+    """
+
+    def __init__(
+        self,
+        store: PostgresStore,
+        suite: Suite | None,
+        privacy: Privacy | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`metrics` counts the results that were stored."""
+        self._metrics = metrics or Metrics()
+        self._store = store
+        self._work = store.work
+        self._privacy = privacy
+        self._cases = CaseBook(suite, redactor=redactor_of(privacy))
+        self._scorer = Scorer(self._cases, suite, store.judge_cache)
+        self._alone = self._scorer.swift and not (suite and suite.cases)
+        """Whether the turns before it make no difference to any turn."""
+
+    async def score(self, turn_ids: Sequence[str]) -> int:
+        """Score those of these turns that are pending; returns how many.
+
+        Raises StoreUnreachableError while the database is away; then nothing of a turn is stored, or all of it.
+        """
+        found = await self._work.turns(turn_ids)
+        pending = [claim for claim in found if claim.turn["status"] == "pending"]
+        to_score = await self._placed([claim.turn for claim in pending])
+        results = await asyncio.gather(
+            *(self._scorer.score(one.turn, one.place.earlier, one.history) for one in to_score)
+        )
+        scored = []
+        for claim, one, result in zip(pending, to_score, results, strict=True):
+            merged = one.turn if one.turn.case_id != claim.turn["case_id"] else None
+            kept = result if self._privacy is None else self._privacy.stored_results(result)
+            scored.append((Scored(one.turn.turn_id, kept, merged), claim))
+        finished = await self._work.finish(scored) if scored else set()
+        self._metrics.turns_scored += len(finished)
+        for done, _ in scored:
+            if done.turn_id in finished:
+                self._metrics.count_results(done.evaluations)
+        cases = {one.turn.turn_id: one.place.case_id for one in to_score}
+        await self._score_conversations(
+            [
+                ConversationKey(turn["run"], turn["conversation_id"], cases.get(turn["turn_id"], turn["case_id"]))
+                for turn, _ in found
+            ]
+        )
+        return len(finished)
+
+    async def _placed(self, pending: Sequence[TurnJson]) -> list[_ToScore]:
+        if self._alone:
+            return [_ToScore(Turn.from_dict(dict(turn)), Place(turn["case_id"], 0), ()) for turn in pending]
+        around: dict[str, _ToScore] = {}
+        wanted = {turn["turn_id"] for turn in pending}
+        for conversation in await self._conversations(pending):
+            for index, (turn, place) in enumerate(zip(conversation, places(self._cases, conversation), strict=True)):
+                if turn["turn_id"] in wanted:
+                    history = conversation[max(0, index - MAX_HISTORY) : index]
+                    read = Turn.from_dict(dict(turn))
+                    read.case_id = place.case_id
+                    around[read.turn_id] = _ToScore(read, place, history)
+        return [around[turn["turn_id"]] for turn in pending]
+
+    async def _conversations(self, pending: Sequence[TurnJson]) -> list[list[TurnJson]]:
+        """The conversations of these turns, as far as the last of these; turns without one each alone."""
+        of_conversations = [turn for turn in pending if turn["conversation_id"]]
+        until = [turn["turn_id"] for turn in of_conversations]
+        known = await self._work.conversations(of_conversations, MAX_EARLIER, until) if of_conversations else []
+        known.sort(key=_conversation)  # stable: within one, in order
+        grouped: list[list[TurnJson]] = [list(turns) for _, turns in groupby(known, _conversation)]
+        return [*grouped, *([turn] for turn in pending if not turn["conversation_id"])]
+
+    async def _score_conversations(self, keys: Sequence[ConversationKey]) -> None:
+        """Score those that are over, and were not scored since."""
+        looked_at = [key for key in dict.fromkeys(keys) if self._is_looked_at(key)]
+        if not looked_at:
+            return
+        turns: dict[ConversationKey, list[TurnJson]] = {key: [] for key in looked_at}
+        for turn in await self._work.conversations([key._asdict() for key in looked_at]):
+            key = ConversationKey(turn["run"], turn["conversation_id"], turn["case_id"])
+            if key in turns:
+                turns[key].append(turn)
+        said = await self._work.said(looked_at)
+        new = [key for key in looked_at if len(turns[key]) > said.get(key, 0)]
+        results = await asyncio.gather(*(self._scorer.score_conversation(turns[key]) for key in new))
+        scored = [
+            ScoredConversation(
+                key, len(turns[key]), result if self._privacy is None else self._privacy.stored_results(result)
+            )
+            for key, result in zip(new, results, strict=True)
+            if result is not None
+        ]
+        if scored:
+            await self._work.finish_conversations(scored)
+            for conversation in scored:
+                self._metrics.count_results(conversation.evaluations)
+
+    def _is_looked_at(self, key: ConversationKey) -> bool:
+        """Whether anything is said of it as a whole: there is an evaluator for that, and its case tells its end."""
+        known = self._cases.case(key.case_id or "") is not None
+        return known and bool(key.conversation_id) and bool(self._scorer.evaluators(key.case_id).conversation)
+
+
+def _conversation(turn: TurnJson) -> tuple[str, str]:
+    return turn["run"], turn["conversation_id"]

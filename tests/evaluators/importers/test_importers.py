@@ -1,0 +1,492 @@
+"""Suites from other tools' files: what is taken over, what is noted, what a wrong file is answered with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from a2a_tool_capture import ToolCall
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators import (
+    CaseTurn,
+    CountCriterion,
+    EvalCase,
+    EvaluatorSpec,
+    Expectation,
+    ExpectedOutput,
+    Status,
+    Suite,
+    SuiteError,
+    TaskCompletion,
+    ToolDefinition,
+    evaluate_sync,
+    parse_suite,
+)
+from tool_call_evaluators.importers import FORMATS, import_suite, import_text
+from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.suite.writing import suite_text
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+FILES = {
+    "arksim": "arksim-scenarios.json",
+    "google-adk": "adk.evalset.json",
+    "uipath": "uipath/eval-sets/weather.json",
+    "dokimos": "dokimos.json",
+}
+
+
+def cases(name: str) -> dict:
+    return {case.id: case for case in import_suite(FIXTURES / name).suite.cases}
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [*FILES.items(), ("google-adk", "adk-old.test.json"), ("dokimos", "dokimos.jsonl")]
+)
+def test_the_format_is_detected_and_may_be_named(form, name):
+    detected = import_suite(FIXTURES / name)
+    assert detected.format == form
+    assert import_suite(str(FIXTURES / name), form) == detected
+    assert parse_suite(suite_text(detected.suite)) == detected.suite
+
+
+def test_our_own_suites_are_read_too():
+    imported = import_text("suite: x")
+    assert (imported.format, imported.suite, imported.notes) == ("suite", Suite(name="x"), ())
+
+
+# arksim
+
+
+def test_arksim_scenarios():
+    imported = import_suite(FIXTURES / FILES["arksim"])
+    assert imported.suite.name == "arksim-scenarios"
+    kettle, talk, browse = imported.suite.cases
+    assert kettle.turns == (CaseTurn("Send the kettle of order ORD-1001 back."),)
+    assert kettle.user_goal == "Send the kettle of order ORD-1001 back."
+    assert kettle.knowledge == "Returns are free for 30 days.\n\nThe label comes by mail."
+    assert kettle.expect.tool_calls == (
+        ToolCall("lookup_order", {"order_id": "ORD-1001"}),
+        ToolCall("send_label", {"order_id": "ORD-1001"}),
+        ToolCall("log", None),
+    )
+    assert kettle.evaluators == (
+        EvaluatorSpec("tool_error"),
+        EvaluatorSpec(
+            "tool_trajectory", {"mode": "superset", "matcher": {"per_tool": {"send_label": "subset"}}}, "conversation"
+        ),
+    )
+    assert (talk.expect, talk.evaluators) == (Expectation(), None)
+    assert browse.evaluators[1].options == {"mode": "within"}
+    assert len(imported.notes) == 2
+    assert imported.notes[1].endswith("(2 times)")
+
+
+def call(name, **arguments):
+    return ToolCall(name, arguments)
+
+
+# (mode, expected, made, whether arksim 0.3.8 lets it pass)
+ARKSIM = [
+    ("strict", [{"name": "a"}], [call("a", x=1)], True),
+    ("strict", [{"name": "a"}, {"name": "b"}], [call("b"), call("a")], False),
+    ("unordered", [{"name": "a"}, {"name": "b"}], [call("b"), call("a")], True),
+    ("unordered", [{"name": "a"}], [call("a"), call("a")], False),
+    (None, [{"name": "a"}], [call("a"), call("b")], False),
+    ("contains", [{"name": "a"}], [call("b"), call("a")], True),
+    ("contains", [{"name": "a"}, {"name": "a"}], [call("a")], False),
+    ("within", [{"name": "a"}], [call("a"), call("a")], True),
+    ("within", [{"name": "a"}], [], True),
+    ("within", [{"name": "a"}], [call("b")], False),
+    ("strict", [{"name": "a"}], [], False),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "exact"}], [call("a", x=1.0)], True),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "exact"}], [call("a", x=1, y=2)], False),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "partial"}], [call("a", x=1, y=2)], True),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "partial"}], [call("a", x=2)], False),
+    ("strict", [{"name": "a", "arguments": {"x": {"$any": True}}, "arg_match_mode": "exact"}], [call("a", x=2)], False),
+]
+
+
+@pytest.mark.parametrize(("mode", "expected", "made", "passes"), ARKSIM)
+def test_arksim_assertions_pass_what_they_passed(mode, expected, made, passes):
+    assertion = {"type": "tool_calls", "expected": expected} | ({"match_mode": mode} if mode else {})
+    scenario = {"scenario_id": "s", "goal": "g", "assertions": [assertion]}
+    suite = import_text(json.dumps({"scenarios": [scenario]})).suite
+    (case,) = suite.cases
+    (trajectory,) = suite.build_evaluators("conversation", case)
+    (result,) = evaluate_sync(case.conversation_case([EvalCase(tool_calls=made)]), [trajectory])
+    assert (result.status is Status.PASSED) == passes
+
+
+# google-adk
+
+
+def test_adk_evalsets():
+    imported = import_suite(FIXTURES / FILES["google-adk"])
+    assert imported.suite.name == "Home automation"
+    assert [spec.name for spec in imported.suite.evaluators] == ["tool_trajectory", "tool_error"]
+    lamp, camel, simulated = imported.suite.cases
+    assert lamp.turns == (
+        CaseTurn(
+            "Switch the lamp on,\nplease.",
+            Expectation(
+                tool_calls=(ToolCall("set_device", {"device": "lamp", "level": {"$literal": {"$any": True}}}),),
+                response="The lamp is on.",
+            ),
+        ),
+        CaseTurn("Thanks!", Expectation(tool_calls=())),
+        CaseTurn("And what is the weather?"),
+    )
+    assert camel.turns[0].expect.tool_calls == (ToolCall("list_devices", {}),)
+    assert (simulated.turns, simulated.user_goal) == ((CaseTurn("Hello."),), "Have all lamps off.")
+    assert len(imported.notes) == 2
+
+
+def test_what_of_an_adk_case_is_not_said_is_noted():
+    parts = [{"text": "What is this?", "inline_data": None}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]
+    invocation = {"user_content": {"parts": parts}, "rubrics": [{"rubric_id": "r"}]}
+    session = {"app_name": "a", "user_id": "u", "state": {"tier": "gold"}}
+    case = {"eval_id": "c", "conversation": [invocation], "session_input": session}
+    imported = import_text(json.dumps({"eval_cases": [case]}))
+    assert imported.suite.cases[0].turns[0].user == "What is this?"
+    assert set(imported.notes) == {
+        "rubrics were left out",
+        "files in what the user says were left out",
+        "the state that a session begins with was left out",
+    }
+    old = [{"name": "c", "data": [{"query": "Hi"}], "initial_session": {"state": {"tier": "gold"}}}]
+    assert import_text(json.dumps(old)).notes == ("the state that a session begins with was left out",)
+    assert import_text(json.dumps([{**old[0], "initial_session": {"state": {}}}])).notes == ()
+
+
+def test_the_older_forms_of_adk():
+    (dice,) = cases("adk-old.test.json").values()
+    assert dice.id == "dice"
+    assert dice.turns[0].expect == Expectation(tool_calls=(), response="I roll dice.")
+    assert dice.turns[1].expect == Expectation(tool_calls=(ToolCall("roll_die", {"sides": 6}),) * 2)
+    bare = import_text(json.dumps([{"query": "Hi", "expected_tool_use": []}]), "folder/greet.test.json")
+    assert [(case.id, len(case.turns)) for case in bare.suite.cases] == [("greet", 1)]
+
+
+# UiPath
+
+
+def test_uipath_evaluation_sets():
+    imported = import_suite(FIXTURES / FILES["uipath"])
+    suite = imported.suite
+    assert suite.name == "Weather"
+    assert {spec.name: dict(spec.options) for spec in suite.evaluators} == {
+        "tool_call_args": {"subset": True},
+        "tool_call_order": {"strict": True},
+        "tool_call_count": {},
+        "tool_call_output": {},
+        "contains": {"case_sensitive": True},
+        "exact_match": {},
+    }
+    paris, question, chat = suite.cases
+    assert paris.id == "Forecast for Paris"
+    assert paris.turns == (
+        CaseTurn(
+            '{"city": "Paris", "action": "get_forecast"}',
+            Expectation(
+                tool_calls=(ToolCall("get_forecast", {"city": "Paris"}),),
+                tool_calls_order=("get_forecast",),
+                tool_calls_count={"get_forecast": CountCriterion("=", 1)},
+                tool_outputs=(ExpectedOutput("get_forecast", "rain"),),
+                response={"forecast": "rain"},
+                response_contains="rain",
+                behavior="Calls get_forecast once.",
+            ),
+        ),
+    )
+    assert question.turns == (CaseTurn("Will it rain?", Expectation(tool_calls=(), response={"forecast": "sun"})),)
+    assert [turn.user for turn in chat.turns] == ["Hello", "Will it rain in Paris?"]
+    assert chat.turns[0].expect == Expectation()
+    assert chat.turns[1].expect == Expectation(
+        tool_calls=(ToolCall("get_forecast", {"city": "Paris"}),), response="Yes."
+    )
+    assert set(imported.notes) == {
+        "the evaluation made-up has no inputs and was left out",
+        "of several inputs, only message is said; the others were left out",
+        "the evaluator Trajectory asks a judge; add llm_judge_trajectory and a `judge` to the suite to have it",
+        "the evaluator Mine has no counterpart here and was left out",
+    }
+
+
+def test_without_uipaths_evaluators_the_criteria_tell_their_kind():
+    criterias = {
+        "a": {"toolCalls": [{"name": "f", "args": {}}]},
+        "b": {"tool_calls_order": ["f"]},
+        "c": {"toolCallsCount": {"f": [">", 0]}},
+        "d": {"tool_outputs": [{"name": "f", "output": {"x": 1}}]},
+        "e": {"searchText": "x"},
+        "LLMJudgeOutputEvaluator": {"expectedOutput": {"x": 2}},
+        "ExactMatchEvaluator": {"expectedOutput": {"x": 1}},
+        "f": {"expectedOutput": {"x": 1.0}},
+        "TrajectoryEvaluator": {"expectedAgentBehavior": "acts"},
+        "g": {"unknown": 1},
+    }
+    evaluation = {"id": "1", "name": "n", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
+    imported = import_text(json.dumps({"version": "1.0", "name": "x", "evaluations": [evaluation]}))
+    assert [spec.name for spec in imported.suite.evaluators] == [
+        "tool_call_args",
+        "tool_call_order",
+        "tool_call_count",
+        "tool_call_output",
+        "contains",
+        "exact_match",
+        "json_similarity",
+    ]
+    (case,) = imported.suite.cases
+    assert case.turns[0].user == "hi"
+    assert case.turns[0].expect.behavior == "acts"
+    assert case.turns[0].expect.response == {"x": 1}  # what is compared comes before what a judge would see
+    assert len(imported.notes) == 4
+
+
+@pytest.mark.parametrize(
+    ("criterias", "complaint"),
+    [
+        (
+            {"ExactMatch": {"expectedOutput": "x"}, "JsonSimilarity": {"expectedOutput": {"x": 1}}},
+            "JsonSimilarity.expectedOutput: JsonSimilarity expects another answer than ExactMatch",
+        ),
+        (
+            {"a": {"toolCallsOrder": ["f"]}, "b": {"toolCallsOrder": ["g"]}},
+            "b.toolCallsOrder: another evaluator expects other tool_calls_order",
+        ),
+    ],
+)
+def test_uipath_evaluators_of_a_case_that_expect_different_things_are_refused(criterias, complaint):
+    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
+    with pytest.raises(SuiteError, match=complaint):
+        import_text(json.dumps({"evaluations": [evaluation]}))
+
+
+def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):
+    for name, config in (("Loose", {}), ("Tight", {"strict": True})):
+        folder = tmp_path / "evaluators"
+        folder.mkdir(exist_ok=True)
+        content = {"id": name, "evaluatorTypeId": "uipath-tool-call-order", "evaluatorConfig": config}
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    criteria = {"toolCallsOrder": ["f"]}
+    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": {"Loose": criteria, "Tight": criteria}}
+    path = tmp_path / "eval-sets" / "set.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"evaluations": [evaluation]}))
+    assert import_suite(path).suite.evaluators == (
+        EvaluatorSpec("tool_call_order"),
+        EvaluatorSpec("tool_call_order", {"strict": True, "id": "Tight"}),
+    )
+    (tmp_path / "evaluators" / "Tight.json").write_text('{"id": 7}')
+    with pytest.raises(SuiteError, match=r"Tight.json:1:2: id: expected a text, got 7"):
+        import_suite(path)
+
+
+def test_that_a_uipath_evaluator_looks_at_a_part_of_the_answer_is_noted(tmp_path):
+    config = {"targetOutputKey": "content", "line_by_line_evaluator": False}
+    content = {"id": "Exact", "evaluatorTypeId": "uipath-exact-match", "evaluatorConfig": config}
+    (tmp_path / "evaluators").mkdir()
+    (tmp_path / "evaluators" / "exact.json").write_text(json.dumps(content))
+    criterias = {"Exact": {"expectedOutput": {"content": "hello"}}}
+    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
+    text = json.dumps({"evaluations": [evaluation]})
+    imported = import_text(text, str(tmp_path / "eval-sets" / "set.json"))
+    assert imported.notes == ("targetOutputKey of the evaluator Exact was left out: here it looks at the whole answer",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said", "noted"),
+    [
+        ({"query": "Hi", "language": "de"}, "Hi", "of several inputs, only query is said; the others were left out"),
+        ({"language": "de"}, "de", None),
+        ({"city": "Paris", "days": 2}, '{"city": "Paris", "days": 2}', None),
+    ],
+)
+def test_inputs_that_are_not_said_are_noted(inputs, said, noted):
+    uipath = {"evaluations": [{"id": "1", "inputs": inputs, "evaluationCriterias": {}}]}
+    dokimos = {"examples": [{"inputs": inputs}]}
+    for data in (uipath, dokimos):
+        imported = import_text(json.dumps(data))
+        assert imported.suite.cases[0].turns[0].user == said
+        assert imported.notes == ((noted,) if noted else ())
+
+
+def test_inputs_besides_the_input_of_dokimos_are_noted():
+    imported = import_text(json.dumps({"examples": [{"inputs": {"input": "Hi", "language": "de"}}, {"input": "Ho"}]}))
+    assert [case.turns[0].user for case in imported.suite.cases] == ["Hi", "Ho"]
+    assert imported.notes == ("of several inputs, only input is said; the others were left out",)
+
+
+def test_the_older_form_of_uipath():
+    evaluation = {"id": "1", "name": "n", "inputs": {"a": 1, "b": "+"}, "expectedOutput": {"result": 2}}
+    imported = import_text(json.dumps({"id": "x", "fileName": "f.json", "evaluations": [evaluation]}))
+    assert imported.suite.evaluators == (EvaluatorSpec("json_similarity"),)
+    assert imported.suite.cases[0].turns == (CaseTurn('{"a": 1, "b": "+"}', Expectation(response={"result": 2})),)
+
+
+# Dokimos
+
+
+def test_dokimos_datasets():
+    imported = import_suite(FIXTURES / FILES["dokimos"])
+    assert imported.suite.name == "support"
+    assert [spec.name for spec in imported.suite.evaluators] == ["tool_trajectory", "tool_error"]
+    policy, refund, golden, inputs = imported.suite.cases
+    assert policy.id == "example-1"
+    assert policy.turns == (CaseTurn("What is the refund policy?", Expectation(response="30 days.")),)
+    assert refund.turns[0].expect == Expectation(
+        tool_calls=(ToolCall("refund", {"order": "ORD-1"}),), response={"refunded": True}
+    )
+    assert refund.tools == (ToolDefinition("refund", "Pays back.", {"type": "object"}),)
+    assert refund.tasks == ("pay back",)
+    assert golden.turns == (CaseTurn("My jug is cracked."), CaseTurn("ORD-7", Expectation(response="Done.")))
+    assert (golden.user_goal, golden.tasks) == ("A cracked jug", ("The jug is replaced.",))
+    assert inputs.turns[0].user == '{"city": "Paris", "days": 2}'
+    assert len(imported.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("Budget under $500", ("Budget under $500",)),
+        (["Budget under $500", "Only this week"], ("Budget under $500", "Only this week")),
+        ("", None),
+        ([], None),
+        (None, None),
+    ],
+)
+async def test_constraints_of_dokimos_reach_the_judge(given, read):
+    example = {"input": "Book a trip", "metadata": {"tasks": "book a flight", "constraints": given}}
+    (case,) = import_text(json.dumps({"examples": [example]})).suite.cases
+    assert (case.tasks, case.constraints) == (("book a flight",), read)
+    judge = PreparedJudge([{"task_1": {"reason": "Done.", "verdict": True}}])
+    result = await TaskCompletion(judge=judge).evaluate(case.eval_case(0, response_text="Booked."))
+    assert result.score == 1
+    assert "\n".join(read or ()).split("\n")[0] in judge.questions[0].data.get("constraints", "")
+    assert ("constraints" in judge.questions[0].data) == (read is not None)
+
+
+def test_a_text_that_only_looks_like_a_transcript_is_said_as_it_is():
+    example = {"input": "USER: one\n\nUSER: two", "metadata": {"turnCount": 3}}
+    (case,) = import_text(json.dumps({"examples": [example]})).suite.cases
+    assert [turn.user for turn in case.turns] == ["USER: one\n\nUSER: two"]
+
+
+def test_json_lines():
+    one, two = cases("dokimos.jsonl").values()
+    assert one.turns == (CaseTurn("One?", Expectation(response="1")),)
+    assert two.turns == (CaseTurn("Two?", Expectation(tool_calls=())),)
+
+
+# what is wrong
+
+
+def test_ids_that_are_repeated_or_odd_become_unique_and_printable():
+    scenarios = [{"scenario_id": "a\nb", "goal": "g"}] * 3
+    suite = import_text(json.dumps({"scenarios": scenarios})).suite
+    assert [case.id for case in suite.cases] == ["a b", "a b-2", "a b-3"]
+    assert parse_suite(suite_text(suite)) == suite
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "x.json: is neither a suite (an object with the key `suite`) nor in a format that can be imported"),
+        ("[]", "x.json: is neither a suite"),
+        ("[{}]", "x.json: is neither a suite"),
+        ("3", "x.json: is neither a suite"),
+        ('{"scenarios": [\n {"goal": "g"}]}', "x.json:2:2: scenarios[0]: scenario_id is missing"),
+        ('{"scenarios": [\n {"scenario_id": "s"}]}', "x.json:2:2: scenarios[0]: goal is missing"),
+        ('{"scenarios": [\n 3]}', "x.json:2:2: scenarios[0]: expected an object, got 3"),
+        (
+            '{"scenarios": [{"scenario_id": "s", "goal": "g", "assertions": [{"type": "tool_calls",\n'
+            ' "match_mode": "unorderd", "expected": [{"name": "f"}]}]}]}',
+            "x.json:2:2: scenarios[0].assertions[0].match_mode: unknown 'unorderd' (did you mean unordered?)",
+        ),
+        (
+            '{"scenarios": [{"scenario_id": "s", "goal": "g", "assertions": [{"type": "tool_calls", "expected": [\n'
+            ' {"name": "f", "arg_match_mode": "exact"},\n {"name": "f", "arg_match_mode": "partial"}]}]}]}',
+            "x.json:3:2: scenarios[0].assertions[0].expected[1]: f is expected with arg_match_mode exact and partial",
+        ),
+        ('{"eval_cases": [\n {"eval_id": "e"}]}', "x.json:2:2: eval_cases[0]: conversation is missing"),
+        (
+            '{"eval_cases": [{"eval_id": "e",\n "conversation": []}]}',
+            "x.json:2:2: eval_cases[0].conversation: needs at least one invocation",
+        ),
+        (
+            '{"eval_cases": [{"eval_id": "e", "conversation": [{\n "user_content": {"parts": [{"file": {}}]}}]}]}',
+            "x.json:2:2: eval_cases[0].conversation[0].user_content: has no text",
+        ),
+        ('[{"name": "n",\n "data": []}]', "x.json:2:2: [0].data: needs at least one invocation"),
+        (
+            '[{"query": "q", "expected_tool_use": [\n {"tool_input": {}}]}]',
+            "x.json:2:2: [0].expected_tool_use[0]: tool_name is missing",
+        ),
+        ('{"evaluations": [{"id": "e",\n "inputs": []}]}', "x.json:2:2: evaluations[0].inputs: expected an object"),
+        (
+            '{"evaluations": [{"id": "e", "inputs": {"q": "x"}, "evaluationCriterias": {"c":\n'
+            ' {"toolCallsCount": {"f": ["~", 1]}}}}]}',
+            "x.json:2:22: evaluations[0].evaluationCriterias.c.toolCallsCount.f: comparator must be one of",
+        ),
+        ('{"examples": [\n {"metadata": {}}]}', "x.json:2:2: examples[0]: input is missing"),
+        (
+            '{"examples": [{"input": "x", "expectedOutputs": {"toolCalls": [\n {"name": "f", "arguments": 3}]}}]}',
+            "x.json:2:16: examples[0].expectedOutputs.toolCalls[0].arguments: expected an object, got 3",
+        ),
+        ('{"examples": [', "x.json:2:1: "),
+    ],
+)
+def test_a_wrong_file_is_answered_with_one_sentence_and_its_place(text, message):
+    with pytest.raises(SuiteError) as caught:
+        import_text(text, "x.json")
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_wrong_in_json_lines_is_said_with_the_line():
+    with pytest.raises(SuiteError, match=r"x.jsonl:3:2: examples\[1\].input: expected a text, got 3"):
+        import_text('{"input": "a"}\n\n{"input": 3}', "x.jsonl")
+    with pytest.raises(SuiteError, match=r"x.jsonl:2:\d+: "):
+        import_text('{"input": "a"}\n{"input', "x.jsonl")
+    with pytest.raises(SuiteError, match=r"x.jsonl: is empty"):
+        import_text("\n\n", "x.jsonl")
+
+
+def test_a_missing_file_and_an_unknown_format(tmp_path):
+    with pytest.raises(SuiteError, match="cannot be read: No such file"):
+        import_suite(tmp_path / "gone.json")
+    with pytest.raises(ValueError, match="unknown format 'adk'; known are suite, arksim, google-adk, uipath, dokimos"):
+        import_text("{}", form="adk")
+
+
+KEYS = (
+    *("name", "arguments", "args", "type", "expected", "assertions", "goal", "scenario_id", "knowledge", "content"),
+    *("eval_id", "conversation", "user_content", "parts", "text", "intermediate_data", "tool_uses", "data", "query"),
+    *("id", "inputs", "evaluationCriterias", "toolCalls", "conversationalInputs", "conversationHistory"),
+    *("input", "expectedOutputs", "metadata", "tools", "turnCount", "tasks"),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "tool_calls", "strict"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(KEYS),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(JSON, st.sampled_from(["scenarios", "eval_cases", "evaluations", "examples", None]))
+def test_junk_is_a_suite_or_a_suite_error(junk, key):
+    text = json.dumps({key: junk if isinstance(junk, list) else [junk]} if key else junk)
+    for form in (None, *FORMATS):
+        try:
+            imported = import_text(text, "x.json", form)
+        except SuiteError:
+            continue
+        assert parse_suite(suite_text(imported.suite)) == imported.suite

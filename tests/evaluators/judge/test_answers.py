@@ -1,0 +1,112 @@
+"""Reading completions, answers and errors, whatever a server sends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators.judge.answers import (
+    Completion,
+    UnfitAnswerError,
+    error_of,
+    misfit,
+    read_answer,
+    read_completion,
+    shortened,
+)
+from tool_call_evaluators.judge.errors import JudgeAnswerError
+from tool_call_evaluators.judged.base import grade_schema
+
+SCHEMA = grade_schema(1, 5)
+
+MEMBERS = ("choices", "message", "content", "usage", "prompt_tokens", "refusal", "finish_reason", "model", "error")
+
+json_data = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.sampled_from(MEMBERS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def completion(text, finish_reason="stop"):
+    return Completion(text, "m", finish_reason, None, None)
+
+
+@given(json_data)
+def test_any_json_is_a_completion_or_refused(body):
+    try:
+        found = read_completion(body)
+    except JudgeAnswerError:
+        return
+    assert isinstance(found.text, str)
+
+
+def test_a_completion_of_parts():
+    message = {"content": [{"type": "text", "text": "4"}, {"type": "image"}, {"type": "text", "text": "2"}]}
+    found = read_completion({"choices": [{"message": message}], "usage": {"prompt_tokens": -1, "completion_tokens": 3}})
+    assert found == Completion("42", "", "", None, 3)
+
+
+@given(st.text())
+def test_any_text_is_an_answer_or_unfit(text):
+    try:
+        value = read_answer(completion(text), SCHEMA)
+    except UnfitAnswerError:
+        return
+    assert not misfit(value, SCHEMA)
+
+
+@given(st.text(), st.integers(1, 5))
+def test_what_fits_comes_back_as_it_was(reason, score):
+    value = {"reason": reason, "score": score}
+    assert read_answer(completion(json.dumps(value)), SCHEMA) == value
+
+
+def test_nesting_does_no_harm():
+    with pytest.raises(UnfitAnswerError):
+        read_answer(completion("[" * 100_000), SCHEMA)
+    assert error_of("[" * 100_000)[1] is None
+
+
+@given(st.text())
+def test_errors_are_short_lines(text):
+    message, _ = error_of(text)
+    assert "\n" not in message
+    assert len(message) <= 303
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('{"error": {"message": "m", "code": "c"}}', ("m", "c")),
+        ('{"error": {"message": "m", "type": "t", "code": null}}', ("m", "t")),
+        ('{"error": "m"}', ("m", None)),
+        ('{"detail": "m"}', ("m", None)),
+        ('{"error": {"code": 500}}', ('{"code": 500}', "500")),
+        ("plain\n text", ("plain text", None)),
+        ("", ("", None)),
+    ],
+)
+def test_errors_in_all_their_shapes(body, expected):
+    assert error_of(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"reason": "r", "score": 4}, ""),
+        ({"reason": "r"}, "'score' is a required property"),
+        ({"reason": "r", "score": 6}, "score: 6 is not one of [1, 2, 3, 4, 5]"),
+    ],
+)
+def test_a_misfit_is_named_with_its_place(value, problem):
+    assert misfit(value, SCHEMA) == problem
+
+
+def test_shortened():
+    assert shortened("a\n b") == "a b"
+    assert shortened("x" * 301) == "x" * 300 + "..."

@@ -1,0 +1,119 @@
+"""Answers that are kept: the same question costs nothing, another one is asked."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+from judges.fake_api import KEY, says, served
+from tool_call_evaluators import Helpfulness, parse_suite, with_judge
+from tool_call_evaluators.judge import (
+    CachingJudge,
+    ChatJudge,
+    JudgeAnswerError,
+    JudgeCacheError,
+    JudgeSettings,
+    MemoryJudgeCache,
+    PreparedJudge,
+    Question,
+    SqliteJudgeCache,
+    load_prompt,
+)
+from tool_call_evaluators.judge.cache import judged_apart
+from tool_call_evaluators.judged.base import grade_schema
+
+QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
+GOOD = {"reason": "Good.", "score": 4}
+BETTER = {"reason": "Better.", "score": 5}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def cache(request, tmp_path):
+    return MemoryJudgeCache() if request.param == "memory" else SqliteJudgeCache(tmp_path / "judge.db")
+
+
+async def test_what_was_answered_costs_nothing(cache):
+    judge = CachingJudge(PreparedJudge([GOOD]), cache, "j")
+    first, second = await judge.ask(QUESTION), await judge.ask(QUESTION)
+    assert (first.cached, first.usage.requests, first.value) == (False, 1, GOOD)
+    assert (second.cached, second.usage.requests, second.value, second.model) == (True, 0, GOOD, "prepared")
+    assert second.usage.cost == 0
+
+
+async def test_another_question_vote_or_judge_is_asked(cache):
+    judge = CachingJudge(PreparedJudge([GOOD, BETTER, BETTER]), cache, "j")
+    await judge.ask(QUESTION)
+    assert (await judge.ask(replace(QUESTION, vote=1))).value == BETTER
+    assert (await judge.ask(replace(QUESTION, data={"answer": "bye"}))).value == BETTER
+    other = PreparedJudge([BETTER])
+    assert (await CachingJudge(other, cache, "k").ask(QUESTION)).value == BETTER
+    assert len(other.questions) == 1
+
+
+async def test_no_answer_is_not_kept(cache):
+    judge = CachingJudge(PreparedJudge([JudgeAnswerError("no"), GOOD]), cache, "j")
+    with pytest.raises(JudgeAnswerError):
+        await judge.ask(QUESTION)
+    assert (await judge.ask(QUESTION)).value == GOOD
+
+
+@pytest.mark.parametrize("entry", [{}, {"value": 4}, {"value": {"score": 9}}])
+async def test_what_does_not_fit_is_asked_again(cache, entry):
+    await cache.put(QUESTION.key("j"), entry)
+    judge = CachingJudge(PreparedJudge([GOOD]), cache, "j")
+    assert not (await judge.ask(QUESTION)).cached
+    assert (await judge.ask(QUESTION)).cached
+
+
+async def test_a_file_outlives_its_process_and_holds_no_key(tmp_path):
+    path = tmp_path / "judge.db"
+    with served(says(GOOD)) as (judge, api):
+        await CachingJudge(judge, SqliteJudgeCache(path), judge.settings.identity).ask(QUESTION)
+        again = await CachingJudge(judge, SqliteJudgeCache(path), judge.settings.identity).ask(QUESTION)
+        assert again.cached
+        assert len(api.requests) == 1
+    for file in tmp_path.iterdir():
+        assert KEY.encode() not in file.read_bytes()
+
+
+async def test_a_file_that_was_tampered_with(tmp_path):
+    path = tmp_path / "judge.db"
+    await SqliteJudgeCache(path).put("k", {"value": 1})
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE judge_answers SET entry = '{'")
+    connection.close()
+    assert await SqliteJudgeCache(path).get("k") is None
+
+
+async def test_a_cache_that_fails_is_done_without(tmp_path, caplog):
+    judge = CachingJudge(PreparedJudge([GOOD, BETTER]), SqliteJudgeCache(tmp_path / "no" / "such.db"), "j")
+    assert (await judge.ask(QUESTION)).value == GOOD
+    assert (await judge.ask(QUESTION)).value == BETTER
+    assert "unable to open database file" in caplog.text
+    with pytest.raises(JudgeCacheError, match=r"such\.db"):
+        await SqliteJudgeCache(tmp_path / "no" / "such.db").get("k")
+
+
+async def test_samples_are_judged_apart_and_each_of_them_once():
+    judge = PreparedJudge([{"reason": str(score), "score": score} for score in (1, 3, 5)])
+    cached = CachingJudge(judge, MemoryJudgeCache(), "judge")
+    for _ in range(2):
+        scores = []
+        for sample in ("conversation-1", "conversation-2", ""):
+            with judged_apart(sample):
+                scores.append((await cached.ask(QUESTION)).value["score"])
+        assert scores == [1, 3, 5]
+    assert len(judge.questions) == 3
+
+
+def test_a_judge_may_do_without_a_cache():
+    settings = JudgeSettings(model="m", cache=False)
+    (evaluator,) = with_judge([Helpfulness()], settings, cache=MemoryJudgeCache(), environ={})
+    assert isinstance(evaluator.judge, ChatJudge)
+    suite = parse_suite("{suite: s, evaluators: [helpfulness], judge: {model: m}}")
+    (evaluator,) = suite.build_evaluators(judge_cache=MemoryJudgeCache())
+    assert isinstance(evaluator.judge, CachingJudge)
+    (evaluator,) = suite.with_fresh_judge().build_evaluators(judge_cache=MemoryJudgeCache())
+    assert isinstance(evaluator.judge, ChatJudge)

@@ -1,0 +1,338 @@
+"""The client of chat-completions APIs, against a strict fake of one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import httpx
+import pytest
+from agents.serving import ServerThread
+from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, fit, refuses, says, served
+from tool_call_evaluators import EvalCase, EvalResult, Helpfulness, Status, judge_usage
+from tool_call_evaluators.judge import (
+    ChatJudge,
+    JudgeAnswerError,
+    JudgeError,
+    JudgeNotConfiguredError,
+    JudgeSettings,
+    JudgeUnreachableError,
+    Question,
+    load_prompt,
+)
+from tool_call_evaluators.judge.settings import VOTE_TEMPERATURE
+from tool_call_evaluators.judged.base import grade_schema, rulings_schema
+
+QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
+GOOD = {"reason": "It greets.", "score": 4}
+
+
+async def test_a_question_is_answered():
+    with served(says(GOOD)) as (judge, api):
+        answer = await judge.ask(QUESTION)
+    assert answer.value == GOOD
+    assert (answer.model, answer.cached) == (f"{MODEL}-2026", False)
+    assert (answer.usage.requests, answer.usage.prompt_tokens, answer.usage.completion_tokens) == (1, 100, 20)
+    (request,) = api.requests
+    assert request["temperature"] == 0
+    assert request["response_format"]["json_schema"]["schema"] == QUESTION.schema
+    assert [message["role"] for message in request["messages"]] == ["system", "user"]
+
+
+async def test_what_the_settings_say_is_sent():
+    settings = {"temperature": None, "response_format": "json_object", "extra_body": {"seed": 7, "max_tokens": 50}}
+    with served(says(GOOD), **settings) as (judge, api):
+        await judge.ask(QUESTION)
+    (request,) = api.requests
+    assert "temperature" not in request
+    assert (request["seed"], request["max_tokens"], request["response_format"]) == (7, 50, {"type": "json_object"})
+    with served(says(GOOD), response_format="text") as (judge, api):
+        await judge.ask(QUESTION)
+    assert "response_format" not in api.requests[0]
+
+
+async def test_tokens_cost_what_the_prices_say():
+    with served(says(GOOD), prices={"input": 3.0, "output": 10.0}) as (judge, _):
+        assert (await judge.ask(QUESTION)).usage.cost == pytest.approx(100 * 3e-6 + 20 * 10e-6)
+    with served(says(GOOD)) as (judge, _):
+        assert (await judge.ask(QUESTION)).usage.cost is None
+    with served(says(GOOD, usage={}), prices={"input": 3.0, "output": 10.0}) as (judge, _):
+        usage = (await judge.ask(QUESTION)).usage
+    assert (usage.requests, usage.prompt_tokens, usage.cost) == (1, None, None)
+
+
+async def test_an_unfit_answer_is_sent_back_once():
+    with served(says({"reason": "Great!", "score": 7}), says(GOOD)) as (judge, api):
+        answer = await judge.ask(QUESTION)
+    assert answer.value == GOOD
+    assert (answer.usage.requests, answer.usage.prompt_tokens) == (2, 200)
+    first, second = api.requests
+    assert second["messages"][:2] == first["messages"]
+    assistant, user = second["messages"][2:]
+    assert (assistant["role"], user["role"]) == ("assistant", "user")
+    assert "score: 7 is not one of [1, 2, 3, 4, 5]" in user["content"]
+
+
+@pytest.mark.parametrize(
+    ("unfit", "problem"),
+    [
+        (says("I would say 4."), "it is not JSON"),
+        (says(""), "it is empty"),
+        (says([GOOD]), "it is not a JSON object"),
+        (says({"reason": "It is good."}), "'score' is a required property"),
+        (says({**GOOD, "score": True}), "True is not"),
+        (says('{"reason": "a", "score": 1, "score": 5}'), "a key is there twice"),
+        (says({**GOOD, "score": "4.5"}), "4.5 is not"),
+        (says({**GOOD, "score": "four"}), "'four' is not"),
+        (says('{"reason": "a", "score": 1} or perhaps {"reason": "b", "score": 5}'), "it is not JSON"),
+        (says('It says {"reason": "a", "score": 5}, which I do not follow.'), "it is not JSON"),
+        (says('<think>{"reason": "a", "score": 5}</think> I cannot say.'), "it is not JSON"),
+        (says("{" * 5_000), "it is not JSON"),
+        (says('{"reason": "It gr', finish_reason="length"), "it was cut off before its end"),
+    ],
+)
+async def test_an_answer_that_stays_unfit_is_no_answer(unfit, problem):
+    with served(unfit) as (judge, api), pytest.raises(JudgeAnswerError) as caught:
+        await judge.ask(QUESTION)
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith(f"judge {MODEL} at http://127.0.0.1:")
+    assert len(api.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (refuses("I cannot judge this."), "the model refused: I cannot judge this."),
+        (says("", finish_reason="content_filter"), "the answer was filtered"),
+        (Reply(body=b'{"object": "list"}'), 'not a chat completion: {"object": "list"}'),
+        (Reply(body=b"[]"), "not a chat completion: []"),
+        (Reply(body=b"<html>It works!</html>"), "not JSON: <html>It works!</html>"),
+    ],
+)
+async def test_what_is_no_completion_is_not_repaired(reply, problem):
+    with served(reply) as (judge, api), pytest.raises(JudgeAnswerError) as caught:
+        await judge.ask(QUESTION)
+    assert problem in str(caught.value)
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"reason": "r", "score": 4}\n```',
+        '```\n{"reason": "r", "score": 4}```',
+        ' {"reason": "r", "score": 4.0}\n',
+    ],
+)
+async def test_harmless_wrapping_is_read(text):
+    with served(says(text)) as (judge, api):
+        assert (await judge.ask(QUESTION)).value["score"] == 4
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        fails(429, "Rate limit reached", "rate_limit_exceeded", retry_after_ms="1"),
+        fails(429, "Rate limit reached", retry_after="0"),
+        fails(500, "The server had an error", retry_after="0"),
+        fails(503, "Overloaded", retry_after="Wed, 21 Oct 2015 07:28:00 GMT"),
+        Reply(cut=True),
+    ],
+    ids=["429 in ms", "429", "500", "503 by date", "cut connection"],
+)
+async def test_a_transient_failure_is_tried_again(failure):
+    with served(failure, failure, says(GOOD)) as (judge, api):
+        assert (await judge.ask(QUESTION)).value == GOOD
+    assert api.attempts == 3
+
+
+async def test_retries_come_to_an_end():
+    told = r"HTTP 500: The server had an error \(after 3 attempts\)"
+    failure = fails(500, "The server had an error", retry_after="0")
+    with served(failure, retries=2) as (judge, api), pytest.raises(JudgeUnreachableError, match=told):
+        await judge.ask(QUESTION)
+    assert api.attempts == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "problem"),
+    [
+        (fails(400, "Unsupported value: 'temperature'"), "HTTP 400: Unsupported value: 'temperature'"),
+        (fails(429, "You exceeded your current quota", "insufficient_quota"), "HTTP 429: You exceeded"),
+        (fails(429, "Rate limit reached", retry_after="3600"), "it asks to wait 3600 s"),
+        (Reply(302, b"", {"location": "http://elsewhere.invalid/"}), "HTTP 302"),
+        (Reply(418, b"<h1>short and stout</h1>"), "HTTP 418: <h1>short and stout</h1>"),
+        (Reply(422, b'{"detail": "bad input"}'), "HTTP 422: bad input"),
+        (Reply(400, b'"no"'), "HTTP 400: no"),
+    ],
+)
+async def test_a_failure_that_will_not_pass_is_not_tried_again(failure, problem):
+    with served(failure) as (judge, api), pytest.raises(JudgeUnreachableError) as caught:
+        await judge.ask(QUESTION)
+    assert problem in str(caught.value)
+    assert api.attempts == 1
+
+
+async def test_a_judge_that_does_not_answer_in_time():
+    told = r"no answer within 0\.05 s"
+    with (
+        served(Reply(hang=True), timeout=0.05, retries=0) as (judge, _),
+        pytest.raises(JudgeUnreachableError, match=told),
+    ):
+        await judge.ask(QUESTION)
+
+
+async def test_nobody_there():
+    with ServerThread(FakeApi().app) as server:
+        url = server.url
+    judge = ChatJudge(JudgeSettings(base_url=f"{url}/v1", model=MODEL, retries=1), KEY)
+    with pytest.raises(JudgeUnreachableError, match=r"ConnectError: .* \(after 2 attempts\)"):
+        await judge.ask(QUESTION)
+
+
+async def test_no_more_questions_at_a_time_than_allowed():
+    waiting = 0
+    full, released = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def hold(request):
+        nonlocal waiting
+        waiting += 1
+        if waiting == 2:
+            loop.call_soon_threadsafe(full.set)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(released.wait(), loop))
+        waiting -= 1
+        return fit(request)
+
+    with served(hold, concurrency=2) as (judge, api):
+        asked = [asyncio.create_task(judge.ask(QUESTION)) for _ in range(5)]
+        await full.wait()
+        async with httpx.AsyncClient() as other:
+            for _ in range(5):  # whoever could send would have done so by now
+                await other.get(judge.settings.url)
+        assert waiting == 2
+        released.set()
+        answers = await asyncio.gather(*asked)
+    assert len(answers) == len(api.requests) == 5
+
+
+def test_one_judge_for_several_event_loops():
+    with served() as (judge, _):
+        for _ in range(2):
+            assert asyncio.run(judge.ask(QUESTION)).value["score"] == 1
+
+
+async def test_the_key_is_told_to_nobody(caplog):
+    caplog.set_level(logging.DEBUG)
+    with served(key="sk-wrong-key-4711") as (judge, _), pytest.raises(JudgeUnreachableError) as caught:
+        await judge.ask(QUESTION)
+    assert "Incorrect API key provided: ***" in str(caught.value)
+    everything = f"{caught.value!r} {judge!r} {judge.settings!r} {judge.settings.identity} {caplog.text}"
+    assert "4711" not in everything
+
+
+async def test_without_a_key_none_is_sent():
+    with served(key=None) as (judge, _), pytest.raises(JudgeUnreachableError, match="You didn't provide an API key"):
+        await judge.ask(QUESTION)
+
+
+def test_a_judge_from_the_environment():
+    environ = {
+        "A2A_EVAL_PROXY_JUDGE_MODEL": "m",
+        "OPENAI_BASE_URL": "http://localhost:1/v1",
+        "OPENAI_API_KEY": "sk-4711",
+    }
+    judge = ChatJudge.from_environment(environ)
+    assert repr(judge) == "ChatJudge('m' at http://localhost:1/v1)"
+    with pytest.raises(JudgeNotConfiguredError):
+        ChatJudge.from_environment({"OPENAI_API_KEY": "sk-4711"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<think>Is it a 5? No {"score": 5}.</think>\n\n{"reason": "It greets.", "score": 4}',
+        'Thinking without a beginning</think>{"reason": "It greets.", "score": 4}',
+        '<think>Hm.</think>\n```json\n{"reason": "It greets.", "score": 4}\n```',
+        'Here is my verdict:\n\n```json\n{"reason": "It greets.", "score": 4}\n```\n',
+        'The answer {greets}. {"reason": "It greets.", "score": 4}',
+        '{"reason": "It greets.", "score": 4}\n\nI hope that this helps!',
+        '{"reason": "It greets.", "score": "4"}',
+        '{"reason": "It greets.", "score": 4, "confidence": 0.9}',
+        '{"reason": "It greets.", "score": 4.0}',
+    ],
+)
+async def test_an_answer_that_is_clear_is_understood(text):
+    with served(says(text)) as (judge, api):
+        answer = await judge.ask(QUESTION)
+    assert answer.value == GOOD
+    assert len(api.requests) == 1
+
+
+async def test_truth_values_and_inner_objects_are_understood_as_well():
+    question = replace(QUESTION, schema=rulings_schema(["task_1"]))
+    said = {"task_1": {"reason": "a", "verdict": "true", "sure": 1}, "note": ""}
+    with served(says(said)) as (judge, _):
+        assert (await judge.ask(question)).value == {"task_1": {"reason": "a", "verdict": True}}
+
+
+PRICES = {"input": 3.0, "output": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("replies", "requests"),
+    [
+        ([says("4")], 2),
+        ([says("4"), fails(401, "no")], 1),
+        ([refuses("no")], 1),
+        ([says("", finish_reason="content_filter")], 1),
+        ([fails(401, "no")], 0),
+    ],
+)
+async def test_answers_that_cannot_be_used_are_paid_for(replies, requests):
+    with served(*replies, prices=PRICES) as (judge, _), pytest.raises(JudgeError) as caught:
+        await judge.ask(QUESTION)
+    assert caught.value.usage.requests == requests
+    assert caught.value.usage.cost == pytest.approx(requests * (100 * 3e-6 + 20 * 10e-6))
+
+
+async def test_votes_that_came_are_paid_for_though_one_failed():
+    with served(says(GOOD), fails(401, "no"), says(GOOD), prices=PRICES, concurrency=1) as (judge, _):
+        result = await Helpfulness(judge=judge, votes=3).evaluate(EvalCase(user_text="hi", response_text="hello"))
+    assert result.status is Status.ERRORED
+    assert judge_usage([result]).requests == 2
+    assert judge_usage([EvalResult.from_dict(result.to_dict())]).cost == pytest.approx(2 * (100 * 3e-6 + 20 * 10e-6))
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("Unsupported value: 'temperature' does not support 0.0 with this model.", "set `temperature: null`"),
+        ("This response_format type is unavailable", "set `response_format: json_object` or `response_format: text`"),
+        ("'json_schema' not supported", "set `response_format: json_object` or `response_format: text`"),
+    ],
+)
+async def test_a_refused_setting_is_named(message, advice):
+    with served(fails(400, message)) as (judge, _), pytest.raises(JudgeUnreachableError) as caught:
+        await judge.ask(QUESTION)
+    assert message in str(caught.value)
+    assert f"; {advice} in the judge's settings" in str(caught.value)
+
+
+async def test_a_setting_that_is_not_sent_is_not_to_blame():
+    refusal, settings = fails(400, "temperature, response_format"), {"temperature": None, "response_format": "text"}
+    with served(refusal, **settings) as (judge, _), pytest.raises(JudgeUnreachableError) as caught:
+        await judge.ask(QUESTION)
+    assert "settings" not in str(caught.value)
+
+
+async def test_votes_at_temperature_0_are_not_the_same_request():
+    with served(says(GOOD)) as (judge, api):
+        for vote in range(3):
+            await judge.ask(replace(QUESTION, vote=vote))
+    assert [request["temperature"] for request in api.requests] == [0, VOTE_TEMPERATURE, VOTE_TEMPERATURE]
+    with served(says(GOOD), temperature=0.3) as (judge, api):
+        await judge.ask(replace(QUESTION, vote=1))
+    assert api.requests[0]["temperature"] == 0.3

@@ -1,0 +1,75 @@
+"""Asking several times, and which judge a setting means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tool_call_evaluators.judge import (
+    ChatJudge,
+    JudgeAnswerError,
+    JudgeNotConfiguredError,
+    JudgeSettings,
+    PreparedJudge,
+    Question,
+    load_prompt,
+)
+from tool_call_evaluators.judge.panel import connect, judge_details, judge_of, poll, votes_of
+from tool_call_evaluators.judged.base import grade_schema
+
+QUESTION = Question(load_prompt("helpfulness"), {"answer": "a"}, grade_schema(1, 5))
+
+
+def grades(*scores):
+    return [{"reason": "r", "score": score} for score in scores]
+
+
+async def test_every_question_as_often_as_there_are_votes():
+    judge = PreparedJudge(grades(1, 2, 3, 4))
+    other = replace(QUESTION, data={"answer": "b"})
+    polls = await poll(judge, [QUESTION, other], 2)
+    assert [[value["score"] for value in given.values()] for given in polls] == [[1, 2], [3, 4]]
+    assert [(question.data["answer"], question.vote) for question in judge.questions] == [
+        ("a", 0),
+        ("a", 1),
+        ("b", 0),
+        ("b", 1),
+    ]
+    told = judge_details(polls, 1.0)
+    assert (told["votes"], told["requests"], told["spread"], told["cached"]) == (2, 4, 1.0, 0)
+    assert (told["model"], told["prompt"]) == ("prepared", "helpfulness@1")
+
+
+async def test_all_are_asked_before_the_first_failure_is_told():
+    judge = PreparedJudge([JudgeAnswerError("first"), *grades(1), JudgeAnswerError("third")])
+    with pytest.raises(JudgeAnswerError, match="first"):
+        await poll(judge, [QUESTION], 3)
+    assert len(judge.questions) == 3
+
+
+def test_which_judge_is_meant():
+    judge = PreparedJudge([])
+    assert judge_of(judge, {}) is judge
+    environ = {"A2A_EVAL_PROXY_JUDGE_MODEL": "m"}
+    assert judge_of(None, environ).settings.model == "m"
+    assert judge_of({"model": "n", "votes": 3}, environ).settings.model == "n"
+    for option in (None, {}, {"timeout": 5}):
+        with pytest.raises(JudgeNotConfiguredError, match="A2A_EVAL_PROXY_JUDGE_MODEL"):
+            judge_of(option, {})
+
+
+@pytest.mark.parametrize(
+    ("option", "votes", "expected"),
+    [(None, None, 1), (None, 3, 3), ({"votes": 5}, None, 5), ({"votes": 5}, 2, 2), ({}, None, 1)],
+)
+def test_how_many_votes(option, votes, expected):
+    assert votes_of(option, votes) == expected
+
+
+def test_equal_settings_are_one_judge():
+    settings = JudgeSettings(model="m", extra_body={"seed": 1}, prices={"input": 1, "output": 2})
+    assert connect(settings, "k") is connect(replace(settings), "k")
+    assert connect(settings, "k") is not connect(settings, "l")
+    assert connect(settings, "k").settings == settings
+    with pytest.raises(JudgeNotConfiguredError):
+        ChatJudge(JudgeSettings())

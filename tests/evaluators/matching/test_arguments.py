@@ -1,0 +1,276 @@
+"""Arguments: modes, options, placeholders, differences."""
+
+from __future__ import annotations
+
+import pytest
+from a2a_tool_capture import ToolCall
+from a2a_tool_capture.canonical import canonical
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators import ArgumentMatcher, OptionError
+from tool_call_evaluators.matching.arguments import argument_differences, as_matcher, call_matches, shown
+from tool_call_evaluators.matching.equality import equal_values, value_key
+from tool_call_evaluators.matching.match_table import match_table
+from tool_call_evaluators.matching.pairing import items
+
+# keys without `$`, so that nothing generated is a placeholder by chance
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text("aB ", max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+arguments = st.dictionaries(st.sampled_from("abc"), json_values, max_size=3)
+modes = st.sampled_from(["exact", "subset", "superset", "ignore"])
+matchers = st.builds(
+    ArgumentMatcher, mode=modes, deep=st.booleans(), trim=st.booleans(), case_insensitive=st.booleans()
+)
+
+
+def floats(value):
+    """What protobuf makes of JSON: every number a float."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return {key: floats(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [floats(item) for item in value]
+    return float(value)
+
+
+def paths(expected, actual, **options):
+    return [difference.path for difference in ArgumentMatcher(**options).differences(expected, actual)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "same", "more", "fewer", "other"),
+    [
+        ("exact", True, False, False, False),
+        ("subset", True, True, False, False),
+        ("superset", True, False, True, False),
+        ("ignore", True, True, True, True),
+    ],
+)
+def test_modes(mode, same, more, fewer, other):
+    matches = ArgumentMatcher(mode=mode)
+    expected = {"a": 1, "b": 2}
+    assert matches(expected, {"b": 2, "a": 1}) is same
+    assert matches(expected, {"a": 1, "b": 2, "c": 3}) is more
+    assert matches(expected, {"a": 1}) is fewer
+    assert matches(expected, {"a": 1, "b": 3}) is other
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "equal"),
+    [
+        (1, 1.0, True),
+        (0, -0.0, True),
+        (True, True, True),
+        (True, 1, False),
+        (1, True, False),
+        (False, 0, False),
+        (True, "true", False),
+        ("1", 1, False),
+        ("a", "A", False),
+        ("a", " a", False),
+        (None, None, True),
+        (None, "", False),
+        (None, 0, False),
+        (None, False, False),
+        ([1, 2], [1.0, 2.0], True),
+        ([1, 2], [2, 1], False),
+        ([1], [1, 1], False),
+        ((1, 2), [1, 2], True),
+        ({"x": 1}, {"x": 1.0}, True),
+        ({}, [], False),
+        ([], None, False),
+        (2**53 + 1, 2.0**53, True),
+        (0.1, 0.1, True),
+        (float("nan"), float("nan"), True),
+    ],
+)
+def test_values_compare_as_json(expected, actual, equal):
+    assert equal_values(expected, actual) is equal
+    assert ArgumentMatcher()({"k": expected}, {"k": actual}) is equal
+    assert ArgumentMatcher()({"k": [expected]}, {"k": [actual]}) is equal
+
+
+LARGE = [2**53 + 1, 1234567890123456789, 10**23, -(10**23)]
+
+
+@pytest.mark.parametrize("mode", ["exact", "subset", "superset"])
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("whole", LARGE)
+def test_large_whole_numbers_match_the_doubles_that_protobuf_makes_of_them(whole, mode, deep):
+    matcher = ArgumentMatcher(mode=mode, deep=deep)
+    for nested in ({"id": whole}, {"id": [whole, {"b": whole}]}, {"id": {"a": whole, "b": "x"}}):
+        for expected, actual in ((nested, floats(nested)), (floats(nested), nested)):
+            assert matcher(expected, actual)
+            assert match_table([ToolCall("f", expected)], [ToolCall("f", actual)], matcher) == [1]
+    assert not matcher({"id": whole}, {"id": whole + 1})
+    assert match_table([ToolCall("f", {"id": whole})], [ToolCall("f", {"id": whole + 1})], matcher) == [0]
+    assert not matcher({"id": whole}, {"id": float(whole) * 2})
+
+
+def test_a_number_that_no_double_holds_matches_only_itself():
+    assert equal_values(10**400, 10**400)
+    assert not equal_values(10**400, float("inf"))
+    assert not equal_values(float("inf"), 10**400)
+
+
+def test_nested_objects_compare_exactly_unless_deep():
+    expected, actual = {"filter": {"a": 1}}, {"filter": {"a": 1, "b": 2}, "page": 1}
+    assert not ArgumentMatcher(mode="subset")(expected, actual)
+    assert ArgumentMatcher(mode="subset", deep=True)(expected, actual)
+    assert ArgumentMatcher(mode="superset", deep=True)(actual, expected)
+    assert ArgumentMatcher(mode="subset", deep=True)({"list": [{"a": 1}]}, {"list": [{"a": 1, "b": 2}]})
+    assert not ArgumentMatcher(mode="subset", deep=True)({"list": [1]}, {"list": [1, 2]})
+
+
+def test_text_options_concern_values_at_every_depth_and_never_keys():
+    assert ArgumentMatcher(trim=True)({"a": ["x"]}, {"a": [" x\n"]})
+    assert ArgumentMatcher(case_insensitive=True)({"a": {"b": "Straße"}}, {"a": {"b": "STRASSE"}})
+    assert not ArgumentMatcher(trim=True)({"a": "X"}, {"a": "x"})
+    assert not ArgumentMatcher(case_insensitive=True)({"a": "x"}, {"a": " x"})
+    assert not ArgumentMatcher(trim=True, case_insensitive=True)({"a": 1}, {"A": 1})
+    assert not ArgumentMatcher(trim=True, case_insensitive=True)({"a": 1}, {" a": 1})
+
+
+def test_unknown_arguments_match_nothing_except_where_they_are_ignored():
+    for mode in ("exact", "subset", "superset"):
+        assert not ArgumentMatcher(mode=mode)({}, None)
+        assert paths({}, None, mode=mode) == [""]
+    assert ArgumentMatcher(mode="ignore")({"a": 1}, None)
+
+
+def test_expected_arguments_of_null_or_any_are_not_compared():
+    for anything in (None, {"$any": True}):
+        assert ArgumentMatcher()(anything, {"a": 1})
+        assert ArgumentMatcher()(anything, None)
+
+
+def test_per_tool_override():
+    matcher = ArgumentMatcher(
+        per_tool={"search": "ignore", "pay": {"mode": "subset", "trim": True}, "log": lambda e, a: "x" in a}
+    )
+    assert call_matches(ToolCall("search", {"a": 1}), ToolCall("search", {"b": 2}), matcher)
+    assert call_matches(ToolCall("pay", {"a": "1"}), ToolCall("pay", {"a": " 1", "b": 2}), matcher)
+    assert call_matches(ToolCall("log", {}), ToolCall("log", {"x": 1}), matcher)
+    assert not call_matches(ToolCall("log", {"x": 1}), ToolCall("log", {}), matcher)
+    assert not call_matches(ToolCall("other", {"a": 1}), ToolCall("other", {"b": 2}), matcher)
+    assert not call_matches(ToolCall("search", {}), ToolCall("Search", {}), matcher)
+
+
+def test_a_plain_function_will_do_and_never_sees_unknown_arguments():
+    def same_keys(expected, actual):
+        return expected.keys() == actual.keys()
+
+    assert as_matcher(same_keys) is same_keys
+    assert call_matches(ToolCall("a", {"x": 1}), ToolCall("a", {"x": 2}), same_keys)
+    assert not call_matches(ToolCall("a", {"x": 1}), ToolCall("a", None), same_keys)
+    assert call_matches(ToolCall("a", None), ToolCall("a", None), same_keys)
+    assert argument_differences(ToolCall("a", {"x": 1}), ToolCall("a", {"x": 2}), same_keys) == []
+    (difference,) = argument_differences(ToolCall("a", {"x": 1}), ToolCall("a", {"y": 2}), same_keys)
+    assert difference.to_dict() == {
+        "path": "",
+        "problem": "different",
+        "expected": {"x": 1},
+        "actual": {"y": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("exat", "mode must be one of exact, subset, superset, ignore; got 'exat' \\(did you mean exact"),
+        ({"mod": "exact"}, "unknown option 'mod' \\(did you mean mode"),
+        ({"trim": "yes"}, "trim must be true or false; got 'yes'"),
+        ({"per_tool": {"a": {"mode": 3}}}, "mode must be one of"),
+        (3, "must be a mode, a mapping of options or a function; got 3"),
+    ],
+)
+def test_a_wrong_matcher_is_refused(value, complaint):
+    with pytest.raises(OptionError, match=complaint):
+        as_matcher(value)
+
+
+def test_differences_are_the_smallest_places():
+    expected = {"order": {"items": [{"qty": 1}, {"qty": 2}]}, "note": "x", "odd key": 1}
+    actual = {"order": {"items": [{"qty": 1}, {"qty": 3}, {}]}, "new": None, "odd key": 2}
+    differences = ArgumentMatcher().differences(expected, actual)
+    assert [(item.path, item.problem) for item in differences] == [
+        ("order.items[1].qty", "different"),
+        ("order.items[2]", "unexpected"),
+        ("note", "missing"),
+        ('["odd key"]', "different"),
+        ("new", "unexpected"),
+    ]
+    assert [str(item) for item in differences[:3]] == [
+        "order.items[1].qty: expected 2, got 3",
+        "order.items[2] was not expected (got {})",
+        'note is missing (expected "x")',
+    ]
+    assert str(ArgumentMatcher().differences({"a": 1}, None)[0]).startswith("arguments are unknown")
+
+
+def test_long_values_are_cut_in_sentences():
+    assert shown("x" * 100) == '"' + "x" * 58 + "…"
+    assert len(shown("x" * 100)) == 60
+
+
+@given(matchers, arguments)
+def test_every_value_matches_itself_and_what_protobuf_makes_of_it(matcher, value):
+    assert matcher(value, value)
+    assert matcher(value, floats(value))
+    assert matcher(floats(value), value)
+
+
+@given(matchers, arguments, arguments)
+def test_no_differences_exactly_where_it_matches(matcher, expected, actual):
+    assert matcher(expected, actual) is (matcher.differences(expected, actual) == [])
+
+
+@given(st.booleans(), st.booleans(), arguments, arguments)
+def test_equal_keys_exactly_where_exact_matches(trim, case_insensitive, expected, actual):
+    matcher = ArgumentMatcher(trim=trim, case_insensitive=case_insensitive)
+    assert matcher(expected, actual) is (matcher.value_key(expected) == matcher.value_key(actual))
+
+
+@given(json_values, json_values)
+def test_values_are_equal_exactly_where_their_canonical_json_is(one, other):
+    same = canonical(one) == canonical(other)
+    assert equal_values(one, other) is same
+    assert (value_key(one) == value_key(other)) is same
+
+
+@given(st.booleans(), arguments, arguments)
+def test_exact_is_subset_and_superset_and_these_mirror_each_other(deep, expected, actual):
+    subset, superset = ArgumentMatcher(mode="subset", deep=deep), ArgumentMatcher(mode="superset", deep=deep)
+    assert ArgumentMatcher()(expected, actual) is (subset(expected, actual) and superset(expected, actual))
+    assert subset(expected, actual) is superset(actual, expected)
+
+
+placeholders = st.sampled_from(
+    [
+        {"$any": True},
+        {"$type": ["integer", "object"]},
+        {"$regex": "a?"},
+        {"$approx": 1, "tolerance": 1},
+        {"$literal": {"a": 1}},
+        {"a": {"$any": True}},
+    ]
+)
+values_with_placeholders = json_values | placeholders | st.lists(placeholders, max_size=2)
+expectations = (
+    st.none() | placeholders | arguments | st.dictionaries(st.sampled_from("abc"), values_with_placeholders, max_size=3)
+)
+
+
+@given(
+    matchers | st.just(lambda expected, actual: expected.keys() == actual.keys()),
+    st.lists(st.builds(ToolCall, st.sampled_from("fg"), expectations), max_size=4),
+    st.lists(st.builds(ToolCall, st.sampled_from("fg"), arguments | st.none()), max_size=4),
+)
+def test_the_table_says_what_comparing_one_by_one_says(matcher, expected, actual):
+    assert [list(items(row)) for row in match_table(expected, actual, matcher)] == [
+        [index for index, call in enumerate(actual) if call_matches(wanted, call, matcher)] for wanted in expected
+    ]

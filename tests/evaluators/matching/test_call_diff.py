@@ -1,0 +1,88 @@
+"""The difference between two sequences of calls, one line for each call."""
+
+from __future__ import annotations
+
+from a2a_tool_capture import ToolCall
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators.matching.arguments import ArgumentMatcher
+from tool_call_evaluators.matching.call_diff import MAX_DIFFED, diff_calls
+
+
+def calls(*texts: str) -> list[ToolCall]:
+    """`name` or `name:value`."""
+    return [ToolCall(text.partition(":")[0], {"x": text.partition(":")[2]}) for text in texts]
+
+
+def lines(left: list[ToolCall], right: list[ToolCall], **options) -> list[tuple[str, int | None, int | None]]:
+    return [(change.kind, change.left, change.right) for change in diff_calls(left, right, **options)]
+
+
+def test_equal_sequences():
+    assert lines(calls("a", "b"), calls("a", "b")) == [("same", 0, 0), ("same", 1, 1)]
+    assert lines([], []) == []
+
+
+def test_added_and_removed_where_they_happened():
+    assert lines(calls("a", "b", "c"), calls("a", "c", "d")) == [
+        ("same", 0, 0),
+        ("removed", 1, None),
+        ("same", 2, 1),
+        ("added", None, 2),
+    ]
+    assert lines(calls("a", "b"), []) == [("removed", 0, None), ("removed", 1, None)]
+    assert lines([], calls("a")) == [("added", None, 0)]
+
+
+def test_changed_arguments_say_where():
+    (change,) = diff_calls(
+        [ToolCall("refund", {"id": "A", "amount": 1})], [ToolCall("refund", {"id": "A", "amount": 2})]
+    )
+    assert change.kind == "changed"
+    assert [str(difference) for difference in change.differences] == ["amount: expected 1, got 2"]
+    assert change.to_dict() == {
+        "kind": "changed",
+        "left": 0,
+        "right": 0,
+        "differences": [{"path": "amount", "problem": "different", "expected": 1, "actual": 2}],
+    }
+
+
+def test_the_call_that_differs_least_is_the_changed_one():
+    left = [ToolCall("f", {"a": 1, "b": 2})]
+    right = [ToolCall("f", {"a": 8, "b": 9}), ToolCall("f", {"a": 1, "b": 9})]
+    assert lines(left, right) == [("added", None, 0), ("changed", 0, 1)]
+
+
+def test_an_equal_call_at_another_place_has_moved():
+    assert sorted(lines(calls("a", "b"), calls("b", "a"))) == [("moved", 0, 1), ("same", 1, 0)]
+
+
+def test_placeholders_and_matchers_decide_what_is_equal():
+    expected = [ToolCall("f", {"id": {"$regex": "[0-9]+"}})]
+    assert lines(expected, [ToolCall("f", {"id": "12"})]) == [("same", 0, 0)]
+    more = [ToolCall("f", {"id": "12", "verbose": True})]
+    assert lines(expected, more) == [("changed", 0, 0)]
+    assert lines(expected, more, matcher=ArgumentMatcher("subset")) == [("same", 0, 0)]
+
+
+def test_only_the_first_calls_are_looked_at():
+    many = calls(*["a"] * (MAX_DIFFED + 5))
+    assert len(diff_calls(many, many)) == MAX_DIFFED
+
+
+SEQUENCES = st.lists(st.sampled_from(["a:1", "a:2", "b:1", "c:1"]), max_size=7).map(lambda texts: calls(*texts))
+
+
+@given(SEQUENCES, SEQUENCES)
+def test_every_call_is_in_exactly_one_line(left, right):
+    changes = diff_calls(left, right)
+    assert sorted(change.left for change in changes if change.left is not None) == list(range(len(left)))
+    assert [change.right for change in changes if change.right is not None] == list(range(len(right)))
+    for change in changes:
+        if change.kind in ("same", "moved"):
+            assert left[change.left] == right[change.right]
+        if change.kind == "changed":
+            assert left[change.left].name == right[change.right].name
+            assert change.differences
+    assert (left == right) == all(change.kind == "same" for change in changes)

@@ -1,0 +1,371 @@
+"""The HTML report in a real browser: hostile texts, filter and search, links, themes, a phone, paper, size."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.chromium import chromium, screenshot, tab
+from support.turn_samples import call, finding, many_turns, result, turn
+from tool_call_evaluators import load_suite, parse_suite
+from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.runs.outcomes import follow, judge
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+ARTIFACTS = ROOT / "artifacts" / "report"
+BREAKING_OUT = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("browser")) as session:
+        yield session
+
+
+def report(turns, suite=None, **more) -> Report:
+    conversations = follow(turns, suite, more.get("conversation_results"))
+    verdict = judge(suite or parse_suite("suite: none"), conversations)
+    return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Report:
+    lines = (Path(__file__).parents[1] / "fixtures" / "demo-turns.jsonl").read_text("utf-8").splitlines()
+    suite = load_suite(ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml")
+    turns = [json.loads(line) for line in lines]
+    longest = max(turns, key=lambda turn: len(turn["tool_calls"]))
+    for number, made in enumerate(longest["tool_calls"]):  # as traces would tell
+        made |= {"source": "otel_trace", "started_at": longest["started_at"], "ended_at": longest["first_event_at"]}
+        made["result"] = made["result"] if number else None
+    turns[0]["findings"] = [finding("late_spans", "info"), finding("count_mismatch", message="seen 2 and 1 times")]
+    return report(turns, suite)
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open a report in a tab that is closed at the end."""
+    with ExitStack() as until_end:
+
+        def _open(made: Report, fragment: str = "", **screen):
+            path = tmp_path / "report.html"
+            path.write_text(html_report(made), "utf-8")
+            session = until_end.enter_context(tab(browser, **screen))
+            session.get(path.as_uri() + fragment)
+            return session
+
+        yield _open
+
+
+def complaints(session) -> list[str]:
+    return [entry["message"] for entry in session.get_log("browser")]
+
+
+def labels(session) -> list[str]:
+    return session.execute_script("return [...document.querySelectorAll('.name')].map((name) => name.textContent)")
+
+
+def settle(session, script: str) -> None:
+    """Wait until `script` is true in the page."""
+    session.set_script_timeout(20)
+    session.execute_async_script(
+        f"const done = arguments[0]; const look = () => ({script}) ? done() : requestAnimationFrame(look); look();"
+    )
+
+
+def search(session, text: str) -> None:
+    session.execute_script(
+        "const input = document.getElementById('search'); input.value = arguments[0];"
+        "input.dispatchEvent(new Event('input', {bubbles: true}))",
+        text,
+    )
+
+
+def test_hostile_texts_stay_texts(opened):
+    evil = turn(
+        "a",
+        BREAKING_OUT,
+        [call(BREAKING_OUT, result=BREAKING_OUT, error=BREAKING_OUT, **{BREAKING_OUT: BREAKING_OUT})],
+        [result(BREAKING_OUT, 0.0, reason=BREAKING_OUT, label=BREAKING_OUT, details={"x": BREAKING_OUT})],
+        case=BREAKING_OUT,
+        response_text=BREAKING_OUT,
+        findings=[finding(BREAKING_OUT, message=BREAKING_OUT)],
+    )
+    session = opened(report([evil]))
+    session.execute_script("document.getElementById('open-all').click()")
+    settle(session, "document.querySelector('.turn')")
+    assert session.title == "Failed: nightly, nightly"
+    assert session.execute_script("return document.images.length + document.scripts.length") == 2
+    assert BREAKING_OUT in session.execute_script("return document.querySelector('.message.agent p').textContent")
+    assert complaints(session) == []
+
+
+def test_a_script_that_got_in_all_the_same_would_not_run(opened):
+    session = opened(report([turn("a")]))
+    session.execute_script(
+        "const script = document.createElement('script'); script.textContent = \"document.title = 'owned'\";"
+        "document.body.append(script); document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:1/x\">')"
+    )
+    assert session.title != "owned"
+    assert any("Content Security Policy" in text for text in complaints(session))
+
+
+def test_nothing_is_fetched(opened, demo):
+    session = opened(demo)
+    session.execute_script("document.getElementById('open-all').click()")
+    settle(session, "document.querySelector('.waterfall')")
+    requests = [
+        message["params"]["request"]["url"]
+        for message in (json.loads(entry["message"])["message"] for entry in session.get_log("performance"))
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    assert [url for url in requests if url.startswith(("http", "ws"))] == []
+    assert complaints(session) == []
+
+
+def test_what_failed_comes_first_and_the_rest_is_a_click_away(opened, demo):
+    session = opened(demo)
+    assert labels(session) == ["partial-refund", "cancellation", "double-question"]
+    are_open = "return [...document.querySelectorAll('.conversation')].map(item => item.open)"
+    assert session.execute_script(are_open) == [True, False, False]
+    session.execute_script("document.querySelector('[value=all]').click()")
+    settle(session, "document.querySelectorAll('.name').length === 12")
+    session.execute_script("document.querySelector('[value=passed]').click()")
+    settle(session, "document.querySelectorAll('.name').length === 9")
+    assert session.execute_script("return document.querySelector('.count').textContent") == "9 of 12 conversations"
+
+
+def test_search_looks_into_texts_calls_and_findings(opened, demo):
+    session = opened(demo)
+    session.execute_script("document.querySelector('[value=all]').click()")
+    for text, found in (("TRK-77120", 3), ("count_mismatch", 1), ("small-talk", 1), ("no such thing", 0)):
+        search(session, text)
+        settle(session, f"document.querySelectorAll('.name').length === {found}")
+    session.execute_script("document.querySelector('.tools').requestSubmit()")  # Enter: must not navigate
+    assert session.execute_script("return location.search") == ""
+
+
+def test_narrowing_to_a_metric_that_failed(opened, demo):
+    session = opened(demo)
+    session.execute_script(
+        "const select = document.getElementById('narrow'); select.value = 'metric tool_error';"
+        "select.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    settle(session, "document.querySelectorAll('.name').length === 1")
+    assert labels(session) == ["cancellation"]
+
+
+def test_calls_stand_beside_what_was_expected(opened, demo):
+    session = opened(demo, "#c-9")
+    settle(session, "document.querySelector('.calls')")
+    assert session.execute_script(
+        "return [...document.querySelectorAll('.calls > li')].map((row) => row.className)"
+    ) == [
+        "same",
+        "changed",
+    ]
+    rows = session.execute_script("return [...document.querySelectorAll('.differs')].map((row) => row.innerText)")
+    assert [row.split() for row in rows] == [["amount_eur", "(differs)", "14.5"], ["amount_eur", "(differs)", "29"]]
+    sides = session.execute_script(
+        "return [...document.querySelectorAll('.changed .cell')].map((cell) => cell.getBoundingClientRect().left)"
+    )
+    assert sides[0] < sides[1]
+
+
+def test_a_link_opens_a_conversation_the_filter_hides(opened, demo):
+    session = opened(demo, "#c-6-2")
+    settle(session, "document.getElementById('c-6-2')")
+    assert session.execute_script("return document.getElementById('c-6').open")
+    assert len(labels(session)) == 12
+    session.execute_script("document.querySelector('#errors a').click()")
+    settle(session, "document.getElementById('c-9') && document.getElementById('c-9').open")
+    for nowhere in ("#c-999", "#c-", "#'\"<x>"):
+        session.execute_script("location.hash = arguments[0]", nowhere)
+    assert complaints(session) == []
+
+
+def test_pages_of_a_long_list(opened):
+    session = opened(report([turn(f"{n:03}", start=n, conversation=f"c{n:03}") for n in range(120)]))
+    assert labels(session)[0] == "c000"
+    session.execute_script("document.getElementById('next').click(); document.getElementById('next').click()")
+    assert labels(session) == [f"c{n:03}" for n in range(100, 120)]
+    assert session.execute_script("return [document.getElementById('page').textContent, next.disabled]") == [
+        "Page 3 of 3",
+        True,
+    ]
+
+
+def test_the_keyboard_is_enough(opened, demo):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    session = opened(demo)
+    active = "return document.activeElement.id || document.activeElement.className || document.activeElement.tagName"
+    ActionChains(session).send_keys(Keys.TAB).perform()
+    assert session.execute_script(active) == "skip"
+    ActionChains(session).send_keys("/").perform()
+    assert session.execute_script(active) == "search"
+    session.execute_script("document.querySelector('.conversation summary').focus()")
+    ActionChains(session).send_keys(Keys.ENTER).perform()
+    settle(session, "document.querySelector('.turn')")
+
+
+def test_every_control_has_a_name_and_every_heading_its_level(opened, demo):
+    session = opened(demo)
+    session.execute_script("document.getElementById('open-all').click()")
+    settle(session, "document.querySelector('.turn')")
+    tree = session.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    roles = ("button", "link", "radio", "searchbox", "combobox", "image", "DisclosureTriangle")
+    nameless = [
+        node["role"]["value"]
+        for node in tree
+        if not node.get("ignored") and node["role"]["value"] in roles and not node.get("name", {}).get("value")
+    ]
+    assert nameless == []
+    levels = session.execute_script(
+        "return [...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+CONTRAST = """
+const light = (colour) => {
+  const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
+  const context = canvas.getContext("2d"); context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
+  const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3)
+    .map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const ground = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if (!/, 0\\)$|transparent/.test(colour)) return colour;
+  }
+  return "white";
+};
+const poor = [];
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  if (!own || element.disabled || !element.getClientRects().length) continue;
+  const [a, b] = [light(getComputedStyle(element).color), light(ground(element))].sort((x, y) => y - x);
+  const ratio = (a + 0.05) / (b + 0.05);
+  if (ratio < 4.5) poor.push([element.className || element.tagName, element.textContent.slice(0, 30), ratio]);
+}
+return poor;
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_it_can_be_read_on_every_screen(opened, demo, width, height, dark):
+    session = opened(demo, width=width, height=height, dark=dark)
+    name = f"{'phone' if width < 600 else 'desktop'}-{'dark' if dark else 'light'}"
+    screenshot(session, ARTIFACTS / f"{name}.png")
+    session.execute_script("document.querySelector('[value=all]').click()")
+    settle(session, "document.querySelectorAll('.name').length === 12")
+    session.execute_script("document.getElementById('open-all').click()")
+    settle(session, "document.querySelectorAll('.turn').length === 15")
+    screenshot(session, ARTIFACTS / f"{name}-open.png")
+    wide, screen = session.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide <= screen
+    assert session.execute_script(CONTRAST) == []
+
+
+def test_the_theme_can_be_chosen(opened, demo):
+    session = opened(demo)
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = session.execute_script(ground)
+    session.execute_script("document.querySelector('.theme').click()")
+    assert session.execute_script(ground) != light
+    session.execute_script("document.querySelector('.theme').click()")
+    assert session.execute_script(ground) == light
+
+
+def test_on_paper_what_the_list_shows_is_open_and_light(opened, demo):
+    session = opened(demo, dark=True)
+    session.execute_script(
+        "window.printed = 0; addEventListener('afterprint', () => { window.printed += 1; });"
+        "addEventListener('beforeprint', () => { window.open_on_paper = document.querySelectorAll('.turn').length; })"
+    )
+    paper = session.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
+    (ARTIFACTS / "print.pdf").parent.mkdir(parents=True, exist_ok=True)
+    (ARTIFACTS / "print.pdf").write_bytes(base64.b64decode(paper["data"]))
+    settle(session, "window.printed === 1")
+    assert session.execute_script("return window.open_on_paper") == 3
+    assert session.execute_script("return document.querySelectorAll('.turn').length") == 0  # as it was before
+    session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    assert session.execute_script("return getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert session.execute_script("return getComputedStyle(document.querySelector('.tools')).display") == "none"
+
+
+def test_everything_a_report_can_hold_is_drawn(opened):
+    suite = parse_suite(
+        "suite: all\nevaluators: [tool_error, {tool_trajectory: {scope: conversation, id: journey}}]\n"
+        "gates: {tool_error: {mean: 0.9, forbid: [false information]}}\ncases:\n"
+        "  - id: long\n    user_goal: Get it back.\n"
+        "    expect: {tool_calls: [{name: tool_0}, {name: gone}], tool_calls_order: [f, g]}\n"
+        "    turns: [{user: one, expect: {tool_calls: []}}, {user: two, expect: {response: {a: 1}}}, {user: three, "
+        "expect: {tool_calls: [{name: h, arguments: null}]}}]\n"
+    )
+    turns = [
+        turn(
+            "a",
+            "one",
+            case="long",
+            conversation="c",
+            evaluations=[result("tool_error", 0.0, label="false information")],
+        ),
+        turn(
+            "b", "two", [call(f"tool_{n}") for n in range(320)], case="long", conversation="c", start=2, ended_at=None
+        ),
+    ]
+    session = opened(report(turns, suite, conversation_results={"c": [result("journey", 0.5)]}), "#c-0")
+    settle(session, "document.querySelectorAll('.turn').length === 4")
+    text = session.execute_script("return document.querySelector('.body').innerText")
+    for part in (
+        "Goal Get it back.",
+        "none, as expected",
+        "20 more calls in the export",
+        "No turn came.",
+        "any arguments",
+        "Expected of the conversation",
+        'order of tools [ "f", "g" ]',
+        "Scores of the conversation",
+        "false information: tool_error said so",
+    ):
+        assert part in " ".join(text.split()), part
+    rows = session.execute_script(
+        "return [...document.querySelectorAll('.turn:not([id]) .calls > li')].map((row) => row.className)"
+    )
+    assert rows[:2] == ["same", "removed"]
+    assert complaints(session) == []
+
+
+def test_ten_thousand_turns_open(opened, tmp_path):
+    """How long that takes is written down and not asserted: it says more about the machine than about the page."""
+    made = report(list(many_turns(10_000)))
+    before = time.monotonic()
+    session = opened(made)
+    settle(session, "document.documentElement.dataset.ready")
+    navigation = session.execute_script("return performance.getEntriesByType('navigation')[0].toJSON()")
+    assert len(labels(session)) == 50
+    session.execute_script("document.querySelector('[value=all]').click()")
+    search(session, "question 7777:")
+    settle(session, "document.querySelectorAll('.name').length === 1")
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    measured = {
+        "turns": 10_000,
+        "bytes": (tmp_path / "report.html").stat().st_size,
+        "load_ms": round(navigation["loadEventEnd"]),
+        "with_search_s": round(time.monotonic() - before, 1),
+    }
+    (ARTIFACTS / "ten-thousand-turns.json").write_text(json.dumps(measured, indent=2) + "\n", "utf-8")

@@ -1,0 +1,139 @@
+"""Suites that run again just what failed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.turn_samples import call, result, turn
+from tool_call_evaluators import SuiteError, load_suite, parse_suite
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
+from tool_call_evaluators.runs.outcomes import follow, judge
+
+DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+
+
+def report(turns, suite=None, **more) -> Report:
+    verdict = judge(suite or parse_suite("suite: none"), follow(turns, suite))
+    return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
+
+
+def test_the_failures_of_the_demo():
+    lines = (Path(__file__).parents[1] / "fixtures" / "demo-turns.jsonl").read_text("utf-8").splitlines()
+    suite = load_suite(DEMO)
+    everything, *errors = focus_suites(report([json.loads(line) for line in lines], suite))
+    assert (everything.name, everything.case_ids) == (ALL, ("partial-refund", "cancellation", "double-question"))
+    again = parse_suite(everything.text)
+    assert again.cases == tuple(suite.case(case_id) for case_id in everything.case_ids)
+    assert (again.evaluators, again.gates, again.name) == (suite.evaluators, suite.gates, "demo")
+    assert everything.text.startswith("# From run nightly.\n# Everything that failed.\nsuite: demo\n")
+    assert [(focus.name, focus.case_ids) for focus in errors] == [
+        ("error-01-tool-trajectory", ("partial-refund",)),
+        ("error-02-tool-call-args", ("partial-refund",)),
+        ("error-03-tool-trajectory", ("cancellation",)),
+        ("error-04-tool-call-args", ("cancellation",)),
+        ("error-05-tool-error", ("cancellation",)),
+        ("error-06-tool-trajectory", ("double-question",)),
+    ]
+
+
+def test_a_run_without_failures_needs_none():
+    assert focus_suites(report([turn("a", evaluations=[result("tool_error", 1.0)])])) == []
+    assert focus_suites(report([])) == []
+
+
+def test_what_never_came_is_run_again():
+    suite = parse_suite("suite: x\ncases: [{id: a, repetitions: 2, turns: [{user: hi}]}, {id: b, turns: [{user: ho}]}]")
+    turns = [turn("1", "hi", case="a"), turn("2", "ho", case="b")]
+    everything, error = focus_suites(report(turns, suite))
+    assert everything.case_ids == error.case_ids == ("a",)
+    assert error.name == "error-01-missing-turn"
+    assert parse_suite(everything.text).cases[0].repetitions == 2
+
+
+def test_a_focus_suite_passes_once_its_cases_do():
+    suite = parse_suite(
+        "suite: x\nevaluators: [tool_error, contains]\ngates: {captured: 0.5}\ncases:\n"
+        "  - {id: good, turns: [{user: hi, expect: {response_contains: hello, tool_calls_order: [greet]}}]}\n"
+        "  - {id: bad, turns: [{user: ho}]}"
+    )
+    skipped = result("contains", None)
+    good = turn("1", "hi", [call("greet")], [result("tool_error", 1.0), result("contains", 1.0)], case="good")
+    broken = turn("2", "ho", [call("sing")], [result("tool_error", 0.0), skipped], case="bad", start=1)
+    everything, error = focus_suites(report([good, broken], suite))
+    assert everything.case_ids == error.case_ids == ("bad",)
+    mended = turn("3", "ho", [call("sing")], [result("tool_error", 1.0), skipped], case="bad")
+    for focus in (everything, error):
+        again = parse_suite(focus.text)
+        assert judge(again, follow([mended], again)).passed
+        assert not judge(again, follow([broken], again)).passed
+
+
+def test_what_all_cases_leave_unmeasured_still_fails_when_all_are_run_again():
+    suite = parse_suite("suite: x\nevaluators: [tool_error, contains]\ncases: [{id: a, turns: [{user: hi}]}]")
+    said = [result("tool_error", 0.0), result("contains", None)]
+    everything, *_ = focus_suites(report([turn("1", "hi", evaluations=said, case="a")], suite))
+    assert parse_suite(everything.text).tolerate == suite.tolerate
+
+
+def test_a_suite_with_plugins_says_how_to_run_its_focus_suites(tmp_path):
+    """They lie elsewhere, and no suite may vouch for files outside its folder."""
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "s.yaml").write_text("suite: x\nplugins: [mine.py]\nevaluators: [tool_error]")
+    failed = [turn("1", "hi", evaluations=[result("tool_error", 0.0)])]
+    everything, error = focus_suites(report(failed, load_suite(tmp_path / "s.yaml")))
+    for focus in (everything, error):
+        assert "\n# Its plug-ins are outside its folder: run it with --allow-plugins.\nsuite: x\n" in focus.text
+        (tmp_path / "focus").mkdir(exist_ok=True)
+        again = tmp_path / "focus" / "again.yaml"
+        again.write_text(focus.text)
+        with pytest.raises(SuiteError, match="--allow-plugins"):
+            load_suite(again)
+        assert load_suite(again, allow_plugins=True).plugins == (tmp_path / "mine.py",)
+    assert "plug-ins" not in focus_suites(report(failed, parse_suite("suite: x\nevaluators: [tool_error]")))[0].text
+
+
+def test_programs_are_found_from_wherever_the_focus_suite_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("suites").mkdir()
+    Path("suites/s.yaml").write_text(
+        "suite: x\nevaluators: [{external: {command: [./score.sh]}}]\ncases: [{id: a, turns: [{user: hi}]}]"
+    )
+    suite = load_suite("suites/s.yaml")
+    everything, *_ = focus_suites(report([turn("1", "hi", case="a", evaluations=[result("external", 0.0)])], suite))
+    (again,) = parse_suite(everything.text, "report/focus/all-failures.yaml").evaluators
+    assert again.options["folder"] == str(tmp_path / "suites")
+
+
+def test_traffic_without_cases_is_said_again():
+    bad = [
+        turn("1", "First: this", conversation="c\n1", start=1, evaluations=[result("tool_error", 1.0)]),
+        turn("2", "Then that", conversation="c\n1", start=2, evaluations=[result("tool_error", 0.0)]),
+        turn("3", " ", evaluations=[result("tool_error", 0.0)]),
+    ]
+    everything, _ = focus_suites(report(bad))
+    (case,) = parse_suite(everything.text).cases
+    assert (case.id, [item.user for item in case.turns]) == ("c 1", ["First: this", "Then that"])
+
+
+def test_errors_may_name_conversations_by_their_id():
+    suite = parse_suite("suite: x\ncases: [{id: a, turns: [{user: Where is my order?}]}]")
+    turns = [turn("1", case="a", conversation="c", evaluations=[result("tool_error", 0.0)])]
+    error = {
+        "label": "false information / ../x",
+        "description": "made up\x1b",
+        "severity": "critical",
+        "occurrences": [{"conversation": "c", "turn": 1}, {"conversation": "gone", "turn": 1}],
+    }
+    _, focus = focus_suites(report(turns, suite, unique_errors=[error]))
+    assert (focus.name, focus.case_ids) == ("error-01-false-information-x", ("a",))
+    assert parse_suite(focus.text).cases == suite.cases
+
+
+def test_there_are_only_so_many_files():
+    bad = [turn(f"{n}", evaluations=[result(f"metric_{n}", 0.0)], start=n) for n in range(MAX_FILES + 5)]
+    focused = focus_suites(report(bad))
+    assert len(focused) == MAX_FILES + 1
+    assert len(focused[0].case_ids) == MAX_FILES + 5

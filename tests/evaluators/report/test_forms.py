@@ -1,0 +1,277 @@
+"""JUnit XML, Markdown and JSON of a run: what they say, that they agree with the verdict, that nothing breaks them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.turn_samples import call, finding, many_turns, result, turn
+from tool_call_evaluators import load_suite, parse_suite
+from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
+from tool_call_evaluators.runs.outcomes import follow, judge
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+HOSTILE = "</system-out>]]>\x00\x1b[31m\ud800 <script>alert(1)</script> | `x` ![x](http://evil.example/x.png) @all\n# h"
+
+ONE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is my order?}]}]")
+
+
+def report(turns, suite=ONE, **more) -> Report:
+    conversations = follow(turns, suite, more.get("conversation_results"))
+    return Report.build("nightly", turns, judge(suite, conversations).to_dict(), suite=suite, **more)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Report:
+    lines = (FIXTURES / "demo-turns.jsonl").read_text("utf-8").splitlines()
+    return report([json.loads(line) for line in lines], load_suite(DEMO))
+
+
+CHILDREN = {
+    "testsuites": {"testsuite"},
+    "testsuite": {"properties", "testcase"},
+    "properties": {"property"},
+    "testcase": {"skipped", "error", "failure", "system-out"},
+}
+ATTRIBUTES = {
+    "testsuites": set(),
+    "testsuite": {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"},
+    "properties": set(),
+    "property": {"name", "value"},
+    "testcase": {"name", "classname", "time"},
+    "skipped": {"message"},
+    "error": {"message", "type"},
+    "failure": {"message", "type"},
+    "system-out": set(),
+}
+
+
+def checked(text: str) -> ET.Element:
+    """The root of a text that has the structure of JUnit's schema as CI tools read it; the only suite in it."""
+    root = ET.fromstring(text)
+    for element in root.iter():
+        assert set(element.keys()) <= ATTRIBUTES[element.tag], element.tag
+        assert {child.tag for child in element} <= CHILDREN.get(element.tag, set()), element.tag
+    (suite,) = root
+    cases = suite.findall("testcase")
+    assert int(suite.get("tests", "")) == len(cases)
+    for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(suite.get(kind, "")) == len(suite.findall(f"testcase/{tag}"))
+    for case in cases:
+        assert len([child for child in case if child.tag != "system-out"]) <= 1
+        assert case.get("name")
+        assert case.get("classname")
+        assert float(case.get("time", "")) >= 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp", "2026-01-01T00:00:00"))
+    names = [
+        (case.get("classname"), case.get("name")) for case in cases if not case.get("classname", "").endswith(".gates")
+    ]
+    assert len(names) == len(set(names))
+    return suite
+
+
+def test_junit_of_the_demo(demo):
+    suite = checked(junit_xml(demo))
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("demo", "12", "3")
+    failed = {case.get("name"): case.find("failure") for case in suite if case.find("failure") is not None}
+    assert set(failed) == {"partial-refund", "cancellation", "double-question"}
+    assert "amount_eur: expected 14.5, got 29.0" in failed["partial-refund"].get("message")
+    assert len(failed["cancellation"].text.splitlines()) == 3  # one line for each reason
+    (out,) = [case.findtext("system-out") for case in suite if case.get("name") == "follow-up"]
+    assert "user: And when will it arrive?" in out
+    assert 'call: estimate_delivery(tracking_number="TRK-77120")' in out
+
+
+def test_junit_tells_what_did_not_run_from_what_was_not_good_enough():
+    missing = checked(junit_xml(report([])))
+    assert missing.find("testcase[@name='status']/error").get("type") == "missing_turn"
+    broken = turn("a", case="status", state="TASK_STATE_FAILED", evaluations=[result("tool_error", 1.0)])
+    assert checked(junit_xml(report([broken]))).find("testcase/error").get("type") == "failed_turn"
+    bad = turn("a", case="status", evaluations=[result("tool_error", 0.0)])
+    assert checked(junit_xml(report([bad]))).find("testcase/failure").get("type") == "failed"
+
+
+def test_reasons_about_the_run_are_testcases_of_their_own():
+    suite = parse_suite(
+        "suite: one\ngates: {tool_error: 0.9, findings: {warning: 0}}\nevaluators: [tool_error]\n"
+        "cases: [{id: status, turns: [{user: Where is my order?}]}]"
+    )
+    bad = turn("a", case="status", evaluations=[result("tool_error", 0.0)], findings=[finding("odd")])
+    xml = checked(junit_xml(report([bad], suite)))
+    gates = [case.get("name") for case in xml.findall("testcase[@classname='one.gates']")]
+    assert gates == ["too_many_findings", "tool_error"]
+    assert xml.find("testcase[@name='status']/failure") is None  # the gate is on the mean, not on each result
+
+
+def test_repetitions_are_one_testcase():
+    turns = [turn(f"t{n}", case="status", start=n, evaluations=[result("tool_error", float(n > 0))]) for n in range(3)]
+    suite = checked(junit_xml(report(turns)))
+    assert suite.get("tests") == "1"
+    assert suite.find("testcase/failure").text == "status #1: tool_error failed: tool_error said so"
+    assert suite.findtext("testcase/system-out").count("conversation status #") == 3
+
+
+def test_a_turn_that_nothing_measured_is_skipped():
+    unmeasured = turn("a", conversation="free", evaluations=[result("tool_error", None)])
+    assert checked(junit_xml(report([unmeasured]))).find("testcase[@name='free']/skipped") is not None
+
+
+def test_nothing_breaks_the_forms():
+    hostile = turn(
+        "a",
+        HOSTILE,
+        [call(HOSTILE, x=float("nan"), y=HOSTILE, error=HOSTILE, result=HOSTILE)],
+        [result("tool_error", 0.0, reason=HOSTILE)],
+        case="status",
+        response_text=HOSTILE,
+        findings=[finding("odd", message=HOSTILE)],
+    )
+    made = report([hostile])
+    assert checked(junit_xml(made)).find("testcase/failure") is not None
+    assert json.loads(json_report(made))["passed"] is False
+    summary = markdown_summary(made)
+    assert "![" not in summary
+    assert "<script" not in summary
+    assert all(line.startswith(("#", "|", "Run ", "… ")) for line in summary.splitlines() if line)
+    for text in (junit_xml(made), summary, json_report(made)):
+        text.encode("utf-8")
+
+
+DIRECTIONS = "\u202e\u202a\u202d\u2066\u2069\u200e\u200f\u061c"
+
+
+@pytest.mark.parametrize("form", [junit_xml, markdown_summary, json_report, html_report])
+def test_what_would_turn_the_text_around_is_escaped(form):
+    """A name that reads `refund(gpj.exe)` may be another one (Unicode Technical Report 36, section 2.7)."""
+    text = f"refund{DIRECTIONS}end"
+    hostile = turn(
+        "a",
+        text,
+        [call(text, x=text, y={text: 1}, error=text, result=text)],
+        [result("tool_error", 0.0, reason=text)],
+        case=text,
+        response_text=text,
+        findings=[finding("odd", message=text)],
+    )
+    made = form(report([hostile]))
+    assert not set(made) & set(DIRECTIONS)
+    assert "u202e" in made
+    if form is html_report:  # a script reads these: JSON's escapes would be undone
+        assert "\\\\u202e" in made
+    if form is json_report:
+        assert DIRECTIONS in json.dumps(json.loads(made), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("form", [junit_xml, markdown_summary, json_report])
+def test_a_run_with_nothing_in_it(form):
+    empty = parse_suite("suite: none")
+    assert form(report([], empty))
+
+
+def test_markdown_of_the_demo(demo):
+    text = markdown_summary(demo)
+    assert text.startswith("## ❌ Failed: demo\n\nRun nightly · 12 conversations · 3 failed · 15 turns · 22 tool calls")
+    assert "| cancellation | tool\\_error failed: 1 of 2 calls succeeded" in text
+    assert "| tool\\_error | 0.97 | 14 | 1 | 0 | 0 |" in text
+    passed = report([turn("a", case="status", evaluations=[result("tool_error", 1.0)])])
+    assert markdown_summary(passed).startswith("## ✅ Passed: one")
+    assert "### Why" not in markdown_summary(passed)
+
+
+def test_markdown_is_short_whatever_the_run():
+    text = markdown_summary(Report.build("big", list(many_turns(2_000, 2_000)), judge(ONE, follow([], ONE)).to_dict()))
+    bad = [
+        turn(f"{n}", "x" * 5_000, [], [result("tool_error", 0.0, reason="y" * 5_000)], case=f"c{n}") for n in range(500)
+    ]
+    text += markdown_summary(report(bad))
+    assert "… and 4" in text
+    assert len(text) < 200_000
+
+
+def test_many_of_one_kind_are_told_as_distinct_errors():
+    bad = [turn(f"{n}", evaluations=[result("tool_error", 0.0, reason=f"call {n} failed")]) for n in range(5)]
+    assert "| 5 | tool\\_error | call 0 failed |" in markdown_summary(report(bad))
+
+
+def test_json_of_the_demo(demo):
+    data = json.loads(json_report(demo))
+    assert (data["run"], data["suite"], data["turns"], data["tool_calls"]) == ("nightly", "demo", 15, 22)
+    assert data["counts"] == {"passed": 9, "failed": 3, "unscored": 0}
+    by_label = {item["label"]: item for item in data["conversations"]}
+    (changed,) = by_label["partial-refund"]["turns"][0]["call_changes"]
+    assert changed["kind"] == "changed"
+    assert changed["differences"] == [{"path": "amount_eur", "problem": "different", "expected": 14.5, "actual": 29.0}]
+    assert by_label["order-status"]["turns"][0]["call_changes"] == []
+    assert {error["label"] for error in data["unique_errors"]} == {"tool_trajectory", "tool_call_args", "tool_error"}
+
+
+def test_results_of_conversations_are_in_every_form():
+    turns = [turn("a", case="status", conversation="c", evaluations=[result("tool_error", 1.0)])]
+    made = report(turns, conversation_results={"c": [result("goal_completion", 0.25, reason="not reached")]})
+    assert made.status(made.conversations[0]) == "failed"
+    assert checked(junit_xml(made)).find("testcase/failure").text == "status: goal_completion failed: not reached"
+    assert json.loads(json_report(made))["conversations"][0]["results"][0]["score"] == 0.25
+
+
+def test_what_judges_cost_is_in_every_form():
+    asked = {"requests": 2, "prompt_tokens": 1500, "completion_tokens": 40, "cost": 0.00123}
+    kept = {"requests": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0}
+    judged = [result("helpfulness", 0.5, details={"judge": asked}), result("relevance", 1.0, details={"judge": kept})]
+    made = report(
+        [turn("a", case="status", conversation="c", evaluations=judged)],
+        conversation_results={"c": [result("goal_completion", 0.25, details={"judge": asked})]},
+    )
+    told = "4 requests, 3,000 + 80 tokens, cost 0.00246"
+    assert f"· judge: {told}\n" in markdown_summary(made)
+    assert f"<dt>judge</dt><dd>{told}</dd>" in html_report(made)
+    data = json.loads(json_report(made))
+    assert data["judge_usage"] == {"requests": 4, "prompt_tokens": 3000, "completion_tokens": 80, "cost": 0.00246}
+    unasked = report([turn("a", case="status", evaluations=[result("tool_error", 1.0)])])
+    assert "judge" not in markdown_summary(unasked)
+    assert "<dt>judge</dt>" not in html_report(unasked)
+
+
+def test_no_address_in_the_markdown_becomes_a_link():
+    text = "see HTTPS://evil.example/a, www.evil.example and WWW.evil.example"
+    said = markdown_summary(report([turn("a", case="status", evaluations=[result("tool_error", 0.0, reason=text)])]))
+    assert r"see HTTPS\://evil.example/a, www\.evil.example and WWW\.evil.example" in said
+
+
+def test_unique_errors_may_be_given():
+    error = {"label": "false information", "description": "x", "severity": "critical", "occurrences": []}
+    assert report([], unique_errors=[error]).unique_errors == [error]
+
+
+STATES = st.sampled_from(["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", None])
+RESULTS = st.lists(
+    st.builds(result, st.sampled_from(["tool_error", "judge"]), st.sampled_from([0.0, 0.5, 1.0, None])), max_size=3
+)
+TURNS = st.lists(
+    st.builds(
+        lambda case, state, results, number: turn(
+            f"t{number}", case=case, state=state, evaluations=results, start=number
+        ),
+        st.sampled_from(["status", "other", None]),
+        STATES,
+        RESULTS,
+        st.integers(0, 10**6),
+    ),
+    max_size=5,
+    unique_by=lambda turn: turn["turn_id"],
+)
+
+
+@given(TURNS, st.sampled_from(["", "gates: {tool_error: 0.5}", "gates: {pass_rate: 0.5}", "tolerate: [unmeasured]"]))
+def test_junit_shows_a_problem_exactly_where_the_run_did_not_pass(turns, gates):
+    suite = parse_suite(
+        f"suite: one\n{gates}\nevaluators: [tool_error]\ncases: [{{id: status, turns: [{{user: Where is my order?}}]}}]"
+    )
+    made = report(turns, suite)
+    xml = checked(junit_xml(made))
+    assert (int(xml.get("failures")) + int(xml.get("errors")) == 0) == made.passed

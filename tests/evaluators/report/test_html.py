@@ -1,0 +1,264 @@
+"""The HTML report as a file: self-contained, escaped, bounded. What it does in a browser is in test_chromium."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+from support.turn_samples import call, finding, many_turns, result, turn
+from tool_call_evaluators import parse_suite
+from tool_call_evaluators.report import Report, html_report, shortened_turn
+from tool_call_evaluators.report.page import page_data
+from tool_call_evaluators.runs.outcomes import follow, judge
+
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--"
+
+
+class Page(HTMLParser):
+    """Which elements there are, and the texts of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": []}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in self.raw:
+            self.raw[tag].append("")
+
+    def handle_data(self, data):
+        if self.cdata_elem in self.raw:
+            self.raw[self.cdata_elem][-1] += data
+
+
+def report(turns, suite=None, **more) -> Report:
+    conversations = follow(turns, suite, more.get("conversation_results"))
+    verdict = judge(suite or parse_suite("suite: none"), conversations)
+    return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
+
+
+def data_of(made: Report) -> list[dict]:
+    return json.loads(page_data(made))["conversations"]
+
+
+HOSTILE_SUITE = parse_suite(
+    json.dumps(
+        {
+            "suite": MARKUP,
+            "evaluators": [{"tool_error": {"id": MARKUP}}],
+            "cases": [
+                {
+                    "id": MARKUP,
+                    "tags": [MARKUP],
+                    "user_goal": MARKUP,
+                    "turns": [
+                        {"user": "x", "expect": {"tool_calls": [{"name": MARKUP, "arguments": {MARKUP: MARKUP}}]}}
+                    ],
+                }
+            ],
+        }
+    )
+)
+HOSTILE_TURN = turn(
+    "a" + MARKUP,
+    MARKUP,
+    [call(MARKUP, result=MARKUP, error=MARKUP, **{MARKUP: {"deep": MARKUP}})],
+    [result(MARKUP, 0.0, reason=MARKUP, label=MARKUP, details={MARKUP: MARKUP})],
+    case=MARKUP,
+    conversation="c" + MARKUP,
+    response_text=MARKUP,
+    agent=MARKUP,
+    state=MARKUP,
+    trace_id=MARKUP,
+    binding=MARKUP,
+    findings=[finding(MARKUP, message=MARKUP)],
+)
+
+
+def test_no_text_becomes_markup():
+    text = html_report(report([HOSTILE_TURN], HOSTILE_SUITE))
+    page = Page(text)
+    assert [tag for tag, _ in page.tags if tag in ("img", "iframe", "object", "link", "base")] == []
+    assert len(page.raw["script"]) == 2
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on") or name == "style"]
+    (conversation,) = json.loads(page.raw["script"][0])["conversations"]
+    assert conversation["turns"][0]["agent"] == MARKUP
+
+
+def test_the_policy_allows_its_own_script_and_style_and_nothing_else():
+    page = Page(html_report(report([turn("a")])))
+    (policy,) = [attributes["content"] for tag, attributes in page.tags if attributes.get("http-equiv")]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    for kind, text in (("script", page.raw["script"][1]), ("style", page.raw["style"][0])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules[f"{kind}-src"] == f"'sha256-{digest}'"
+    assert page.tags.index(("meta", {"http-equiv": "Content-Security-Policy", "content": policy})) < [
+        tag for tag, _ in page.tags
+    ].index("style")
+
+
+def test_it_refers_to_nothing_outside():
+    text = html_report(report([turn("a")]))
+    for tag, attributes in Page(text).tags:
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            assert attributes.get(name, "#").startswith("#"), (tag, attributes)
+    (style,) = Page(text).raw["style"]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_the_scripts_only_ever_write_texts():
+    for asset in files("tool_call_evaluators.report").joinpath("assets").iterdir():
+        if asset.name.endswith(".js"):
+            script = asset.read_text("utf-8")
+            writers = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc|DOMParser"
+            assert not re.search(writers, script), asset.name
+
+
+def test_what_can_be_read_without_scripts():
+    bad = [turn(f"t{n}", evaluations=[result("tool_error", 0.0, reason="call 1 failed")], start=n) for n in range(20)]
+    text = html_report(report(bad))
+    static = text.partition('<script type="application/json"')[0]
+    assert "Failed" in static
+    assert "20 of 20 conversations did not pass" in static
+    assert "1 distinct error" in static
+    assert "20 times" in static
+    assert 'href="#c-0-1"' in static
+    assert "and 8 more" in static
+    assert 'aria-label="20 from 0 to 0.1"' in static
+
+
+def test_what_is_shown_of_a_turn():
+    suite = parse_suite(
+        "suite: x\nevaluators: [{tool_trajectory: {mode: any_order}}]\n"
+        "cases: [{id: a, tags: [smoke], turns: [{user: hi, "
+        "expect: {tool_calls: [{name: f, arguments: {n: 1, 'a b': {$any: true}}}], response_contains: ok}}]}]"
+    )
+    made = turn("t", "hi", [call("f", n=2, **{"a b": 3}), call("g")], case="a")
+    made["tool_calls"][0] |= {"started_at": made["started_at"], "ended_at": made["ended_at"]}
+    made["tool_calls"][1]["arguments"] = None
+    (conversation,) = data_of(report([made], suite))
+    assert (conversation["label"], conversation["tags"]) == ("a", ["smoke"])
+    (shown,) = conversation["turns"]
+    assert shown["changes"] == [["changed", 0, 0, ["n"]], ["added", None, 1]]
+    assert shown["expect"] == {"response_contains": "ok"}
+    assert shown["calls"][0]["time"] == [0.0, 1.0]
+    assert shown["calls"][1]["unknown"] is True
+    assert shown["time"] == [0.0, pytest.approx(1 / 3, abs=1e-5), 1.0]
+
+
+def test_a_key_that_is_no_identifier_is_marked_too():
+    suite = parse_suite(
+        "suite: x\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f, arguments: {'a.b': 1}}]}}]}]"
+    )
+    (conversation,) = data_of(report([turn("t", "hi", [call("f", **{"a.b": {"c": 2}})], case="a")], suite))
+    assert conversation["turns"][0]["changes"] == [["changed", 0, 0, ["a.b"]]]
+
+
+def test_a_turn_that_never_came_shows_what_was_expected():
+    suite = parse_suite("suite: x\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f}]}}]}]")
+    (conversation,) = data_of(report([], suite))
+    assert conversation["turns"] == [{"number": 1, "missing": True, "expected_calls": [{"name": "f"}]}]
+
+
+def test_the_matcher_of_the_suite_decides_what_differs():
+    text = "suite: x\nevaluators: [%s]\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: [{name: f}]}}]}]"
+    for evaluator, kind in (
+        ("tool_trajectory", "changed"),
+        ("{tool_trajectory: {matcher: subset}}", "same"),
+        ("{tool_call_args: {subset: true}}", "same"),
+        ("tool_error", "changed"),
+    ):
+        (conversation,) = data_of(report([turn("t", "hi", [call("f", n=1)], case="a")], parse_suite(text % evaluator)))
+        assert conversation["turns"][0]["changes"][0][0] == kind, evaluator
+
+
+def test_what_is_expected_of_a_whole_conversation_stands_beside_all_its_calls():
+    suite = parse_suite(
+        "suite: x\nevaluators: [tool_error]\ncases:\n  - id: a\n    expect: {tool_calls: [{name: f}, {name: g}]}\n"
+        "    evaluators: [{tool_trajectory: {matcher: ignore, scope: conversation}}]\n"
+        "    turns: [{user: hi}, {user: ho}]\n"
+    )
+    turns = [
+        turn("1", "hi", [call("f", x=1)], case="a", conversation="c"),
+        turn("2", "ho", [call("h")], case="a", conversation="c", start=1),
+    ]
+    (conversation,) = data_of(report(turns, suite))
+    assert conversation["changes"] == [["same", 0, 0], ["removed", 1, None], ["added", None, 1]]
+    assert [item["name"] for item in conversation["expected_calls"]] == ["f", "g"]
+    assert "changes" not in conversation["turns"][0]
+
+
+def test_texts_are_cut_only_where_they_must_be():
+    turns = [turn(f"t{n}", "x" * 30_000, evaluations=[result("tool_error", 1.0)], start=n) for n in range(3)]
+    generous = data_of(report(turns))
+    assert generous[0]["turns"][0]["user"].endswith("x… (10,000 more characters)")
+    tight = json.loads(page_data(report(turns), 20_000))["conversations"]
+    assert tight[0]["turns"][0]["user"].endswith("x… (26,000 more characters)")
+
+
+@pytest.mark.parametrize("most", [0, 3_000, 30_000, 300_000])
+def test_the_data_stays_within_its_bound_down_to_the_headings(most):
+    made = report(list(many_turns(100, 5_000)))
+    text = page_data(made, most)
+    conversations = json.loads(text)["conversations"]
+    assert len(conversations) == 50
+    headings = sum(len(json.dumps(item)) + 2 for item in conversations if item.get("omitted"))
+    assert len(text.encode()) <= most + headings + 100
+    if any(item["status"] == "failed" and item.get("omitted") for item in conversations):
+        assert all(item.get("omitted") for item in conversations if item["status"] != "failed")
+
+
+def test_turns_are_cut_to_what_a_report_shows():
+    long = "x" * 1_000_000
+    failed = result("tool_error", 0.0, reason=long)
+    said = turn("a", long, [call("f", result=long, error=long, x=long)], [failed], response_text=long)
+    said["findings"] = [finding("odd", message=long)]
+    short = shortened_turn(said)
+    assert len(json.dumps(short)) < len(json.dumps(said)) - 4_900_000
+    assert short["user_text"] == long
+    assert short["tool_calls"][0]["arguments"] == {"x": long}
+    assert short["response_text"].endswith("… (980,040 more characters)")
+    assert page_data(report([short])).count("more characters") == page_data(report([said])).count("more characters")
+    usual = turn("b", calls=[call("f")], evaluations=[result("tool_error", 1.0)])
+    assert shortened_turn(usual) == usual
+
+
+def test_ten_thousand_turns_are_less_than_30_mb():
+    text = html_report(report(list(many_turns(10_000, 3_000))))
+    assert len(text.encode()) < 30_000_000
+
+
+def test_odd_values_are_still_json():
+    odd = turn("t\ud800", "\x00", [call("f", n=float("nan"), m=float("inf"), deep=[float("-inf")])])
+    (conversation,) = data_of(report([odd]))
+    assert conversation["turns"][0]["calls"][0]["arguments"] == {"deep": ["-inf"], "m": "inf", "n": "nan"}
+    html_report(report([odd])).encode("utf-8")
+
+
+def test_a_run_with_nothing_in_it():
+    text = html_report(report([]))
+    assert "the run has no turns" in text
+    assert json.loads(Page(text).raw["script"][0]) == {"conversations": []}
+
+
+def test_shortened_turns_share_what_they_have_in_common_and_keep_the_details_that_are_told():
+    judge = {"requests": 1, "prompt_tokens": 2, "completion_tokens": 3, "cost": None}
+    said = [
+        result("tool_error", 1.0, details={"failed": []}),
+        result("helpfulness", 1.0, details={"votes": [1.0], "judge": judge}),
+        result("tool_trajectory", 0.5, details={"missing": [1]}),
+    ]
+    texts = [json.dumps(turn(name, evaluations=said)) for name in ("one", "two")]
+    first, second = (shortened_turn(json.loads(text)) for text in texts)
+    assert [item["details"] for item in first["evaluations"]] == [{}, {"judge": judge}, {"missing": [1]}]
+    assert first["binding"] is second["binding"]
+    assert all(left is right for left, right in zip(first, second, strict=True))

@@ -1,0 +1,229 @@
+"""Turns put beside the plan: which case, which turn of it, what is missing, what the gates make of it."""
+
+from __future__ import annotations
+
+import pytest
+from a2a_tool_capture import Severity
+from support.turn_samples import call, finding, result, turn
+from tool_call_evaluators import parse_suite, unique_errors
+from tool_call_evaluators.runs.outcomes import failures, follow, judge, outcomes, remaining
+
+SUITE = parse_suite(
+    """
+suite: orders
+evaluators: [tool_error]
+cases:
+  - id: status
+    repetitions: 2
+    turns: [{user: Where is it?, expect: {tool_calls: [{name: lookup_order}]}}]
+  - id: refund
+    turns: [{user: I want my money back.}, {user: "Yes, please.", expect: {tool_calls: []}}]
+"""
+)
+
+
+def plan(turns, suite=SUITE, **more):
+    """Label, and for each turn its index and id."""
+    return [
+        (item.label, [(turn.index, turn.turn and turn.turn["turn_id"]) for turn in item.turns])
+        for item in follow(turns, suite, **more)
+    ]
+
+
+def test_what_never_came_is_there_as_missing():
+    assert plan([]) == [
+        ("status #1", [(0, None)]),
+        ("status #2", [(0, None)]),
+        ("refund", [(0, None), (1, None)]),
+    ]
+    assert not follow([], SUITE)[0].came
+
+
+def test_turns_are_put_where_they_belong_whatever_their_order():
+    turns = [
+        turn("r2", "Yes, please.", case="refund", conversation="c", start=9),
+        turn("r1", "I want my money back.", case="refund", conversation="c", start=5),
+        turn("s", "Where is it?", case="status", start=1),
+    ]
+    assert plan(turns) == [
+        ("status #1", [(0, "s")]),
+        ("status #2", [(0, None)]),
+        ("refund", [(0, "r1"), (1, "r2")]),
+    ]
+
+
+def test_a_conversation_may_lack_its_beginning_or_go_on_longer():
+    turns = [turn("r2", "Yes, please.", case="refund", conversation="c")]
+    assert plan(turns)[-1] == ("refund", [(0, None), (1, "r2")])
+    longer = [turn(f"t{number}", f"{number}", case="refund", conversation="c", start=number) for number in range(3)]
+    (*_, refund) = follow(longer, SUITE)
+    assert [(item.index, item.expect is None) for item in refund.turns] == [(0, False), (1, False), (2, True)]
+    assert [refund.where(item) for item in refund.turns] == ["refund, turn 1", "refund, turn 2", "refund, turn 3"]
+
+
+def test_more_conversations_than_repetitions_all_count():
+    turns = [turn(f"s{number}", "Where is it?", case="status", start=number) for number in range(3)]
+    assert [label for label, _ in plan(turns)] == ["status #1", "status #2", "status #3", "refund"]
+
+
+def test_turns_without_a_conversation_id_follow_one_another():
+    turns = [
+        turn(f"t{number}", text, case="refund", conversation="", start=number)
+        for number, text in enumerate(["I want my money back.", "Yes, please.", "I want my money back."])
+    ]
+    assert plan(turns)[2:] == [("refund #1", [(0, "t0"), (1, "t1")]), ("refund #2", [(0, "t2"), (1, None)])]
+
+
+def test_cases_of_another_suite_and_turns_without_a_case_come_last():
+    turns = [turn("a", conversation="free"), turn("b", case="other"), turn("c", conversation="")]
+    assert plan(turns)[3:] == [("other", [(0, "b")]), ("free", [(0, "a")]), ("c", [(0, "c")])]
+    assert plan(turns, None) == [("other", [(0, "b")]), ("free", [(0, "a")]), ("c", [(0, "c")])]
+
+
+@pytest.mark.parametrize(
+    ("fields", "failure"),
+    [
+        ({}, None),
+        ({"state": None}, None),
+        ({"state": "TASK_STATE_FAILED", "response_text": "no stock"}, "the task ended as TASK_STATE_FAILED: no stock"),
+        ({"state": "TASK_STATE_REJECTED", "response_text": ""}, "the task ended as TASK_STATE_REJECTED"),
+        ({"findings": [finding("odd"), finding("agent_error", "error", "HTTP 500")]}, "agent_error: HTTP 500"),
+        ({"findings": [finding("incomplete", message="no end")]}, "incomplete: no end"),
+        ({"status": "pending"}, "the turn was never scored, it is pending"),
+    ],
+)
+def test_how_a_turn_went_wrong(fields, failure):
+    (conversation,) = follow([turn("a", **fields)])
+    assert conversation.turns[0].failure == failure
+
+
+def test_what_the_gates_get_to_see():
+    noisy = turn("s", "Where is it?", [], [result("tool_error", 1.0)], case="status", findings=[finding("odd")])
+    came, missing, *_ = outcomes(follow([noisy], SUITE))
+    assert (came.where, came.case_id, came.turn_id) == ("status #1", "status", "s")
+    assert (came.captured, came.findings) == (False, [Severity.WARNING])
+    assert (missing.results, missing.captured, missing.turn_id) == (None, None, None)
+    called = turn("s", "Where is it?", [call("lookup_order")], case="status")
+    assert outcomes(follow([called], SUITE))[0].captured is True
+    quiet = turn("r2", "Yes, please.", case="refund")
+    assert outcomes(follow([quiet], SUITE))[3].captured is None  # no call was expected
+
+
+@pytest.mark.parametrize(
+    ("expect", "captured"),
+    [
+        ("tool_calls: [{name: f}]", False),
+        ("tool_calls: []", None),
+        ("tool_calls_order: [f]", False),
+        ("tool_calls_order: []", None),
+        ("tool_outputs: [{name: f, output: x}]", False),
+        ('tool_calls_count: {f: ["<=", 2], g: [">", 0]}', False),
+        ('tool_calls_count: {f: ["<=", 2], g: ["=", 0]}', None),
+        ("response: Hello", None),
+    ],
+)
+def test_a_silent_agent_is_seen_whatever_expects_its_calls_of_a_turn_or_of_the_conversation(expect, captured):
+    head = "suite: x\nevaluators: [{tool_error: {scope: conversation}}]\ncases:\n  - id: a\n    turns: "
+    of_turn = parse_suite(f"{head}[{{user: Hi, expect: {{{expect}}}}}]")
+    of_conversation = parse_suite(f"{head}[{{user: Hi}}]\n    expect: {{{expect}}}")
+    silent = turn("s", "Hi", case="a", conversation="c")
+    said = {"c": [result("tool_error", 1.0)]}
+    for suite in (of_turn, of_conversation):
+        conversations = follow([silent], suite, said)
+        seen = [item.captured for item in outcomes(conversations) if item.captured is not None]
+        assert seen == ([] if captured is None else [captured])
+        codes = [reason.code for reason in judge(suite, conversations).reasons]
+        assert codes == ([] if captured is None else ["nothing_captured"])
+        assert judge(suite, follow([{**silent, "tool_calls": [call("f")]}], suite, said)).passed
+
+
+def test_the_verdict_on_a_whole_run():
+    good = [result("tool_error", 1.0)]
+    turns = [
+        turn("s1", "Where is it?", [call("lookup_order")], good, case="status", start=0),
+        turn("s2", "Where is it?", [call("lookup_order")], good, case="status", start=1),
+        turn("r1", "I want my money back.", [], good, case="refund", conversation="c", start=2),
+        turn("r2", "Yes, please.", [], good, case="refund", conversation="c", start=3),
+    ]
+    assert judge(SUITE, follow(turns, SUITE)).passed
+    verdict = judge(SUITE, follow(turns[1:], SUITE))
+    assert [(reason.code, reason.where, reason.case_id) for reason in verdict.reasons] == [
+        ("missing_turn", "status #2", "status")
+    ]
+    silent = [{**turns[0], "tool_calls": []}, {**turns[1], "tool_calls": []}, *turns[2:]]
+    assert [reason.code for reason in judge(SUITE, follow(silent, SUITE)).reasons] == ["nothing_captured"]
+
+
+def test_an_agent_that_calls_tools_where_none_is_expected_is_not_silent():
+    good = [result("tool_error", 1.0)]
+    turns = [
+        turn("1", "Where is it?", evaluations=good, case="status", start=1),
+        turn("2", "Where is it?", evaluations=good, case="status", start=2),
+        turn("3", "I want my money back.", [call("refund")], good, case="refund", conversation="c", start=3),
+        turn("4", "Yes, please.", evaluations=good, case="refund", conversation="c", start=4),
+    ]
+    assert judge(SUITE, follow(turns, SUITE)).passed
+    quiet = [{**item, "tool_calls": []} for item in turns]
+    assert [reason.code for reason in judge(SUITE, follow(quiet, SUITE)).reasons] == ["nothing_captured"]
+
+
+def test_results_of_whole_conversations_are_judged_too():
+    suite = parse_suite("suite: x\nevaluators: [{tool_trajectory: {scope: conversation}}]\ncases: []")
+    turns = [turn("a", conversation="c")]
+    conversations = follow(turns, suite, {"c": [result("tool_trajectory", 0.0)]})
+    verdict = judge(suite, conversations)
+    assert [(reason.code, reason.where) for reason in verdict.reasons] == [("failed", "c")]
+    assert [error.to_dict()["occurrences"] for error in unique_errors(failures(conversations))] == [
+        [{"conversation": "c", "turn": 0}]
+    ]
+
+
+def test_a_result_that_names_its_case_is_not_about_another_case_of_the_conversation():
+    turns = [turn("a", case="status", conversation="c"), turn("b", case="other", conversation="c", start=9)]
+    said = {"c": [{**result("tool_trajectory", 0.5), "case_id": "other"}, result("tool_error", 1.0)]}
+    found = {item.case_id: [said.evaluator for said in item.results] for item in follow(turns, None, said)}
+    assert found == {"status": ["tool_error"], "other": ["tool_trajectory", "tool_error"]}
+
+
+def test_everything_that_went_wrong_can_be_grouped():
+    turns = [
+        turn(
+            f"s{number}",
+            "Where is it?",
+            [],
+            [
+                result("tool_trajectory", 0.0, reason=f"call {number} is missing"),
+                result("agent_behavior_failure", 0.0, label="false information", reason="made up"),
+                result("judge", None, status="errored", reason="no answer"),
+                result("tool_error", None),
+            ],
+            case="status",
+            start=number,
+        )
+        for number in (1, 2)
+    ]
+    broken = turn("r1", "I want my money back.", case="refund", state="TASK_STATE_FAILED", response_text="")
+    errors = unique_errors(failures(follow([*turns, broken], SUITE)))
+    assert [(error.label, error.severity, error.occurrences) for error in errors] == [
+        ("false information", "critical", (("status #1", 1), ("status #2", 1))),
+        ("tool_trajectory", "medium", (("status #1", 1), ("status #2", 1))),
+        ("judge", "medium", (("status #1", 1), ("status #2", 1))),
+        ("failed_turn", "medium", (("refund", 1),)),
+        ("missing_turn", "medium", (("refund", 2),)),
+    ]
+
+
+def test_what_is_left_of_an_interrupted_run():
+    assert remaining([], SUITE) == ([], {"status": 2, "refund": 1})
+    whole = [
+        turn("r1", "I want my money back.", case="refund", conversation="c", start=1),
+        turn("r2", "Yes, please.", case="refund", conversation="c", start=2),
+    ]
+    status = [turn(f"s{n}", "Where is it?", case="status", start=3 + n) for n in range(3)]
+    assert remaining([whole[0], status[0]], SUITE) == ([status[0]], {"status": 1, "refund": 1})
+    assert remaining([*whole, *status], SUITE) == ([status[0], status[1], *whole], {})
+    cut_off = {**whole[1], "status": "open"}
+    assert remaining([whole[0], cut_off], SUITE)[1] == {"status": 2, "refund": 1}
+    failed = [whole[0], {**whole[1], "state": "TASK_STATE_FAILED"}]
+    assert remaining(failed, SUITE) == (failed, {"status": 2})
+    assert remaining([turn("x", case="other"), turn("y")], SUITE)[0] == []

@@ -1,0 +1,239 @@
+"""From recorded traffic to a suite: what is expected, what is volatile, what is left out."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from a2a_tool_capture import ToolCall
+from hypothesis import given
+from hypothesis import strategies as st
+from support.turn_samples import call, finding, turn
+from tool_call_evaluators import Status, evaluate_sync, parse_suite
+from tool_call_evaluators.matching.arguments import ArgumentMatcher
+from tool_call_evaluators.runs.generated_values import Context, expected_value
+from tool_call_evaluators.runs.recording import MAX_ID_LENGTH, record_suite
+
+RECORDED = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+UUID = "0d9a52b6-6b5a-4a62-9f5d-2f1c3f0a9b11"
+
+
+def expected(*seen, said: str = ""):
+    return expected_value(seen, Context(said, RECORDED))
+
+
+def recorded(turns, **options):
+    text = record_suite(turns, **options)
+    return parse_suite(text), text
+
+
+def test_the_demo_is_recorded_and_passes_its_own_recording():
+    lines = (Path(__file__).parents[1] / "fixtures" / "demo-turns.jsonl").read_text("utf-8").splitlines()
+    turns = [json.loads(line) for line in lines]
+    suite, text = recorded(turns, name="shop")
+    assert suite.name == "shop"
+    assert [case.id for case in suite.cases] == list(dict.fromkeys(turn["case_id"] for turn in turns))
+    assert "amount_eur: 64}" in text
+    (trajectory, _) = suite.build_evaluators()
+    position: dict[str, int] = {}
+    for made in turns:
+        index = position.get(made["case_id"], 0)
+        position[made["case_id"]] = index + 1
+        case = suite.case(made["case_id"])
+        assert case.turns[index].user == made["user_text"]
+        (result,) = evaluate_sync(case.eval_case(index, tool_calls=made["tool_calls"]), [trajectory])
+        assert result.status is Status.PASSED
+    assert record_suite(reversed(turns), "shop") == text
+
+
+def test_cases_are_named_by_what_was_said_first():
+    suite, _ = recorded(
+        [
+            turn("1", "Where is order ORD-1001?", start=1),
+            turn("2", "  …  ", start=2),
+            turn("3", "where is order ORD-1001", start=3),
+            turn("4", "word " * 40, start=4),
+            turn("5", "Wo ist mein Paket, bitte schön?", start=5),
+            turn("6", "x" * 200, start=6),
+        ]
+    )
+    ids = [case.id for case in suite.cases]
+    assert ids[:3] == ["where-is-order-ord-1001", "case", "where-is-order-ord-1001-2"]
+    assert ids[4] == "wo-ist-mein-paket-bitte-schön"
+    assert all(len(case_id) <= MAX_ID_LENGTH for case_id in ids)
+
+
+def test_conversations_keep_their_turns():
+    turns = [
+        turn("2", "Yes, please.", [call("refund")], conversation="c", start=2),
+        turn("1", "I want my money back.", conversation="c", start=1),
+    ]
+    suite, _ = recorded(turns)
+    (case,) = suite.cases
+    assert [item.user for item in case.turns] == ["I want my money back.", "Yes, please."]
+    assert [item.expect.tool_calls for item in case.turns] == [(), (ToolCall("refund", {}),)]
+
+
+def test_repetitions_become_one_case_and_what_changed_a_placeholder():
+    turns = [
+        turn(f"{n}", "Book it.", [call("book", key=f"k{n}", seat=n, sure=True, room="A", tags=["x"] * n)], start=n)
+        for n in (1, 2, 3)
+    ]
+    suite, text = recorded(turns)
+    (case,) = suite.cases
+    assert case.turns[0].expect.tool_calls[0].arguments == {
+        "key": {"$type": "string"},
+        "room": "A",
+        "seat": {"$type": "number"},
+        "sure": True,
+        "tags": {"$type": "array"},
+    }
+    assert "  # seen 3 times\n  - id: book-it\n" in text
+
+
+def test_most_repetitions_decide_which_calls_are_expected():
+    turns = [turn(f"{n}", "Go.", [call("a")] if n else [call("a"), call("b")], start=n) for n in range(3)]
+    suite, text = recorded(turns)
+    assert [made.name for made in suite.cases[0].turns[0].expect.tool_calls] == ["a"]
+    assert "# turn 1: 2 of 3 repetitions made these calls" in text
+
+
+def test_what_went_wrong_or_was_not_said_is_left_out():
+    turns = [
+        turn("1", "Fine."),
+        turn("2", "Failed.", state="TASK_STATE_FAILED"),
+        turn("3", "Broken.", findings=[finding("agent_error", "error")]),
+        turn("4", " "),
+        turn("5", "Unseen.", findings=[finding("no_capture", "warning")]),
+    ]
+    suite, text = recorded(turns)
+    assert [case.id for case in suite.cases] == ["fine"]
+    assert "# Left out, conversations that went wrong: 2.\n" in text
+    assert "# Left out, conversations in which the user said nothing: 1.\n" in text
+    assert "# Left out, conversations whose tool calls could not be seen: 1.\n" in text
+    assert parse_suite(record_suite([])).cases == ()
+
+
+def test_a_tool_that_failed_is_no_failure_of_the_recording():
+    failing = [call("pay", error="no money"), call("pay", error="no money"), call("tell")]
+    suite, text = recorded([turn("1", "Pay."), turn("2", "Pay more.", failing)])
+    evaluators = [[evaluator.metric for evaluator in suite.build_evaluators(case=case)] for case in suite.cases]
+    assert evaluators == [["tool_trajectory", "tool_error"], ["tool_trajectory"]]
+    assert "  # not asked whether its tools work, as these failed: pay\n  - id: pay-more\n" in text
+    alone, _ = recorded([turn("2", "Pay more.", failing)])
+    assert alone.metrics == ("tool_trajectory",)
+
+
+def test_unknown_arguments_may_be_any():
+    made = turn("1", "Go.", [call("a")])
+    made["tool_calls"][0]["arguments"] = None
+    assert recorded([made])[0].cases[0].turns[0].expect.tool_calls == (ToolCall("a", None),)
+    both = [made, turn("2", "Go.", [call("a", x=1)])]
+    assert recorded(both)[0].cases[0].turns[0].expect.tool_calls == (ToolCall("a", {"x": 1}),)
+
+
+def test_traffic_beyond_what_a_suite_may_hold():
+    many = [turn(f"{n:06}", f"Question {n}", [call("f", text="x" * 200)], start=n) for n in range(12_000)]
+    suite, text = recorded(many)
+    assert 1_000 < len(suite.cases) < 12_000
+    assert f"beyond what a suite file may hold: {12_000 - len(suite.cases)}." in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "volatile"),
+    [
+        (UUID, "", True),
+        (UUID, f"Look at {UUID.upper()}, please.", False),
+        (f"https://shop.example/r/{UUID}?x=1", "", True),
+        ("2026-11-21T09:00:03.123456Z", "", True),
+        ("2026-11-21 09:00:03+01:00", "", True),
+        ("2026-11-22", "", True),
+        ("2026-12-24", "", False),
+        ("2026-12-24T18:00:00Z", "", False),
+        ("2026-11-22", "for 2026-11-22", False),
+        ("call_8f3kd92jd82kd9s02k1x", "", True),
+        ("4f1d2c3b4a5968778695a4b3c2d1e0f9", "", True),
+        ("TRK-77120", "", False),
+        ("ORD-1001", "", False),
+        ("internationalisation", "", False),
+        ("1234567890123456", "", False),
+        ("5 Quay Street, Bristol", "", False),
+        ("", "", False),
+        (1795251603, "", True),
+        (1795251603123, "", True),
+        (1795251603123456.0, "", True),
+        (1001, "", False),
+        (True, "", False),
+        (None, "", False),
+    ],
+)
+def test_what_looks_generated_when_seen_once(value, said, volatile):
+    found = expected(value, said=said)
+    assert isinstance(found, dict) == volatile
+    assert ArgumentMatcher()({"x": found}, {"x": value})
+
+
+def test_what_is_around_something_generated_stays():
+    pattern = expected(f"https://shop.example/r/{UUID}?x=1")
+    matcher = ArgumentMatcher()
+    assert matcher(
+        {"x": pattern},
+        {"x": f"https://shop.example/r/{UUID[::-1].replace('-', '')[:8]}-0000-0000-0000-000000000000?x=1"},
+    )
+    assert not matcher({"x": pattern}, {"x": f"https://shop_example/r/{UUID}?x=1"})
+    assert not matcher({"x": pattern}, {"x": f"https://shop.example/r/{UUID}?x=2"})
+
+
+@pytest.mark.parametrize(
+    ("seen", "placeholder"),
+    [
+        ([UUID, UUID.replace("0", "1")], "$regex"),
+        (["2026-11-21", "2026-11-23"], "$regex"),
+        (["a", "b"], {"$type": "string"}),
+        ([1, 2.5], {"$type": "number"}),
+        ([True, False], {"$type": "boolean"}),
+        ([1, "1"], {"$any": True}),
+        ([None, 1], {"$any": True}),
+        ([{"a": 1}, {"b": 1}], {"$type": "object"}),
+        ([[1], []], {"$type": "array"}),
+        ([{"a": [1, 2]}, {"a": [1, 3]}], {"a": [1, {"$type": "number"}]}),
+        ([UUID, UUID], UUID),
+        ([1, 1.0], 1),
+    ],
+)
+def test_what_changed_between_repetitions(seen, placeholder):
+    found = expected(*seen)
+    assert placeholder in found if placeholder == "$regex" else found == placeholder
+
+
+def test_data_that_looks_like_a_placeholder_is_literal():
+    assert expected({"x": {"$any": True}}) == {"x": {"$literal": {"$any": True}}}
+    suite, _ = recorded([turn("1", "Go.", [call("f", **{"$regex": "["})])])
+    assert suite.cases[0].turns[0].expect.tool_calls[0].arguments == {"$literal": {"$regex": "["}}
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(-2, 2)
+    | st.sampled_from(["a", UUID, "2026-11-21", "x y"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "$any", "$regex", "b"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+ARGUMENTS = st.dictionaries(st.sampled_from(["x", "y", "$type"]), JSON, max_size=3)
+
+
+@given(st.lists(ARGUMENTS, min_size=1, max_size=4))
+def test_every_recorded_call_is_as_expected(seen):
+    turns = [turn(f"{n}", "Go.", [call("f")], start=n) for n in range(len(seen))]
+    for made, arguments in zip(turns, seen, strict=True):
+        made["tool_calls"][0]["arguments"] = arguments
+    suite, _ = recorded(turns)
+    (wanted,) = suite.cases[0].turns[0].expect.tool_calls
+    for arguments in seen:
+        assert ArgumentMatcher()(wanted.arguments, arguments), (wanted.arguments, arguments)

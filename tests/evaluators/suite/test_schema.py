@@ -1,0 +1,192 @@
+"""The schema that editors complete suites with: it is what is shipped, and says what the loader says."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import jsonschema
+import pytest
+from tool_call_evaluators import (
+    AgentDefaults,
+    Case,
+    CaseTurn,
+    Expectation,
+    Gate,
+    RunGates,
+    Suite,
+    SuiteError,
+    evaluator_class,
+    evaluator_names,
+    parse_suite,
+    registry,
+)
+from tool_call_evaluators.declared import Declared, Text, whole_number
+from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.suite.parsing import adapter
+from tool_call_evaluators.suite.schema.generate import schema_text
+from tool_call_evaluators.suite.writing import suite_dict, suite_text
+from tool_call_evaluators.suite.yaml_document import read_document
+
+ROOT = Path(__file__).parents[3]
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SHIPPED = json.loads(files("tool_call_evaluators.suite.schema").joinpath("suite.schema.json").read_text("utf-8"))
+VALIDATOR = jsonschema.Draft7Validator(SHIPPED)
+
+
+def errors(text: str) -> list[str]:
+    return [error.message for error in VALIDATOR.iter_errors(read_document(text).value)]
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was():
+    before = dict(registry._registered)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+def test_what_is_shipped_is_what_is_generated():
+    text = files("tool_call_evaluators.suite.schema").joinpath("suite.schema.json").read_text("utf-8")
+    assert text == schema_text(), "run python -m tool_call_evaluators.suite.schema --update"
+    jsonschema.Draft7Validator.check_schema(SHIPPED)
+
+
+def test_every_built_in_evaluator_and_option_is_in_it():
+    by_name = SHIPPED["definitions"]["evaluator"]["anyOf"][1]["properties"]
+    built_in = [
+        name for name in evaluator_names() if evaluator_class(name).__module__.startswith("tool_call_evaluators.")
+    ]
+    assert list(by_name) == built_in
+    assert all(schema["description"] for schema in by_name.values())
+
+
+def documented() -> list[str]:
+    pages = [ROOT / "README.md", *(ROOT / "evaluators").glob("*.md"), *(ROOT / "evaluators/docs").glob("*.md")]
+    found = []
+    for page in pages:
+        found += re.findall(r"^```yaml\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [text if "suite:" in text else f"suite: x\n{text}" for text in found]
+
+
+def from_tests() -> list[str]:
+    """Suites in the tests of the loader and the writer: texts between triple quotes that say `suite:`."""
+    found = []
+    for name in ("suite/test_suite.py", "suite/test_writing.py", "runs/test_outcomes.py"):
+        source = (Path(__file__).parents[1] / name).read_text("utf-8")
+        found += [text for text in re.findall(r'"""\n(suite: .*?)"""', source, re.DOTALL) if "\\" not in text]
+    return found
+
+
+@pytest.mark.parametrize(
+    "text", [*documented(), *from_tests(), (ROOT / "proxy/a2a_eval_proxy/demo/suite.yaml").read_text("utf-8")]
+)
+def test_suites_that_can_be_read_are_valid(text, tmp_path):
+    (tmp_path / "my_evaluators.py").write_text("")
+    assert parse_suite(text, str(tmp_path / "suite.yaml"))
+    assert errors(text) == []
+
+
+def test_there_are_such_suites():
+    assert len(documented()) > 15
+    assert len(from_tests()) >= 4
+
+
+@pytest.mark.parametrize(
+    "name", ["arksim-scenarios.json", "adk.evalset.json", "uipath/eval-sets/weather.json", "dokimos.json"]
+)
+def test_imported_suites_are_valid(name):
+    suite = import_suite(FIXTURES / name).suite
+    assert errors(suite_text(suite)) == []
+    assert [error.message for error in VALIDATOR.iter_errors(suite_dict(suite))] == []
+
+
+CASE = "cases: [{id: a, turns: [{user: hi%s}]%s}]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "suite: 7",
+        "suite: ' '",
+        "suite: x\ncase: []",
+        "suite: x\nevaluators: [tool_eror]",
+        "suite: x\nevaluators: [{tool_eror: {}}]",
+        "suite: x\nevaluators: [{tool_error: {treshold: 1}}]",
+        "suite: x\nevaluators: [{tool_error: {threshold: 2}}]",
+        "suite: x\nevaluators: [{tool_error: {}, tool_call_args: {}}]",
+        "suite: x\nevaluators: [{}]",
+        "suite: x\nevaluators: [external]",
+        "suite: x\nevaluators: [{tool_trajectory: {mode: inorder}}]",
+        "suite: x\nevaluators: [{tool_trajectory: {matcher: {mode: exakt}}}]",
+        "suite: x\nevaluators: [{tool_call_args: {strict: 1}}]",
+        "suite: x\nevaluators: [{tool_error: {scope: run}}]",
+        "suite: x\nevaluators: [{overall_agent_score: {scope: turn}}]",
+        "suite: x\nevaluators: 3",
+        "suite: x\njudge: {modell: small}",
+        "suite: x\nagent: {url: agent.example}",
+        "suite: x\nagent: {binding: GRPC}",
+        "suite: x\nagent: {timeout: 0}",
+        "suite: x\ngates: {tool_error: high}",
+        "suite: x\ngates: {tool_error: {}}",
+        "suite: x\ngates: {tool_error: {means: 1}}",
+        "suite: x\ngates: {findings: {fatal: 0}}",
+        "suite: x\ngates: {captured: 2}",
+        "suite: x\ntolerate: [errors]",
+        "suite: x\ncases: [{id: a}]",
+        "suite: x\ncases: [{id: a, turns: []}]",
+        "suite: x\ncases: [{turns: [{user: hi}]}]",
+        "suite: x\n" + CASE % ("", ", repetitions: 0"),
+        "suite: x\n" + CASE % ("", ", tags: smoke"),
+        "suite: x\n" + CASE % ("", ", evaluators: [tool_eror]"),
+        "suite: x\n" + CASE % (", expect: {tool_call: []}", ""),
+        "suite: x\n" + CASE % (", expect: {tool_calls: [{arguments: {}}]}", ""),
+        "suite: x\n" + CASE % (", expect: {tool_calls: [{name: f, arguments: 3}]}", ""),
+        "suite: x\n" + CASE % (", expect: {tool_calls: [{name: f, args: {}}]}", ""),
+        "suite: x\n" + CASE % (", expect: {tool_calls_count: {f: ['~', 1]}}", ""),
+        "suite: x\n" + CASE % (", expect: {tool_outputs: [{name: f}]}", ""),
+    ],
+)
+def test_what_the_loader_refuses_the_schema_refuses(text):
+    with pytest.raises(SuiteError):
+        parse_suite(text)
+    assert errors(text) != []
+
+
+def test_plugins_may_bring_evaluators_of_their_own(tmp_path):
+    text = "suite: x\nplugins: [mine.py]\nevaluators: [my_metric, {my_other: {anything: 1}}]"
+    assert errors(text) == []
+    assert errors(text + "\n" + CASE % ("", ", evaluators: [my_metric]")) == []
+    assert errors(text.replace("plugins: [mine.py]\n", "")) != []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned(Declared):
+    name: Text
+    """Who wrote it."""
+    limit: Annotated[int, whole_number(1, 9)] | None = None
+
+
+def test_a_key_that_is_declared_is_read_written_and_described():
+    owned = adapter(Owned)
+    assert owned.validate_python({"name": "Ada"}) == Owned(name="Ada")
+    assert owned.dump_python(Owned(name="Ada"), exclude_defaults=True) == {"name": "Ada"}
+    schema = owned.json_schema()
+    assert schema["properties"]["name"].items() >= {"pattern": r"\S", "description": "Who wrote it."}.items()
+    assert schema["properties"]["limit"].items() >= {"type": "integer", "minimum": 1, "maximum": 9}.items()
+    assert (schema["required"], schema["additionalProperties"]) == (["name"], False)
+    for wrong in ({}, {"name": " "}, {"name": "Ada", "limit": None}, {"name": "Ada", "limit": 10}, {"nam": "Ada"}, 3):
+        with pytest.raises(ValueError, match=r"missing|blank|whole number|unknown key|an object"):
+            owned.validate_python(wrong)
+
+
+@pytest.mark.parametrize("declared", [Suite, Case, CaseTurn, Expectation, AgentDefaults, Gate, RunGates])
+def test_every_declared_key_is_in_the_schema(declared):
+    described = {**SHIPPED["definitions"], "Suite": SHIPPED, "RunGates": SHIPPED["properties"]["gates"]}
+    form = described[declared.__name__]
+    assert set(form.get("properties") or form["anyOf"][1]["properties"]) == set(declared.keys())

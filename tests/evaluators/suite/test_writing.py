@@ -1,0 +1,97 @@
+"""A suite as text, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tool_call_evaluators import parse_suite
+from tool_call_evaluators.suite.writing import suite_text
+
+DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
+
+EVERYTHING = """
+suite: all of it
+agent: {url: "http://127.0.0.1:9", headers: {A: b}, binding: JSONRPC, streaming: false, timeout: 3, concurrency: 2}
+judge: {model: small, votes: 3, extra_body: {seed: 7}}
+evaluators:
+  - tool_error
+  - tool_trajectory: {mode: precision, id: precision, matcher: {mode: subset, per_tool: {f: ignore}}}
+  - tool_trajectory: {scope: conversation, id: journey}
+tools: [{name: f, description: "No: thing", parameters: {type: object, properties: {a: {type: string}}}, strict: true}]
+gates:
+  tool_error: 0.9
+  precision: {pass_rate: 0.5, conversation_mean: 0.25, mean: 0.1, forbid: [a label]}
+  findings: {error: 0, warning: 3}
+  captured: 1
+  pass_rate: 0.5
+tolerate: [unmeasured, errored]
+cases:
+  - id: "1"
+    tags: [smoke, "no"]
+    repetitions: 3
+    user_goal: |
+      Two
+      lines.
+    knowledge: k
+    tasks: []
+    constraints: [be brief]
+    tools: []
+    evaluators: []
+    turns:
+      - user: "Where: is # it?"
+        expect:
+          tool_calls: [{name: f, arguments: {a: {$regex: "ORD-[0-9]+"}, n: 1.5}}, {name: g, arguments: null}, {name: h}]
+          tool_calls_order: [f, g]
+          tool_calls_count: {f: [">=", 1]}
+          tool_outputs: [{name: f, output: '{"a": 1}'}]
+          response: {status: sent, list: [1, null, true]}
+          response_contains: sent
+          behavior: Looks first.
+      - user: and then?
+        expect: {tool_calls: []}
+      - user: bye
+  - id: two
+    expect: {tool_calls: [{name: f}]}
+    evaluators: [{tool_trajectory: {scope: conversation}}]
+    turns: [{user: hi}]
+"""
+
+
+@pytest.mark.parametrize("text", [EVERYTHING, DEMO.read_text("utf-8"), "suite: empty\n", "suite: x\ntools: []"])
+def test_a_suite_is_read_back_as_it_was(text):
+    suite = parse_suite(text)
+    written = suite_text(suite, ["A comment\nof two lines."])
+    assert parse_suite(written) == suite
+    assert written.startswith("# A comment\n# of two lines.\nsuite: ")
+    assert suite_text(parse_suite(written)) == suite_text(suite)
+
+
+def test_it_looks_as_people_write_it():
+    text = suite_text(parse_suite(DEMO.read_text("utf-8")))
+    assert (
+        """
+  - id: confirmed-refund
+    turns:
+      - user: I would like my money back for order ORD-1005.
+        expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1005}}]}
+      - user: "Yes, please."
+        expect: {tool_calls: [{name: issue_refund, arguments: {order_id: ORD-1005, amount_eur: 64}}]}
+"""
+        in text
+    )
+
+
+def test_plugins_are_named_by_their_whole_path(tmp_path):
+    (tmp_path / "mine.py").write_text("")
+    suite = parse_suite("suite: x\nplugins: [mine.py]", str(tmp_path / "s.yaml"))
+    assert parse_suite(suite_text(suite), "elsewhere/s.yaml", allow_plugins=True) == suite
+
+
+def test_half_a_surrogate_pair_is_replaced_wherever_it_stands():
+    half = "\\ud83d"
+    expect = f'{{"response": {{"{half}": ["{half}"]}}, "tool_calls": [{{"name": "{half}"}}], "behavior": "{half}"}}'
+    text = f'{{"suite": "{half}", "cases": [{{"id": "a", "turns": [{{"user": "{half}", "expect": {expect}}}]}}]}}'
+    again = parse_suite(suite_text(parse_suite(text)))
+    assert again.name == again.cases[0].turns[0].user == "\N{REPLACEMENT CHARACTER}"
+    assert again.cases[0].turns[0].expect.tool_calls[0].name == "\N{REPLACEMENT CHARACTER}"

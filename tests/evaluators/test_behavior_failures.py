@@ -1,0 +1,118 @@
+"""Distinct errors behind many behaviour failures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators import BehaviorFailure, EvalCase, EvalResult, behavior_failures, unique_errors
+from tool_call_evaluators.behavior_failures import (
+    AGENT_BEHAVIOR_LABELS,
+    NO_FAILURE,
+    SEVERITY,
+    TOOL_CALL_BEHAVIOR_LABELS,
+    normalised,
+)
+
+
+def test_labels():
+    assert AGENT_BEHAVIOR_LABELS == (
+        "lack of specific information",
+        "failure to ask for clarification",
+        "disobey user request",
+        "repetition",
+        "false information",
+        "no failure",
+    )
+    assert set(TOOL_CALL_BEHAVIOR_LABELS) == {*AGENT_BEHAVIOR_LABELS, "unsafe action", "unsafe state"}
+
+
+def test_failures_are_gathered_from_the_results_of_turns():
+    failed = EvalResult("agent_behavior_failure", 0.0, passed=False, label="repetition", reason="Said it twice.")
+    turns = [
+        EvalCase(results=[EvalResult("agent_behavior_failure", 1.0, label=NO_FAILURE)]),
+        EvalCase(results=[EvalResult("helpfulness", 2.0, label="poor"), failed]),
+        EvalCase(results=[EvalResult.errored("agent_behavior_failure", "no answer")]),
+    ]
+    assert behavior_failures("c1", turns) == [BehaviorFailure("c1", 2, "repetition", "Said it twice.")]
+    assert behavior_failures("c1", turns, metrics=["helpfulness"]) == [BehaviorFailure("c1", 2, "poor", "")]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("It said twice.", "it said,  TWICE"),
+        ("Order ORD-1001 was made up.", "Order ORD-77 was made up."),
+        ("The price 12.50 is wrong", "The price 3 is wrong"),
+        ('It claims "sent today".', 'It claims "lost".'),
+        ("It calls `lookup_order`.", "It calls `refund`."),
+        ("It claims 'sent'", "It claims 'never sent at all'"),
+        ("At 2026-01-31T10:00:00Z it gave up", "At 2027-02-01T11:30:00Z it gave up"),
+    ],
+)
+def test_reasons_that_say_the_same(one, other):
+    assert normalised(one) == normalised(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("It made up the order.", "It made up the price."),
+        ("The agent's answer isn't right", "The agent's reply isn't right"),
+        ("It claims 'sent'", "It claims"),
+    ],
+)
+def test_reasons_that_do_not(one, other):
+    assert normalised(one) != normalised(other)
+
+
+def test_errors_are_grouped_worst_and_most_frequent_first():
+    errors = unique_errors(
+        [
+            BehaviorFailure("c1", 1, "repetition", "Said it twice."),
+            BehaviorFailure("c1", 2, "false information", "Made up ORD-1."),
+            BehaviorFailure("c2", 1, "lack of specific information", "No date."),
+            BehaviorFailure("c2", 2, "false information", "Wrong carrier."),
+            BehaviorFailure("c3", 4, "false information", "made up ord-2"),
+            BehaviorFailure("c3", 5, "repetition", "Made up ORD-3."),
+            BehaviorFailure("c3", 6, "rudeness", "Shouted."),
+        ]
+    )
+    assert [(error.label, error.description, error.severity) for error in errors] == [
+        ("false information", "Made up ORD-1.", "critical"),
+        ("false information", "Wrong carrier.", "critical"),
+        ("lack of specific information", "No date.", "medium"),
+        ("rudeness", "Shouted.", "medium"),
+        ("repetition", "Said it twice.", "low"),
+        ("repetition", "Made up ORD-3.", "low"),
+    ]
+    assert errors[0].occurrences == (("c1", 2), ("c3", 4))
+    assert json.loads(json.dumps(errors[0].to_dict()))["occurrences"][1] == {"conversation": "c3", "turn": 4}
+
+
+def test_what_several_metrics_say_of_a_turn_happened_once():
+    (error,) = unique_errors([BehaviorFailure("c", 1, "repetition", reason) for reason in ("Twice.", "twice")])
+    assert error.occurrences == (("c", 1),)
+
+
+failures = st.lists(
+    st.builds(
+        BehaviorFailure,
+        st.sampled_from(["c1", "c2"]),
+        st.integers(1, 3),
+        st.sampled_from([*SEVERITY, "other"]),
+        st.text(max_size=8),
+    ),
+    max_size=8,
+)
+
+
+@given(failures)
+def test_no_occurrence_is_lost_or_doubled(found):
+    errors = unique_errors(found)
+    assert sorted(
+        (error.label, normalised(error.description), *place) for error in errors for place in error.occurrences
+    ) == sorted({(item.label, normalised(item.reason), item.conversation, item.turn) for item in found})
+    assert len({(error.label, normalised(error.description)) for error in errors}) == len(errors)

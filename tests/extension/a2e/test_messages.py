@@ -1,0 +1,257 @@
+"""A2E messages: to lines and back, in every spelling; nothing that comes raises anything but ProtocolError."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from a2a_tool_capture.a2e import (
+    ErrorMessage,
+    EventKind,
+    ProtocolError,
+    ToolCallRequest,
+    ToolCallResponse,
+    ToolDefinition,
+    ToolErrorCode,
+    ToolEvent,
+    ToolListRequest,
+    ToolListResponse,
+    ToolParameter,
+    ToolResult,
+)
+from a2a_tool_capture.a2e.lines import LineSplitter
+from a2a_tool_capture.a2e.messages import Message, decode, encode
+from hypothesis import given
+from hypothesis import strategies as st
+from support.junk import json_values, plain_json
+
+texts = st.text(max_size=5)
+names = st.text(min_size=1, max_size=5)
+objects = st.dictionaries(texts, plain_json, max_size=3)
+numbers = st.floats(0, 1e10)
+ids = {"id": names, "ts": numbers}
+codes = st.sampled_from(ToolErrorCode) | st.sampled_from(["", "out_of_memory"])
+values = plain_json.filter(lambda value: value is not None)
+
+parameters: st.SearchStrategy[ToolParameter] = st.recursive(
+    st.builds(ToolParameter, name=names, type=texts, description=texts, required=st.booleans()),
+    lambda inner: st.builds(
+        ToolParameter,
+        name=names,
+        enum=st.none() | st.lists(plain_json, max_size=2).map(tuple),
+        properties=st.none() | st.lists(inner, max_size=2).map(tuple),
+    ),
+    max_leaves=4,
+)
+definitions = st.builds(
+    ToolDefinition,
+    name=names,
+    description=texts,
+    input_parameters=st.lists(parameters, max_size=2).map(tuple),
+    output_parameters=st.lists(parameters, max_size=1).map(tuple),
+    streaming=st.booleans(),
+    idempotent=st.booleans(),
+    tags=st.lists(texts, max_size=2).map(tuple),
+    toolkit=st.none() | texts,
+    defer_loading=st.booleans(),
+)
+events = st.builds(
+    ToolEvent, **ids, kind=st.sampled_from(EventKind) | texts, data=objects, req_id=texts, seq=st.integers(0, 99)
+)
+results = st.builds(
+    ToolResult,
+    success=st.booleans(),
+    tool_name=texts,
+    data=st.none() | values,
+    summary=st.none() | values,
+    truncated=st.booleans(),
+    exit_code=st.none() | st.integers(-255, 255),
+    error=st.none() | texts,
+    error_code=st.none() | codes,
+    duration_ms=st.integers(0, 10**9),
+    events=st.lists(events, max_size=2).map(tuple),
+)
+messages: st.SearchStrategy[Message] = st.one_of(
+    st.builds(
+        ToolListRequest,
+        **ids,
+        filter_kind=texts,
+        filter_tags=st.lists(texts, max_size=2).map(tuple),
+        query=texts,
+        include_deferred=st.booleans(),
+    ),
+    st.builds(ToolListResponse, **ids, req_id=texts, tools=st.lists(definitions, max_size=2).map(tuple)),
+    st.builds(
+        ToolCallRequest,
+        **ids,
+        tool_name=names,
+        arguments=objects,
+        session_id=texts,
+        correlation_id=texts,
+        streaming=st.booleans(),
+        timeout=numbers,
+    ),
+    st.builds(ToolCallResponse, **ids, req_id=texts, data=results),
+    st.builds(ErrorMessage, **ids, code=codes, message=texts, req_id=texts, retryable=st.booleans()),
+    events,
+)
+
+
+@given(messages)
+def test_a_message_comes_back_as_it_was_sent(message: Message) -> None:
+    line = encode(message)
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    assert decode(line) == message
+
+
+@given(messages)
+def test_what_is_null_or_unknown_is_as_if_it_were_not_there(message: Message) -> None:
+    data = message.to_dict()
+    optional = {"toolkit": None, "arguments": None} if "arguments" not in data else {"toolkit": None}
+    assert decode(json.dumps(data | optional | {"new_in_2027": [1]}).encode()) == message
+
+
+def line(kind: str, /, **data: Any) -> bytes:
+    return json.dumps({"type": kind, "id": "1", **data}).encode()
+
+
+def test_what_the_protocol_fixes_is_on_the_wire() -> None:
+    data = ToolCallRequest(tool_name="search", arguments={"q": "x"}, correlation_id="turn-1").to_dict()
+    assert (data["type"], data["version"]) == ("tool/call/req", "1.0")
+    assert len(data["id"]) == 32
+    assert isinstance(data["ts"], float)
+    result = ToolResult(success=False, error="no", error_code=ToolErrorCode.TOOL_DENIED)
+    assert ToolCallResponse(req_id="1", data=result).to_dict()["data"]["error_code"] == "tool_denied"
+
+
+def test_properties_may_be_a_list_or_a_map() -> None:
+    inner = {"name": "city", "type": "string", "description": "where", "required": True}
+    as_list = {"name": "to", "type": "object", "properties": [inner]}
+    as_map = {"name": "to", "type": "object", "properties": {"city": {**inner, "name": "city"}}}
+    without_names = {
+        "name": "to",
+        "type": "object",
+        "properties": {"city": {k: v for k, v in inner.items() if k != "name"}},
+    }
+    read = [ToolParameter.from_dict(data) for data in (as_list, as_map, without_names)]
+    assert read[0] == read[1] == read[2]
+    assert read[0].properties == (ToolParameter(name="city", description="where", required=True),)
+
+
+@pytest.mark.parametrize("spelling", ["TOOL_DENIED", "tool_denied", "Tool_Denied"])
+def test_error_codes_in_any_case(spelling: str) -> None:
+    message = decode(line("tool/call/resp", req_id="2", data={"success": False, "error_code": spelling}))
+    assert isinstance(message, ToolCallResponse)
+    assert message.data.error_code is ToolErrorCode.TOOL_DENIED
+
+
+def test_a_duration_in_parts_of_a_millisecond_is_rounded() -> None:
+    message = decode(b'{"type": "tool/call/resp", "req_id": "r", "data": {"success": true, "duration_ms": 12.7}}')
+    assert isinstance(message, ToolCallResponse)
+    assert message.data.duration_ms == 13
+
+
+@pytest.mark.parametrize("version", [{"version": "1.0"}, {"version": "1.7"}, {"a2e": "1.0"}, {}])
+def test_every_minor_version_of_1_is_read(version: dict[str, str]) -> None:
+    assert decode(line("tool/list/req", **version)).id == "1"
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "says"),
+    [
+        (b"", "parse_error", "not JSON"),
+        (b"\xff\xfe", "parse_error", "not JSON"),
+        (b"{", "parse_error", "not JSON"),
+        (b'{"type": NaN}', "parse_error", "NaN is no number in JSON"),
+        (b"[" * 100_000, "parse_error", "not JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "parse_error", "not JSON"),
+        (b"[]", "invalid_message", "unknown type None"),
+        (line("tool/gossip"), "invalid_message", "unknown type 'tool/gossip'"),
+        (b'{"type": ["error"], "id": "1"}', "invalid_message", "unknown type"),
+        (line("tool/list/req", version="2.0"), "version_mismatch", "version '2.0'"),
+        (line("tool/list/req", version=1), "version_mismatch", "version 1"),
+        (line("tool/call/req"), "schema_violation", "ToolCallRequest.tool_name is missing"),
+        (line("tool/call/req", tool_name=""), "schema_violation", "expected a text that is not empty"),
+        (
+            line("tool/call/req", tool_name="a", arguments=[]),
+            "schema_violation",
+            "arguments: expected an object, got a list",
+        ),
+        (line("tool/call/req", tool_name="a", timeout="30"), "schema_violation", "timeout: expected a finite number"),
+        (
+            line("tool/call/req", tool_name="a", timeout=10**400),
+            "schema_violation",
+            "timeout: expected a finite number",
+        ),
+        (line("tool/call/req", tool_name="a", streaming=1), "schema_violation", "streaming: expected true or false"),
+        (line("tool/call/resp", req_id="2", data={}), "schema_violation", "data.success is missing"),
+        (line("tool/list/resp", req_id="2", tools=[{}]), "schema_violation", r"tools\[0\].name is missing"),
+        (line("tool/event", kind="log", seq=1.5), "schema_violation", "seq: expected a whole number"),
+    ],
+)
+def test_what_cannot_be_read_is_named(bad: bytes, code: str, says: str) -> None:
+    with pytest.raises(ProtocolError, match=says) as raised:
+        decode(bad)
+    assert raised.value.code == code
+
+
+def test_who_sent_it_and_what_it_answers_is_told_where_it_can_be() -> None:
+    with pytest.raises(ProtocolError) as raised:
+        decode(line("tool/call/resp", req_id="2"))
+    assert (raised.value.message_id, raised.value.req_id) == ("1", "2")
+    with pytest.raises(ProtocolError) as raised:
+        decode(line("tool/event", req_id="2"))
+    assert (raised.value.message_id, raised.value.req_id) == ("1", "")
+    with pytest.raises(ProtocolError) as raised:
+        decode(b'{"type": "tool/call/resp", "id": 1, "req_id": []}')
+    assert (raised.value.message_id, raised.value.req_id) == ("", "")
+
+
+def test_parameters_do_not_nest_without_end() -> None:
+    nested: dict[str, Any] = {"name": "p"}
+    for _ in range(100):
+        nested = {"name": "p", "properties": [nested]}
+    with pytest.raises(ProtocolError, match="parameters nest deeper than"):
+        ToolParameter.from_dict(nested)
+
+
+@pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}])
+def test_what_is_no_json_is_not_sent(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"JSON|not serializable|Object of type"):
+        encode(ToolCallRequest(tool_name="a", arguments={"x": value}))
+
+
+KEYS = ["id", "ts", "version", "req_id", "tool_name", "arguments", "data", "tools", "kind", "code", "success", "events"]
+TYPES = ["tool/list/req", "tool/list/resp", "tool/call/req", "tool/call/resp", "tool/event", "error"]
+
+
+@given(st.sampled_from(TYPES), st.dictionaries(st.sampled_from(KEYS), json_values, max_size=6))
+def test_junk_raises_nothing_else(kind: str, data: dict[str, Any]) -> None:
+    try:
+        decode(json.dumps({**data, "type": kind}).encode())
+    except ProtocolError:
+        pass
+
+
+# ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(st.binary(max_size=12).filter(lambda text: b"\n" not in text), max_size=6), st.data())
+def test_lines_are_the_same_however_they_arrive(lines: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(text + b"\n" for text in lines) + b"rest"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
+    splitter = LineSplitter(max_bytes=8)
+    got = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        got += splitter.feed(stream[start:end])
+    assert got == [text if len(text) <= 8 else None for text in lines]
+
+
+def test_a_line_without_end_takes_no_memory() -> None:
+    splitter = LineSplitter(max_bytes=10)
+    for _ in range(1000):
+        assert splitter.feed(b"x" * 1000) == []
+    assert sum(map(len, splitter._begun)) <= 10
+    assert splitter.feed(b"\nnext\n") == [None, b"next"]

@@ -1,0 +1,501 @@
+"""A2E tools from both sides: a host in this process, one in a process of its own, and hosts that mean harm."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_tool_capture import ToolCall, ToolCallRecorder, ToolCallSource
+from a2a_tool_capture.a2e import (
+    ErrorMessage,
+    HostGoneError,
+    HostRefusedError,
+    InProcessTransport,
+    ProtocolError,
+    StreamTransport,
+    ToolAPI,
+    ToolCallRequest,
+    ToolCallResponse,
+    ToolDefinition,
+    ToolErrorCode,
+    ToolEvent,
+    ToolListRequest,
+    ToolPlugin,
+    Transport,
+    client,
+    host_process,
+    plugin,
+    serve,
+    transport,
+)
+from a2a_tool_capture.a2e.messages import decode, encode
+from extension.a2e.host_program import Shop
+from tool_call_evaluators import EvalCase, get_evaluator
+from tool_call_evaluators import ToolDefinition as Tool
+
+PROGRAM = str(Path(__file__).with_name("host_program.py"))
+
+Connect = Callable[[], AbstractAsyncContextManager[Transport]]
+
+
+@asynccontextmanager
+async def over_sockets() -> AsyncIterator[Transport]:
+    """A host behind a socket pair, in this process."""
+    agent_side, host_side = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=host_side)
+    serving = asyncio.create_task(serve(Shop(), reader, writer))
+    async with StreamTransport(*await asyncio.open_connection(sock=agent_side)) as connected:
+        yield connected
+    await serving
+    writer.close()
+
+
+CONNECTIONS: dict[str, Connect] = {
+    "in process": lambda: nullcontext(InProcessTransport(Shop())),
+    "over sockets": over_sockets,
+    "another process": lambda: host_process(sys.executable, PROGRAM),
+}
+
+
+@pytest.fixture(params=CONNECTIONS)
+async def shop(request: pytest.FixtureRequest) -> AsyncIterator[ToolAPI]:
+    async with CONNECTIONS[request.param]() as connected:
+        yield ToolAPI(connected)
+
+
+# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def names(listing: Awaitable[tuple[ToolDefinition, ...]]) -> list[str]:
+    return [tool.name for tool in await listing]
+
+
+async def test_the_plain_list_leaves_deferred_tools_to_the_search(shop: ToolAPI) -> None:
+    plain = await names(shop.list())
+    assert plain[:2] == ["search", "reserve"]
+    assert "refund" not in plain
+    assert "refund" in await names(shop.list(include_deferred=True))
+    assert await names(shop.list(query="REFUND")) == await names(shop.list(query="pays")) == ["refund"]
+    assert await names(shop.list(query="money")) == ["refund"]
+    assert await names(shop.list(query="nothing like that")) == []
+
+
+async def test_tags_narrow_down_lists_and_searches(shop: ToolAPI) -> None:
+    assert await names(shop.list(tags=["write"])) == ["reserve"]
+    assert await names(shop.list(tags=["READ", "catalog"])) == ["search"]
+    assert await names(shop.list(tags=["read", "write"])) == []
+    assert await names(shop.list(query="re", tags=["money"])) == ["refund"]
+
+
+async def test_the_plain_list_is_asked_for_once(shop: ToolAPI) -> None:
+    assert await shop.list() is await shop.list()
+    assert await shop.list(tags=["write"]) is not await shop.list(tags=["write"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "code", "error"),
+    [
+        ("reserve", ToolErrorCode.TOOL_ERROR, "sold out"),
+        ("refund", ToolErrorCode.TOOL_DENIED, "refunds are not allowed"),
+        ("teleport", ToolErrorCode.UNKNOWN_TOOL, "there is no tool 'teleport'"),
+        ("junk", ToolErrorCode.TOOL_ERROR, "Object of type object is not JSON serializable"),
+        ("hang", ToolErrorCode.TOOL_ERROR, "no result within 0.05 s"),
+        ("search", ToolErrorCode.TOOL_ERROR, "'q'"),  # the tool's own KeyError
+    ],
+)
+async def test_failures_are_results(shop: ToolAPI, tool: str, code: ToolErrorCode, error: str) -> None:
+    result = await shop.call(tool, timeout=0.05 if tool == "hang" else 30)
+    assert (result.success, result.error_code, result.error, result.tool_name) == (False, code, error, tool)
+
+
+async def test_results(shop: ToolAPI) -> None:
+    found = await shop.call("search", {"q": "kettle"})
+    assert (found.success, found.data, found.error) == (True, {"found": ["kettle"]}, None)
+    assert (await shop.call("value")).data == {"value": "just a text"}
+    whole = await shop.call("whole")
+    assert (whole.summary, whole.truncated, whole.exit_code, whole.duration_ms) == ("as I said", True, 3, 7)
+
+
+async def test_calls_run_at_the_same_time(shop: ToolAPI) -> None:
+    """Neither of the two can end before the other has begun; others are answered meanwhile."""
+    first = asyncio.create_task(shop.call("meet"))
+    assert (await shop.call("search", {"q": "x"})).success
+    assert not first.done()
+    second = await shop.call("meet")
+    assert (await first).data == second.data == {"met": True}
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_events_come_in_order_before_the_result_and_are_in_it(shop: ToolAPI, streaming: bool) -> None:
+    heard: list[ToolEvent] = []
+    result = await shop.call("report", {"events": 20}, streaming=streaming, on_event=heard.append)
+    assert [event.seq for event in result.events] == list(range(1, 22))
+    assert [event.data.get("pct") for event in result.events] == [*range(20), None]
+    assert {event.req_id for event in result.events} == {result.events[0].req_id}
+    assert heard == (list(result.events) if streaming else [])
+
+
+async def test_a_listener_that_fails_does_not_harm_the_call(shop: ToolAPI, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(event: ToolEvent) -> None:
+        raise RuntimeError("I cannot listen")
+
+    assert (await shop.call("report", {"events": 1}, streaming=True, on_event=fail)).success
+    assert "on_event failed" in caplog.text
+
+
+async def test_arguments_that_are_no_json_are_the_caller_s_mistake(shop: ToolAPI) -> None:
+    with pytest.raises(ValueError, match="not JSON serializable"):
+        await shop.call("search", {"q": object()})
+    assert (await shop.call("search", {"q": "x"})).success
+
+
+async def test_giving_up_on_a_call_leaves_the_others_alone(shop: ToolAPI) -> None:
+    hanging = asyncio.create_task(shop.call("hang"))
+    assert (await shop.call("search", {"q": "x"})).success
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+    assert (await shop.call("search", {"q": "x"})).success
+
+
+# ── the host's side ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_events_are_told_to_the_callback_of_the_plug_in_too() -> None:
+    shop = Shop()
+    told: list[tuple[int, str]] = []
+    shop.set_event_callback(lambda event: told.append((event.seq, threading.current_thread().name)))
+    await shop.handle(ToolCallRequest(tool_name="report", arguments={"events": 1}))
+    assert [number for number, _ in told] == [1, 2]
+    assert told[0][1] != told[1][1] == threading.current_thread().name
+    shop.set_event_callback(None)
+    await shop.handle(ToolCallRequest(tool_name="report", arguments={"events": 1}))
+    assert len(told) == 2
+    shop.emit("log", {})  # outside of calls: nobody hears it
+
+
+async def test_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "MAX_EVENTS", 3)
+    response = await Shop().handle(ToolCallRequest(tool_name="report", arguments={"events": 10}))
+    assert isinstance(response, ToolCallResponse)
+    assert [event.seq for event in response.data.events] == [1, 2, 3]
+
+
+async def test_no_call_takes_longer_than_the_host_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "MAX_TIMEOUT_S", 0.05)
+    response = await Shop().handle(ToolCallRequest(tool_name="hang", timeout=1e9))
+    assert isinstance(response, ToolCallResponse)
+    assert response.data.error == "no result within 0.05 s"
+
+
+class Broken(ToolPlugin):
+    def list_tools(self) -> list[ToolDefinition]:
+        raise RuntimeError("the catalog is on fire")
+
+    async def execute(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        raise AssertionError("never called")
+
+
+async def test_a_plug_in_that_cannot_list_says_so() -> None:
+    tools = ToolAPI(InProcessTransport(Broken()))
+    with pytest.raises(HostRefusedError, match="runtime_error: the catalog is on fire"):
+        await tools.list()
+    result = await tools.call("search")
+    assert (result.error_code, result.error) == (ToolErrorCode.TOOL_ERROR, "the catalog is on fire")
+
+
+async def test_messages_that_are_no_requests_are_refused() -> None:
+    answer = await Shop().handle(ToolEvent(kind="log"))
+    assert isinstance(answer, ErrorMessage)
+    assert answer.message == "tool/event is no request"
+
+
+async def speak(*lines: bytes, max_line_bytes: int = 1000) -> list[Any]:
+    """What the host answers to raw lines, once the agent has closed its side."""
+    agent_side, host_side = socket.socketpair()
+    host_reader, host_writer = await asyncio.open_connection(sock=host_side)
+    reader, writer = await asyncio.open_connection(sock=agent_side)
+    writer.write(b"".join(lines))
+    writer.write_eof()
+    await serve(Shop(), host_reader, host_writer, max_line_bytes=max_line_bytes)
+    host_writer.close()
+    answers = [decode(line) for line in (await reader.read()).splitlines()]
+    writer.close()
+    return answers
+
+
+async def test_a_host_answers_bad_lines_with_errors_and_goes_on() -> None:
+    good = ToolCallRequest(tool_name="search", arguments={"q": "x"})
+    answers = await speak(
+        b"garbage\n", b"\n", b'{"type": "tool/call/req", "id": "7"}\n', b"x" * 5000 + b"\n", b"\xff\n", encode(good)
+    )
+    errors = [(answer.code, answer.req_id) for answer in answers if isinstance(answer, ErrorMessage)]
+    assert sorted(errors) == [
+        ("invalid_message", ""),
+        ("parse_error", ""),
+        ("parse_error", ""),
+        ("schema_violation", "7"),
+    ]
+    (result,) = [answer for answer in answers if isinstance(answer, ToolCallResponse)]
+    assert (result.req_id, result.data.success) == (good.id, True)
+
+
+async def test_an_answer_too_long_for_a_line_is_an_error() -> None:
+    request = ToolCallRequest(tool_name="report", arguments={"events": 20})
+    (answer,) = await speak(encode(request), max_line_bytes=900)
+    assert isinstance(answer, ErrorMessage)
+    assert (answer.req_id, answer.code) == (request.id, "tool_error")
+    assert "more than the 900 of a line" in answer.message
+
+
+async def test_more_calls_than_run_at_once_wait_their_turn() -> None:
+    requests = [ToolCallRequest(tool_name="search", arguments={"q": str(number)}) for number in range(300)]
+    answers = await speak(*map(encode, requests))
+    assert {answer.req_id for answer in answers} == {request.id for request in requests}
+
+
+# ── hosts that mean harm ────────────────────────────────────────────────────────────────────────────────────
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def host_that(acts: Script, **options: Any) -> AsyncIterator[ToolAPI]:
+    """A host that does what it likes with its end of a socket pair."""
+    agent_side, host_side = socket.socketpair()
+    host = await asyncio.open_connection(sock=host_side)
+    acting = asyncio.ensure_future(acts(*host))
+    async with StreamTransport(*await asyncio.open_connection(sock=agent_side), **options) as connected:
+        yield ToolAPI(connected)
+    acting.cancel()
+    await asyncio.gather(acting, return_exceptions=True)
+    host[1].close()
+
+
+def answer_to(line: bytes, **data: Any) -> bytes:
+    request = decode(line)
+    return json.dumps({"type": "tool/call/resp", "id": "a", "req_id": request.id, "data": data}).encode() + b"\n"
+
+
+async def test_results_may_come_in_any_order() -> None:
+    async def backwards(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines = [await reader.readline() for _ in range(20)]
+        for line in reversed(lines):
+            writer.write(answer_to(line, success=True, data=json.loads(line)["arguments"]))
+
+    async with host_that(backwards) as tools:
+        results = await asyncio.gather(*(tools.call("echo", {"n": number}) for number in range(20)))
+    assert [result.data for result in results] == [{"n": number} for number in range(20)]
+
+
+async def test_rubbish_before_an_answer_is_ignored_and_logged_a_few_times(caplog: pytest.LogCaptureFixture) -> None:
+    async def rubbish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = await reader.readline()
+        unknown = answer_to(line, success=True).replace(decode(line).id.encode(), b"f" * 32)
+        writer.write(b"\n\xff\n[]\nnull\n" + encode(ToolListRequest()) + unknown * 50)
+        writer.write(
+            encode(ToolEvent(kind="log")) + b'{"type": "tool/event", "req_id": "%b"}\n' % decode(line).id.encode()
+        )
+        writer.write(b"x" * 3_000 + b"\n")
+        writer.write(answer_to(line, success=True, data={"ok": 1}) * 2)
+
+    async with host_that(rubbish, max_line_bytes=2_000) as tools:
+        assert (await tools.call("anything")).data == {"ok": 1}
+    ignored = [record for record in caplog.records if "was ignored" in record.message]
+    assert len(ignored) == transport._MOST_LOGGED
+    assert "no more of these are logged" in ignored[-1].message
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ({"type": "tool/call/resp", "data": {"success": "yes"}}, "the host's answer cannot be read: .*success"),
+        ({"type": "tool/list/resp", "tools": []}, "the host answered a call with tool/list/resp"),
+    ],
+)
+async def test_an_answer_that_makes_no_sense_fails_at_once(answer: dict[str, Any], error: str) -> None:
+    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = decode(await reader.readline())
+        writer.write(json.dumps({"id": "a", "req_id": request.id, **answer}).encode() + b"\n")
+
+    async with host_that(nonsense) as tools:
+        result = await tools.call("anything")
+    assert result.error_code is ToolErrorCode.TOOL_ERROR
+    assert re.search(error, result.error or "")
+
+
+async def test_an_error_message_is_a_failure_with_the_host_s_own_code() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            request = decode(await reader.readline())
+            writer.write(encode(ErrorMessage(req_id=request.id, code="out_of_memory", message="no room")))
+
+    async with host_that(refuse) as tools:
+        result = await tools.call("anything")
+        assert (result.success, result.error_code, result.error) == (False, "out_of_memory", "no room")
+        with pytest.raises(HostRefusedError, match="out_of_memory: no room"):
+            await tools.list()
+
+
+async def test_a_list_that_cannot_be_read() -> None:
+    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = decode(await reader.readline())
+        line = {"type": "tool/list/resp", "id": "a", "req_id": request.id, "tools": [{"name": 1}]}
+        writer.write(json.dumps(line).encode() + b"\n")
+
+    async with host_that(nonsense) as tools:
+        with pytest.raises(ProtocolError, match=r"tools\[0\].name: expected a text"):
+            await tools.list()
+
+
+async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_host_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ANSWER_GRACE_S", 0.05)
+    monkeypatch.setattr(client, "DEFAULT_TIMEOUT_S", 0.05)
+    async with host_that(silence) as tools:
+        result = await tools.call("anything", timeout=0.05)
+        assert (result.error_code, result.error) == (ToolErrorCode.TOOL_ERROR, "the host gave no answer within 0.05 s")
+        with pytest.raises(HostGoneError, match="did not list its tools"):
+            await tools.list()
+
+
+async def test_a_host_that_hangs_up() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.close()
+
+    async with host_that(hang_up) as tools:
+        with pytest.raises(HostGoneError, match="the host closed the connection"):
+            await tools.call("anything")
+        with pytest.raises(HostGoneError):
+            await tools.call("anything")
+
+
+async def test_a_host_process_that_dies() -> None:
+    async with host_process(sys.executable, PROGRAM) as connected:
+        tools = ToolAPI(connected)
+        with pytest.raises(HostGoneError):
+            await tools.call("die")
+
+
+async def test_what_a_tool_prints_does_not_get_among_the_messages(caplog: pytest.LogCaptureFixture) -> None:
+    async with host_process(sys.executable, PROGRAM) as connected:
+        assert (await ToolAPI(connected).call("print")).success
+    assert caplog.records == []
+
+
+async def test_a_host_process_that_will_not_end_is_killed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(transport, "STOP_GRACE_S", 0.2)
+    async with host_process(sys.executable, "-c", "import time; time.sleep(60)"):
+        pass
+    assert "it is killed" in caplog.text
+
+
+async def test_a_host_that_cannot_be_started() -> None:
+    with pytest.raises(OSError, match="no-such-program"):
+        async with host_process("no-such-program"):
+            pass
+
+
+async def test_a_request_too_long_for_a_line_is_not_sent() -> None:
+    async with host_that(silence, max_line_bytes=500) as tools:
+        with pytest.raises(ValueError, match="more than the 500 of a line"):
+            await tools.call("anything", {"q": "x" * 600})
+
+
+# ── capture ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def captured(shop: ToolAPI, *calls: tuple[str, dict[str, Any]]) -> list[ToolCall]:
+    recorder = ToolCallRecorder()
+    recording_shop = ToolAPI(shop._transport, recorder=recorder)
+    with recorder.request() as recording:
+        await asyncio.gather(*(recording_shop.call(name, arguments) for name, arguments in calls))
+    assert recording is not None
+    return recording.tool_calls
+
+
+async def test_every_call_is_recorded(shop: ToolAPI) -> None:
+    calls = await captured(
+        shop, ("search", {"q": "kettle"}), ("reserve", {"q": "kettle"}), ("refund", {}), ("nope", {}), ("whole", {})
+    )
+    assert [(call.name, call.arguments, call.result, call.error) for call in calls] == [
+        ("search", {"q": "kettle"}, '{"found": ["kettle"]}', None),
+        ("reserve", {"q": "kettle"}, None, "tool_error: sold out"),
+        ("refund", {}, None, "tool_denied: refunds are not allowed"),
+        ("nope", {}, None, "unknown_tool: there is no tool 'nope'"),
+        ("whole", {}, "as I said", None),
+    ]
+    assert {call.source for call in calls} == {ToolCallSource.A2E}
+    assert len({call.id for call in calls}) == 5
+    assert all(call.started_at and call.ended_at and call.started_at <= call.ended_at for call in calls)
+
+
+async def test_the_id_of_a_call_is_that_of_its_request() -> None:
+    sent: list[bytes] = []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            sent.append(line)
+            writer.write(answer_to(line, success=True))
+
+    async with host_that(echo) as tools:
+        recorder = ToolCallRecorder()
+        recording_tools = ToolAPI(tools._transport, recorder=recorder, session_id="s-1")
+        with recorder.request() as recording:
+            for _ in range(2):  # one turn, two equal calls
+                await recording_tools.call("anything", correlation_id="turn-1", timeout=7)
+    assert recording is not None
+    requests = [json.loads(line) for line in sent]
+    assert [call.id for call in recording.tool_calls] == [request["id"] for request in requests]
+    assert [call.result for call in recording.tool_calls] == ["null", "null"]
+    told = {(request["correlation_id"], request["session_id"], request["timeout"]) for request in requests}
+    assert told == {("turn-1", "s-1", 7.0)}
+
+
+async def test_a_call_that_is_cancelled_has_an_error() -> None:
+    recorder = ToolCallRecorder()
+    tools = ToolAPI(InProcessTransport(Shop()), recorder=recorder)
+    with recorder.request() as recording:
+        hanging = asyncio.create_task(tools.call("hang"))
+        await tools.call("search", {"q": "x"})
+        hanging.cancel()
+        await asyncio.gather(hanging, return_exceptions=True)
+    assert recording is not None
+    assert {(call.name, call.error) for call in recording.tool_calls} == {("hang", "CancelledError"), ("search", None)}
+
+
+async def test_nothing_is_recorded_outside_of_requests(shop: ToolAPI) -> None:
+    recorder = ToolCallRecorder()
+    assert (await ToolAPI(shop._transport, recorder=recorder).call("value")).success
+    with recorder.request(activated=False):
+        assert (await ToolAPI(shop._transport, recorder=recorder).call("value")).success
+    assert recorder.tool_calls == []
+
+
+async def test_listed_tools_are_what_calls_are_checked_against(shop: ToolAPI) -> None:
+    tools = [Tool.from_a2e(tool.to_dict()) for tool in await shop.list()]
+    calls = await captured(shop, ("search", {"q": "kettle"}))
+    validity = get_evaluator("tool_call_validity")
+
+    def score(*made: ToolCall) -> float | None:
+        return validity.evaluate(EvalCase(tool_calls=list(made), tools=tools)).score
+
+    assert score(*calls) == 1.0
+    assert score(ToolCall("search", {})) == 0.0
+    assert score(ToolCall("reserve", {"q": "x", "count": "three"})) == 0.0
+    assert score(ToolCall("refund", {})) == 0.0

@@ -1,0 +1,189 @@
+"""The ASGI middleware before real a2a-sdk servers whose own handler shows stored calls to everybody."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from a2a.helpers import new_task_from_user_message, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface
+from a2a_eval_proxy.check.rules.base import Verdict
+from a2a_tool_capture import METADATA_KEY, URI, CapturingExecutor, CapturingMiddleware, ToolCallRecorder
+from a2a_tool_capture.agent.json_filter import without_calls
+from a2a_tool_capture.spec import BASE_URI, OWN_ARTIFACT_PREFIX
+from agents.serving import ServerThread
+from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
+from support.checking import check
+
+ASKING = {"A2A-Extensions": URI, "A2A-Version": "1.0"}
+PLAIN = {"A2A-Version": "1.0"}
+
+
+class Shop(AgentExecutor):
+    """Calls a tool before its artifact and one after: the latter is on an artifact made for it."""
+
+    def __init__(self, recorder: ToolCallRecorder) -> None:
+        self._recorder = recorder
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message is not None
+        await event_queue.enqueue_event(new_task_from_user_message(context.message))
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        self._recorder.record("look_up", {"order_id": "ORD-1"}, result="shipped")
+        await updater.add_artifact([new_text_part("It is shipped.\n\nReally: äöü.")])
+        self._recorder.record("note", {"order_id": "ORD-1"}, result="noted")
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        raise NotImplementedError
+
+
+def build(url: str, *, enabled: bool = True, compress: bool = False) -> Starlette:
+    recorder = ToolCallRecorder(enabled=enabled)
+    interfaces = [
+        AgentInterface(url=f"{url}/{binding.lower()}", protocol_binding=binding, protocol_version=version)
+        for binding in ("JSONRPC", "HTTP+JSON")
+        for version in ("1.0", "0.3")
+    ]
+    card = AgentCard(
+        name="shop",
+        description="Knows orders",
+        version="1",
+        supported_interfaces=interfaces,
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+    )
+    handler = DefaultRequestHandler(CapturingExecutor(Shop(recorder), recorder), InMemoryTaskStore(), card)
+    routes = [
+        *create_agent_card_routes(card),
+        *create_jsonrpc_routes(handler, "/jsonrpc", enable_v0_3_compat=True),
+        *create_rest_routes(handler, path_prefix="/http+json", enable_v0_3_compat=True),
+    ]
+    app = Starlette(routes=routes)
+    if compress:
+        app.add_middleware(GZipMiddleware, minimum_size=1)
+    app.add_middleware(CapturingMiddleware, recorder=recorder)
+    return app
+
+
+def call(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Where is it?"}]}
+
+
+async def test_an_agent_on_the_handler_of_the_sdk_conforms() -> None:
+    """Over JSON-RPC and HTTP+JSON, in both versions, in every operation that `check` knows."""
+    with ServerThread(build) as agent:
+        report = await check(agent.url, "Where is it?")
+    problems = [(result.rule.id, str(result.interface)) for result in report.results if result.outcome.problems]
+    assert (problems, report.verdict) == ([], Verdict.CONFORMING)
+    assert len(report.record.conversations) == 4
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+async def test_an_artifact_for_calls_only_is_seen_by_who_asks_alone(method: str) -> None:
+    with ServerThread(build) as agent:
+        async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
+            asked = await http.post("/jsonrpc", json=call(method, message=MESSAGE), headers=ASKING)
+            plain = await http.post("/jsonrpc", json=call(method, message=MESSAGE), headers=PLAIN)
+    assert METADATA_KEY in asked.text
+    assert asked.text.count(OWN_ARTIFACT_PREFIX) == 1
+    assert BASE_URI not in plain.text
+    assert OWN_ARTIFACT_PREFIX not in plain.text
+    assert "Really: äöü." in plain.text
+
+
+async def test_a_stored_task_is_shown_without_calls_and_without_their_artifact() -> None:
+    with ServerThread(build) as agent:
+        async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
+            asked = await http.post("/jsonrpc", json=call("SendMessage", message=MESSAGE), headers=ASKING)
+            task_id = asked.json()["result"]["task"]["id"]
+            read = await http.post("/jsonrpc", json=call("GetTask", id=task_id), headers=PLAIN)
+            listed = await http.post("/jsonrpc", json=call("ListTasks", includeArtifacts=True), headers=PLAIN)
+    for answer in (read, listed):
+        assert BASE_URI not in answer.text
+        assert int(answer.headers["content-length"]) == len(answer.content)
+    assert [list(artifact) for artifact in read.json()["result"]["artifacts"]] == [["artifactId", "parts"]]
+
+
+async def test_the_card_declares_the_extension_for_every_fetch() -> None:
+    with ServerThread(build) as agent:
+        async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
+            first = await http.get("/.well-known/agent-card.json")
+            again = await http.get("/.well-known/agent-card.json", headers={"If-None-Match": "*"})
+    assert again.content == first.content
+    assert [extension["uri"] for extension in first.json()["capabilities"]["extensions"]] == [URI]
+
+
+async def test_a_recorder_that_is_switched_off_declares_and_tells_nothing() -> None:
+    with ServerThread(lambda url: build(url, enabled=False)) as agent:
+        async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
+            card = await http.get("/.well-known/agent-card.json")
+            answer = await http.post("/jsonrpc", json=call("SendMessage", message=MESSAGE), headers=ASKING)
+    assert BASE_URI not in card.text + answer.text
+
+
+async def test_answers_that_would_be_compressed_are_looked_into_all_the_same() -> None:
+    with ServerThread(lambda url: build(url, compress=True)) as agent:
+        async with httpx.AsyncClient(base_url=agent.url, trust_env=False) as http:
+            answer = await http.post("/jsonrpc", json=call("SendMessage", message=MESSAGE), headers=PLAIN)
+    assert "content-encoding" not in answer.headers
+    assert BASE_URI not in answer.text
+
+
+# ── streams in pieces, as other servers write them ──────────────────────────────────────────────────────────
+
+CARRYING = {"artifactId": "a", "parts": [{"text": "x"}], "extensions": [URI], "metadata": {METADATA_KEY: [], "k": 1}}
+OWN = {"artifactId": f"{OWN_ARTIFACT_PREFIX}1", "parts": [{"text": ""}], "extensions": [URI]}
+OWN["metadata"] = {METADATA_KEY: [{"name": "x"}]}
+
+
+def event(result: Any) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_events_are_changed_wherever_they_are_cut(end: str, size: int) -> None:
+    stream = (
+        f": ping{end}{end}"
+        f"id: 7{end}data: {event({'artifactUpdate': {'artifact': CARRYING}})}{end}{end}"
+        f"data: {event({'kind': 'artifact-update', 'artifact': OWN})}{end}{end}"
+        f"data: {event({'statusUpdate': {'note': 'ü'}})}{end}{end}"
+    ).encode()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"Content-Type", b"text/event-stream")]})
+        for start in range(0, len(stream), size):
+            await send({"type": "http.response.body", "body": stream[start : start + size], "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    transport = httpx.ASGITransport(app=CapturingMiddleware(app, recorder=ToolCallRecorder()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://agent") as http:
+        answer = await http.post("/")
+    kept = {"artifactId": "a", "parts": [{"text": "x"}], "metadata": {"k": 1}}
+    assert (
+        answer.content
+        == (
+            f": ping{end}{end}"
+            f"id: 7{end}data: {event({'artifactUpdate': {'artifact': kept}})}{end}{end}"
+            f"data: {event({'statusUpdate': {'note': 'ü'}})}{end}{end}"
+        ).encode()
+    )
+
+
+def test_what_users_wrote_is_left_alone() -> None:
+    data = {"metadata": {METADATA_KEY: "mine"}, "extensions": [URI]}
+    payload = {"artifacts": [{"artifactId": "a", "parts": [{"data": data}, {"text": URI}]}]}
+    assert without_calls(json.loads(json.dumps(payload))) == payload

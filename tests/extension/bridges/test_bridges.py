@@ -1,0 +1,227 @@
+"""The bridges with the real frameworks and scripted models, each in a process of the frameworks' environment."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_tool_capture.dialects import function_outcome
+from e2e.provision import python_environment
+
+EXTENSION = Path(__file__).parents[3] / "extension"
+PROGRAMS = Path(__file__).parent
+FRAMEWORKS = ["langchain", "google_adk", "pydantic_ai", "mcp"]
+TIMEOUT_S = 100
+
+SHIPPED = '{"order": "ORD-1", "status": "shipped"}'
+
+
+@functools.cache
+def report(framework: str) -> dict[str, Any]:
+    """What a program saw."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("CI", raising=False)  # frameworks are extras: without them there is nothing to test
+        python = python_environment("frameworks")
+    run = subprocess.run(
+        [python, PROGRAMS / f"{framework}_program.py"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(EXTENSION)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    assert run.returncode == 0, run.stderr
+    told: dict[str, Any] = json.loads(run.stdout)
+    return told
+
+
+def brief(calls: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Name, arguments, result and error, by name: calls made at once start in any order."""
+    told = [(call["name"], call["arguments"], _value(call["result"]), call["error"]) for call in calls]
+    return sorted(told, key=lambda call: str(call[:2]))
+
+
+def _value(result: str | None) -> Any:
+    """A result without its white space, if it is JSON."""
+    try:
+        return json.dumps(json.loads(result or "no JSON"))
+    except ValueError:
+        return result
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_calls_of_requests_at_the_same_time_are_told_apart(framework: str) -> None:
+    nothing = '{"result": null}' if framework == "mcp" else "null"
+    for request, order, shipped in (("first", "ORD-1", 1), ("second", "ORD-2", 2)):
+        told = report(framework)[request]
+        assert told["raised"] is None
+        assert brief(told["calls"]) == [
+            ("forget", {}, nothing, None),
+            ("look_up", {"order_id": order}, SHIPPED.replace("ORD-1", order), None),
+            ("ship", {"count": shipped}, "x" * shipped, None),
+        ]
+        assert all(call["started_at"] <= call["ended_at"] for call in told["calls"])
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "mcp"])
+def test_calls_have_the_ids_of_the_model(framework: str) -> None:
+    assert {call["id"]: call["name"] for call in report(framework)["first"]["calls"]} == {
+        "c0": "look_up",
+        "c1": "ship",
+        "c2": "forget",
+    }
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "mcp"])
+def test_an_exception_is_the_error_of_the_call_and_goes_on_its_way(framework: str) -> None:
+    told = report(framework)["failing"]
+    assert told["raised"] == "PermissionError: ORD-3 cannot be refunded"
+    assert brief(told["calls"]) == [("refund", {"order_id": "ORD-3"}, None, "ORD-3 cannot be refunded")]
+
+
+@pytest.mark.parametrize("framework", [*FRAMEWORKS, "openai_agents"])
+def test_without_a_request_nothing_is_recorded(framework: str) -> None:
+    assert report(framework)["outside"] == {}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_calls_outside_of_any_request_are_warned_of_once(framework: str) -> None:
+    """As where a server runs the agent that knows nothing of the recorder."""
+    (warning,) = report(framework)["warned"]
+    assert warning.startswith("a call of tool 'look_up' was not recorded")
+    assert "CapturingRequestHandler" in warning
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_example_of_the_readme_records_its_call(framework: str) -> None:
+    told = report(framework)["example"]
+    assert told["raised"] is None
+    assert brief(told["calls"]) == [("look_up", {"order_id": "ORD-1"}, SHIPPED, None)]
+
+
+@pytest.mark.parametrize("framework", ["langchain", "pydantic_ai"])
+def test_agents_run_in_threads_are_found(framework: str) -> None:
+    calls = report(framework)["threads"]["calls"]
+    assert {call["arguments"]["order_id"] for call in calls} == {"ORD-1", "ORD-2"}
+    assert len(calls) == 2
+
+
+# ── what each framework makes of a failure ──────────────────────────────────────────────────────────────────
+
+
+def test_a_call_that_langchain_tries_again_is_one_call() -> None:
+    assert brief(report("langchain")["retried"]["calls"]) == [("flaky", {"q": "kettle"}, "KETTLE", None)]
+
+
+def test_an_error_that_langchain_tells_the_model_is_an_error() -> None:
+    told = report("langchain")["handled"]
+    assert told["raised"] is None
+    assert brief(told["calls"]) == [("polite", {"q": "kettle"}, None, "no kettle here")]
+
+
+def test_the_result_of_a_langgraph_command_is_what_the_model_is_told() -> None:
+    assert brief(report("langchain")["command"]["calls"]) == [("move", {"to": "Rome"}, "moved to Rome", None)]
+
+
+def test_a_langchain_tool_that_no_model_called_is_recorded() -> None:
+    (call,) = report("langchain")["alone"]["calls"]
+    assert (call["name"], call["arguments"], call["result"]) == ("flaky", {"q": "kettle"}, "KETTLE")
+    assert call["id"].startswith("call-")
+
+
+def test_what_adk_tells_the_model_in_place_of_an_error_is_not_the_result() -> None:
+    told = report("google_adk")["handled"]
+    assert told["raised"] is None
+    assert brief(told["calls"]) == [("excused", {}, None, "not today")]
+
+
+@pytest.mark.parametrize("returned", [{"error": "fully booked"}, {"result": "room 7"}, {"rooms": 7}])
+def test_what_an_adk_tool_returns_is_what_its_data_parts_say(returned: dict[str, Any]) -> None:
+    (call,) = report("google_adk")[f"returned {json.dumps(returned)}"]["calls"]
+    said = function_outcome(returned)
+    assert (call["result"], call["error"]) == (said.result, said.error)
+
+
+def test_a_long_running_adk_tool_has_no_result_yet() -> None:
+    assert brief(report("google_adk")["pending"]["calls"]) == [("ask_a_human", {}, None, None)]
+
+
+def test_a_call_that_pydantic_ai_has_the_model_make_again_is_another_call() -> None:
+    assert brief(report("pydantic_ai")["retried"]["calls"]) == [
+        ("picky", {"q": "kettle"}, None, "say it again"),
+        ("picky", {"q": "kettle"}, "KETTLE", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("framework", "arguments", "said"),
+    [
+        ("langchain", {"count": "many"}, "should be a valid integer"),
+        ("pydantic_ai", {"size": "many"}, "Field required"),
+    ],
+)
+def test_arguments_that_the_tool_does_not_take_are_an_error(
+    framework: str, arguments: dict[str, str], said: str
+) -> None:
+    call = report(framework)["invalid"]["calls"][0]
+    assert call["arguments"] == arguments
+    assert said in call["error"]
+
+
+def test_a_call_that_waits_for_approval_has_no_end() -> None:
+    (call,) = report("pydantic_ai")["pending"]["calls"]
+    assert (call["result"], call["error"], call.get("ended_at")) == (None, None, None)
+
+
+def test_what_an_mcp_server_says_went_wrong_is_the_error() -> None:
+    assert brief(report("mcp")["failing"]["calls"])[0][3] == "Error executing tool refund"
+    assert brief(report("mcp")["unknown"]["calls"])[0][3] == "Unknown tool: no_such_tool"
+
+
+def test_an_mcp_result_that_is_no_text_is_its_json() -> None:
+    ((_, _, result, _),) = brief(report("mcp")["picture"]["calls"])
+    assert json.loads(result) == [
+        {"type": "text", "text": "see"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+    ]
+
+
+def test_an_mcp_call_that_takes_too_long_is_an_error_and_raised() -> None:
+    told = report("mcp")["timed out"]
+    assert "Timed out" in told["raised"]
+    assert "Timed out" in brief(told["calls"])[0][3]
+
+
+# ── OpenAI Agents SDK: calls as its tracing tells them ──────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("request_name", "order_id"), [("first", "ORD-1"), ("second", "ORD-2")])
+def test_each_request_has_the_calls_of_its_openai_run(request_name: str, order_id: str) -> None:
+    assert brief(report("openai_agents")[request_name]) == [
+        ("look_up", {"order_id": order_id}, SHIPPED.replace("ORD-1", order_id), None),
+        ("refund", {"order_id": order_id}, None, "not allowed"),
+        ("ship", {"count": 2}, "xx", None),
+    ]
+
+
+def test_calls_say_that_they_were_learnt_from_its_tracing() -> None:
+    calls = report("openai_agents")["first"]
+    assert {call["source"] for call in calls} == {"openai_agents"}
+    assert all(call["id"] and call["started_at"] < call["ended_at"] for call in calls)
+
+
+def test_content_the_sdk_withholds_is_unknown() -> None:
+    assert brief(report("openai_agents")["hidden"]) == [
+        ("look_up", None, None, None),
+        ("refund", None, None, "Tool execution failed. Error details are redacted."),
+        ("ship", None, None, None),
+    ]
+
+
+def test_the_openai_example_of_the_readme_records_its_call() -> None:
+    assert brief(report("openai_agents")["example"]) == [("look_up", {"order_id": "ORD-1"}, SHIPPED, None)]

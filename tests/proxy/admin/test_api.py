@@ -1,0 +1,610 @@
+"""The admin API of a running proxy: what was captured, cases, flush, live events, and who may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.runs import summary
+from a2a_eval_proxy.scoring import case_book
+from a2a_eval_proxy.scoring.pipeline import Pipeline
+from a2a_eval_proxy.settings import Settings
+from a2a_tool_capture import METADATA_KEY, URI
+from agents.replay_agent import Answer, ReplayAgent
+from e2e.ports import free_ports
+from tool_call_evaluators import registry
+from tool_call_evaluators.evaluator import ComputedEvaluator, Measurement
+from tool_call_evaluators.model import EvalCase
+
+TURN_KEYS = {
+    "turn_id", "run", "case_id", "conversation_id", "task_id", "agent", "binding", "protocol_version", "state",
+    "status", "user_text", "response_text", "started_at", "first_event_at", "ended_at", "trace_id", "tool_calls",
+    "capture", "findings", "evaluations",
+}  # fmt: skip
+CAPTURE_KEYS = {
+    "declared", "requested_by_client", "snapshot_seen", "sources", "matched_by_id", "matched_by_signature",
+    "protocol_only", "trace_only",
+}  # fmt: skip
+TOKEN = {"authorization": "Bearer s3cret"}
+
+
+@dataclass
+class Proxied:
+    """A running proxy before an agent whose answers the test prepares; clients of both its ports."""
+
+    proxy: RunningProxy
+    agent: ReplayAgent
+    data: httpx.AsyncClient
+    admin: httpx.AsyncClient
+    run: str = "nightly"
+    """What the turns of this test go by."""
+
+    async def talks(
+        self, text: str = "hi", *, context: str = "c", state: str = "COMPLETED", metadata: Any = None, **headers: str
+    ) -> None:
+        """One turn goes through: the agent calls `search` and answers."""
+        artifact = {
+            "artifactId": "a",
+            "parts": [{"text": f"re: {text}"}],
+            "metadata": {METADATA_KEY: [{"id": "1", "name": "search", "arguments": {"q": text}, "result": "42"}]},
+            "extensions": [URI],
+        }
+        task = {"id": f"task of {text}", "contextId": context, "status": {"state": f"TASK_STATE_{state}"}}
+        await self.answers({"task": {**task, "artifacts": [artifact]}}, text, metadata, **headers)
+
+    async def answers(self, result: Any, text: str = "hi", metadata: Any = None, **headers: str) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+        self.agent.prepare(Answer([head + body]))
+        message: dict[str, Any] = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+        if metadata is not None:
+            message["metadata"] = metadata
+        request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        everything = {"a2a-version": "1.0", "a2a-eval-run": self.run, **named}
+        response = await self.data.post("/", content=json.dumps(request), headers=everything)
+        assert response.status_code == 200
+
+    async def get(self, path: str, **query: Any) -> Any:
+        response = await self.admin.get(path, params=query)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def flushed(self) -> None:
+        response = await self.admin.post("/api/flush")
+        assert response.json() == {"done": True, "pending": 0, "open": 0}
+
+    async def turns(self, **query: Any) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = (await self.get("/api/turns", **{"run": self.run, **query}))["items"]
+        return items
+
+    async def texts(self, **query: Any) -> list[str]:
+        return [turn["user_text"] for turn in await self.turns(**query)]
+
+
+@asynccontextmanager
+async def proxied(folder: Path, **settings: Any) -> AsyncIterator[Proxied]:
+    with ReplayAgent() as agent:
+        everything = Settings(
+            upstream=agent.url,
+            listen="127.0.0.1:0",
+            otlp=None,
+            store=str(folder / "turns.db"),
+            run="nightly",
+            **{"admin": "127.0.0.1:0", **settings},
+        )
+        async with (
+            run_proxy(everything) as proxy,
+            httpx.AsyncClient(base_url=proxy.url) as data,
+            httpx.AsyncClient(base_url=proxy.admin_url) as admin,
+        ):
+            yield Proxied(proxy, agent, data, admin)
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxied]:
+    async with proxied(tmp_path_factory.mktemp("store")) as running:
+        yield running
+
+
+@pytest.fixture
+def it(shared: Proxied, request: pytest.FixtureRequest) -> Iterator[Proxied]:
+    """A proxy for all tests, in which every test has a run of its own."""
+    yield replace(shared, run=request.node.name)
+    for case_id in list(shared.proxy.cases._registered):
+        shared.proxy.cases.remove(case_id)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def fresh(tmp_path: Path) -> AsyncIterator[Proxied]:
+    """A proxy that nobody has used."""
+    async with proxied(tmp_path) as running:
+        yield running
+
+
+# ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_turn_has_the_fields_of_the_contract(it: Proxied) -> None:
+    await it.talks("hello")
+    await it.flushed()
+    content = await it.get("/api/turns", run=it.run)
+    assert set(content) == {"items", "next_cursor"}
+    (turn,) = content["items"]
+    assert set(turn) == TURN_KEYS
+    assert set(turn["capture"]) == CAPTURE_KEYS
+    assert (turn["run"], turn["agent"], turn["binding"]) == (it.run, it.agent.url, "JSONRPC")
+    assert (turn["protocol_version"], turn["state"], turn["status"]) == ("1.0", "TASK_STATE_COMPLETED", "done")
+    assert (turn["user_text"], turn["response_text"]) == ("hello", "re: hello")
+    assert (turn["conversation_id"], turn["task_id"]) == ("c", "task of hello")
+    assert turn["tool_calls"] == [
+        {
+            "id": "1",
+            "name": "search",
+            "arguments": {"q": "hello"},
+            "result": "42",
+            "error": None,
+            "source": "a2a_protocol",
+        }
+    ]
+    assert turn["capture"]["sources"] == {"a2a_protocol": 1}
+    assert [result["evaluator"] for result in turn["evaluations"]] == ["tool_error"]
+    assert turn["started_at"] <= turn["first_event_at"] <= turn["ended_at"]
+    assert await it.get(f"/api/turns/{turn['turn_id']}") == turn
+
+
+async def test_selecting_turns(fresh: Proxied) -> None:
+    await fresh.talks("one", context="c1")
+    await fresh.talks("two", context="c2", a2a_eval_run="weekly", a2a_eval_case="refund")
+    await fresh.talks("three", context="c1", a2a_eval_case="refund")
+    await fresh.flushed()
+    everything = await fresh.get("/api/turns")
+    assert [turn["user_text"] for turn in everything["items"]] == ["one", "two", "three"]
+    assert await fresh.texts() == ["one", "three"]
+    assert await fresh.texts(run="weekly") == ["two"]
+    assert await fresh.texts(conversation="c1") == ["one", "three"]
+    assert await fresh.texts(case="refund") == ["three"]
+    assert await fresh.texts(status="pending") == []
+    assert await fresh.texts(run="nobody") == []
+
+
+async def test_paging(it: Proxied) -> None:
+    for number in range(5):
+        await it.talks(str(number))
+    await it.flushed()
+    seen, cursor, pages = [], None, 0
+    while True:
+        page = await it.get("/api/turns", run=it.run, limit=2, **({"cursor": cursor} if cursor else {}))
+        seen += [turn["user_text"] for turn in page["items"]]
+        pages += 1
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert (seen, pages) == (["0", "1", "2", "3", "4"], 3)
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=%C2%B2", "cursor=x", "cursor=-1"]
+)
+async def test_bad_queries(it: Proxied, query: str) -> None:
+    response = await it.admin.get(f"/api/turns?{query}")
+    assert response.status_code == 400
+    assert query.split("=")[0] in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/turns/nobody", "/api/conversations/nobody", "/api/runs/nobody", "/api/nothing", "/", "/api/cases/x/y/"],
+)
+async def test_what_is_not_there(it: Proxied, path: str) -> None:
+    response = await it.admin.get(path)
+    assert response.status_code in (404, 405)
+    assert response.json()["error"]
+
+
+async def test_a_path_that_is_none_is_answered_with_those_there_are(it: Proxied) -> None:
+    said = (await it.admin.get("/")).json()["error"]
+    assert said.startswith("no such path; there are /api/turns, ")
+    listed = said.removeprefix("no such path; there are ").split(", ")
+    for path in listed:
+        if path != "/api/events":  # which does not end
+            answer = await it.admin.get(path.replace("ID", "nobody"))
+            assert "no such path" not in answer.text, path
+
+
+async def test_conversations(it: Proxied) -> None:
+    await it.talks("one", context="a/b c")
+    await it.talks("other", context="z")
+    await it.talks("two", context="a/b c")
+    await it.flushed()
+    content = await it.get("/api/conversations/a%2Fb%20c")
+    assert content["conversation_id"] == "a/b c"
+    assert [turn["user_text"] for turn in content["turns"]] == ["one", "two"]
+
+
+async def test_runs(fresh: Proxied) -> None:
+    await fresh.talks("one")
+    await fresh.talks("two", a2a_eval_run="feature/x 1")
+    await fresh.talks("three")
+    await fresh.flushed()
+    content = await fresh.get("/api/runs")
+    assert content["next_cursor"] is None
+    assert [(run["name"], run["turns"], run["pending"]) for run in content["items"]] == [
+        ("nightly", 2, 0),
+        ("feature/x 1", 1, 0),
+    ]
+    told = await fresh.get("/api/runs/feature%2Fx%201")
+    assert {key: told[key] for key in content["items"][1]} == content["items"][1]
+
+
+async def test_of_a_long_run_only_numbers_are_told(fresh: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "MAX_TURNS", 1)
+    await fresh.talks("one")
+    await fresh.flushed()
+    assert (await fresh.get("/api/runs/nightly"))["metrics"][0]["metric"] == "tool_error"
+    await fresh.talks("two")
+    await fresh.flushed()
+    told = await fresh.get("/api/runs/nightly")
+    assert (told["turns"], told["metrics"], told["verdict"], told["judge_usage"]) == (2, None, None, None)
+
+
+async def test_what_agents_say_never_breaks_an_answer(it: Proxied) -> None:
+    """Lone surrogates, numbers beyond 64 bits, NaN: all of them pass JSON parsers, and none of them UTF-8 or JSON."""
+    arguments = {"nan": float("nan"), "big": 10**30, "text": "\ud800"}
+    call = {"name": "\ud800", "arguments": arguments, "result": "\ud800\x00"}
+    artifact = {"artifactId": "\ud800", "metadata": {METADATA_KEY: [call, None]}, "extensions": [URI]}
+    status = {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": "\ud800"}]}}
+    async with it.admin.stream("GET", "/api/events") as events:
+        lines = events.aiter_lines()
+        assert await anext(lines) == ": listening"
+        task = {"id": "\ud800", "contextId": "\ud800", "status": status, "artifacts": [artifact]}
+        await it.answers({"task": task}, "\ud800")
+        await it.talks("after")
+        await it.flushed()
+        heard: list[dict[str, Any]] = []
+        while len(heard) < 4:
+            line = await anext(lines)
+            if line.startswith("data: "):
+                heard.append(json.loads(line[6:], parse_constant=pytest.fail))
+    assert len(await it.texts()) == 2
+    (turn, _) = await it.turns()
+    assert turn["tool_calls"][0]["arguments"] == {"nan": None, "big": 10**30, "text": "\ufffd"}
+    assert (await it.get(f"/api/runs/{it.run}"))["turns"] == 2
+    assert len((await it.get("/api/conversations/%EF%BF%BD"))["turns"]) == 1
+
+
+# ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
+
+CONVERSATIONS = """
+suite: live
+evaluators:
+  - {tool_trajectory: {mode: in_order}}
+  - {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}
+cases:
+  - id: talk
+    expect: {tool_calls: [{name: search, arguments: null}, {name: search, arguments: null}]}
+    turns:
+      - {user: Hello, expect: {tool_calls: [{name: search, arguments: {q: Hello}}]}}
+      - {user: "Yes", expect: {tool_calls: [{name: search, arguments: {q: Yes}}]}}
+  - id: other
+    turns: [{user: Good day}, {user: "Yes"}]
+"""
+
+
+async def test_what_was_said_of_a_conversation_as_a_whole(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(CONVERSATIONS)
+    async with proxied(tmp_path, suite=str(suite)) as it:
+        await it.talks("Hello", context="c-1")
+        await it.flushed()
+        assert (await it.get("/api/conversations/c-1"))["evaluations"] == []
+        await it.talks("Yes", context="c-1")
+        await it.flushed()
+        content = await it.get("/api/conversations/c-1")
+        assert [turn["case_id"] for turn in content["turns"]] == ["talk", "talk"]
+        assert [[item["score"] for item in turn["evaluations"]] for turn in content["turns"]] == [[1.0], [1.0]]
+        (said,) = content["evaluations"]
+        assert (said["run"], said["case_id"], said["evaluator"], said["score"]) == ("nightly", "talk", "whole", 1.0)
+        run = await it.get("/api/runs/nightly")
+        assert run["passed"] == 3
+        assert [(item["metric"], item["mean"], item["pass_rate"]) for item in run["metrics"]] == [
+            ("tool_trajectory", 1.0, 1.0),
+            ("whole", 1.0, 1.0),
+        ]
+        assert [(reason["code"], reason["where"]) for reason in run["verdict"]["reasons"]] == [
+            ("missing_turn", "other, turn 1"),
+            ("missing_turn", "other, turn 2"),
+        ]
+        assert run["verdict"]["passed"] is False
+        assert run["judge_usage"]["requests"] == 0
+        await it.talks("Good day", context="c-2")
+        await it.talks("Yes", context="c-2")
+        await it.flushed()
+        verdict = (await it.get("/api/runs/nightly"))["verdict"]
+        assert verdict == {"passed": True, "reason_count": 0, "tolerated_count": 0, "reasons": []}
+
+
+async def test_a_case_named_in_the_message(it: Proxied) -> None:
+    await it.talks("whatever", metadata={"a2a-eval-proxy/case": "named"})
+    await it.flushed()
+    assert await it.texts(case="named") == ["whatever"]
+
+
+# ── cases ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+CASE = {"turns": [{"user": "Where is it?", "expect": {"tool_calls": [{"name": "search"}]}}]}
+
+
+async def test_a_registered_case_is_matched_by_its_text(it: Proxied) -> None:
+    response = await it.admin.put("/api/cases/status", json=CASE)
+    assert (response.status_code, response.json()) == (200, {"case_id": "status", "context_id": None})
+    await it.talks("Where is it?")
+    await it.talks("Something else", context="other")
+    await it.flushed()
+    assert await it.texts(case="status") == ["Where is it?"]
+
+
+async def test_a_registered_case_may_be_for_one_conversation(it: Proxied) -> None:
+    await it.admin.put("/api/cases/mine", json={**CASE, "context_id": "c-7"})
+    await it.talks("whatever", context="c-7")
+    await it.talks("whatever", context="c-8")
+    await it.flushed()
+    assert [turn["conversation_id"] for turn in await it.turns(case="mine")] == ["c-7"]
+
+
+@pytest.mark.parametrize("case_id", ["a/b", "with space", "größe", "100%"])
+async def test_case_ids_of_any_form(it: Proxied, case_id: str) -> None:
+    path = httpx.URL(it.proxy.admin_url).copy_with(path=f"/api/cases/{case_id}")
+    assert (await it.admin.put(path, json=CASE)).json()["case_id"] == case_id
+    assert it.proxy.cases.case(case_id) is not None
+    assert (await it.admin.delete(path)).status_code == 204
+    assert it.proxy.cases.case(case_id) is None
+
+
+async def test_a_case_can_be_replaced_and_removed(it: Proxied) -> None:
+    await it.admin.put("/api/cases/status", json=CASE)
+    await it.admin.put("/api/cases/status", json={"turns": [{"user": "Hello"}]})
+    await it.talks("Where is it?", context="replaced-1")
+    await it.talks("Hello", context="replaced-2")
+    assert (await it.admin.delete("/api/cases/status")).status_code == 204
+    await it.talks("Hello", context="replaced-3")
+    await it.flushed()
+    assert [turn["conversation_id"] for turn in await it.turns(case="status")] == ["replaced-2"]
+    response = await it.admin.delete("/api/cases/status")
+    assert response.status_code == 404
+    assert "no case 'status'" in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "JSON object"),
+        (b'"x"', "JSON object"),
+        (b"{}", "turns"),
+        (b'{"turns": []}', "at least one turn"),
+        (b'{"turns": [{}]}', "user"),
+        (b'{"turns": [{"user": "x"}], "id": "other"}', "'other'"),
+        (b'{"turns": [{"user": "x"}], "id": 7}', "7"),
+        (b'{"turns": [{"user": "x", "expect": {"tool_call": []}}]}', "tool_calls"),
+    ],
+)
+async def test_a_body_that_is_no_case(it: Proxied, body: bytes, complaint: str) -> None:
+    response = await it.admin.put("/api/cases/status", content=body)
+    assert response.status_code == 400
+    assert complaint in response.json()["error"]
+    assert it.proxy.cases.case("status") is None
+
+
+async def test_a_case_that_is_too_large(it: Proxied) -> None:
+    response = await it.admin.put("/api/cases/status", content=b'{"turns": "' + b"x" * 1024 * 1024)
+    assert response.status_code == 413
+
+
+async def test_cases_beyond_the_limit(it: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(case_book, "MAX_REGISTERED_BYTES", len(json.dumps(CASE)) + 10)
+    assert (await it.admin.put("/api/cases/one", json=CASE)).status_code == 200
+    refused = await it.admin.put("/api/cases/two", json=CASE)
+    assert refused.status_code == 409
+    assert "delete some: DELETE /api/cases/ID" in refused.json()["error"]
+    assert (await it.admin.delete("/api/cases/one")).status_code == 204
+    assert (await it.admin.put("/api/cases/two", json=CASE)).status_code == 200
+
+
+# ── flush ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(ComputedEvaluator):
+    """Holds scoring up until a test lets it go on."""
+
+    name: ClassVar[str] = "gate_of_test_admin_api"
+    opened: ClassVar[threading.Event] = threading.Event()
+
+    def measure(self, case: EvalCase) -> Measurement:
+        assert self.opened.wait(60)
+        return Measurement(1.0, "it was opened")
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Gate]]:
+    monkeypatch.setitem(registry._registered, Gate.name, Gate)
+    Gate.opened.clear()
+    yield Gate
+    Gate.opened.set()
+
+
+async def test_flush_returns_when_everything_is_done(tmp_path: Path, gate: type[Gate]) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("suite: gated\nevaluators: [gate_of_test_admin_api]\ncases: []")
+    async with proxied(tmp_path, suite=str(suite)) as it:
+        await it.talks("one")
+        late = await it.admin.post("/api/flush?timeout=0")
+        assert (late.status_code, late.json()) == (504, {"done": False, "pending": 1, "open": 0})
+        flushing = asyncio.create_task(it.admin.post("/api/flush?timeout=60"))
+        await asyncio.sleep(0)
+        gate.opened.set()
+        done = await flushing
+        assert (done.status_code, done.json()) == (200, {"done": True, "pending": 0, "open": 0})
+        assert await it.texts(status="done") == ["one"]
+
+
+async def test_flush_says_how_many_turns_are_still_open(fresh: Proxied) -> None:
+    await fresh.talks("one", state="WORKING")
+    response = await fresh.admin.post("/api/flush")
+    assert response.json() == {"done": True, "pending": 0, "open": 1}
+
+
+@pytest.mark.parametrize("timeout", ["x", "-1", "601", "nan", "inf", ""])
+async def test_a_timeout_that_is_none(it: Proxied, timeout: str) -> None:
+    response = await it.admin.post(f"/api/flush?timeout={timeout}")
+    assert response.status_code == 400
+    assert "timeout" in response.json()["error"]
+
+
+async def test_flushing_is_a_post(it: Proxied) -> None:
+    assert (await it.admin.get("/api/flush")).status_code == 405
+
+
+# ── live events ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_live_events(it: Proxied) -> None:
+    async with it.admin.stream("GET", "/api/events") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = response.aiter_lines()
+        assert [await anext(lines), await anext(lines)] == [": listening", ""]
+        await it.talks("hello")
+        heard = [[await anext(lines) for _ in range(3)] for _ in range(2)]
+    assert [event[0] for event in heard] == ["event: turn.closed", "event: turn.done"]
+    closed, done = (json.loads(event[1].removeprefix("data: ")) for event in heard)
+    assert (closed["user_text"], closed["status"], closed["evaluations"]) == ("hello", "pending", [])
+    assert await it.turns() == [done]
+
+
+async def test_listeners_are_let_go_when_the_proxy_stops(tmp_path: Path) -> None:
+    async with httpx.AsyncClient(timeout=30) as listener:
+        async with proxied(tmp_path) as it:
+            request = listener.build_request("GET", f"{it.proxy.admin_url}/api/events")
+            response = await listener.send(request, stream=True)
+            lines = response.aiter_lines()
+            assert await anext(lines) == ": listening"
+        assert [line async for line in lines if line] == []
+
+
+# ── health, metrics ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_health(it: Proxied) -> None:
+    assert (await it.admin.get("/healthz")).text == "ok\n"
+    assert (await it.admin.get("/readyz")).text == "ready\n"
+
+
+async def test_nobody_is_sent_before_clients_can_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    answers = []
+
+    async def resume(pipeline: Pipeline) -> int:
+        """Takes its time where much was left pending; the admin port is open already."""
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as admin:
+            answers.extend([await admin.get("/healthz"), await admin.get("/readyz")])
+        return 0
+
+    monkeypatch.setattr(Pipeline, "resume", resume)
+    async with proxied(tmp_path, admin=f"127.0.0.1:{port}") as running:
+        answers.append(await running.admin.get("/readyz"))
+    told = [(answer.status_code, answer.text) for answer in answers]
+    assert told == [(200, "ok\n"), (503, "the proxy is starting\n"), (200, "ready\n")]
+
+
+async def test_metrics(fresh: Proxied) -> None:
+    await fresh.talks("one")
+    await fresh.talks("two", state="WORKING")
+    await fresh.admin.post("/api/flush")
+    response = await fresh.admin.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    lines = response.text.splitlines()
+    for line in (
+        "a2a_eval_proxy_requests_total 2.0",
+        "a2a_eval_proxy_turns_closed_total 1.0",
+        "a2a_eval_proxy_turns_scored_total 1.0",
+        'a2a_eval_proxy_tool_calls_total{source="a2a_protocol"} 1.0',
+        'a2a_eval_proxy_evaluations_total{evaluator="tool_error",status="passed"} 1.0',
+        "a2a_eval_proxy_open_turns 1.0",
+        "a2a_eval_proxy_queue_depth 0.0",
+    ):
+        assert line in lines
+
+
+# ── who may ask ─────────────────────────────────────────────────────────────────────────────────────────────
+
+PATHS = [
+    ("GET", "/metrics"),
+    ("GET", "/api/turns"),
+    ("GET", "/api/turns/x"),
+    ("GET", "/api/conversations/x"),
+    ("GET", "/api/runs"),
+    ("GET", "/api/runs/x"),
+    ("PUT", "/api/cases/x"),
+    ("DELETE", "/api/cases/x"),
+    ("POST", "/api/flush"),
+    ("GET", "/api/events"),
+    ("GET", "/nothing"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxied]:
+    async with proxied(tmp_path_factory.mktemp("guarded"), admin_token="s3cret") as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "authorization", [None, "", "Bearer", "Bearer wrong", "s3cret", "Basic s3cret", "Bearer s3cre"]
+)
+async def test_without_the_token_nobody_gets_in(guarded: Proxied, authorization: str | None) -> None:
+    headers = {} if authorization is None else {"authorization": authorization}
+    for method, path in PATHS:
+        response = await guarded.admin.request(method, path, headers=headers)
+        assert response.status_code == 401, path
+        assert response.headers["www-authenticate"] == "Bearer"
+        assert "s3cret" not in response.text
+
+
+async def test_with_the_token_one_does(guarded: Proxied) -> None:
+    for method, path in PATHS:
+        if path != "/api/events":  # it would not end
+            response = await guarded.admin.request(method, path, headers=TOKEN)
+            assert response.status_code != 401, path
+
+
+async def test_the_scheme_may_be_in_any_case(guarded: Proxied) -> None:
+    response = await guarded.admin.get("/api/runs", headers={"authorization": "bearer s3cret"})
+    assert response.status_code == 200
+
+
+async def test_the_health_paths_need_no_token(guarded: Proxied) -> None:
+    assert (await guarded.admin.get("/healthz")).status_code == 200
+    assert (await guarded.admin.get("/readyz")).status_code == 200
+
+
+async def test_the_admin_api_is_not_on_the_data_port(it: Proxied) -> None:
+    it.agent.prepare(Answer([b"HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nagent"]))
+    response = await it.data.get("/api/turns")
+    assert (response.status_code, response.text) == (404, "agent")

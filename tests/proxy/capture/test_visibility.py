@@ -1,0 +1,28 @@
+"""Whether a turn without calls says that its calls could not be seen."""
+
+from __future__ import annotations
+
+import pytest
+from a2a_eval_proxy.capture.visibility import NOT_ASKED, CallVisibility
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import Finding, ToolCall
+
+
+def closed(*, kept_from_asking: bool, calls: bool = False) -> Turn:
+    turn = Turn(turn_id="1", run="r", agent="http://agent", binding="JSONRPC", protocol_version="1.0", started_at=0.0)
+    turn.state = "TASK_STATE_COMPLETED"
+    turn.capture.declared = True
+    turn.tool_calls = [ToolCall("search", {})] if calls else []
+    turn.findings = [Finding(NOT_ASKED, "a webhook")] if kept_from_asking else []
+    return turn
+
+
+@pytest.mark.parametrize("traces", [True, False])
+@pytest.mark.parametrize("kept_from_asking", [True, False])
+def test_a_turn_in_which_the_agent_was_not_asked(kept_from_asking: bool, traces: bool) -> None:
+    """Also where earlier turns had calls: this one could have none but by traces."""
+    visibility = CallVisibility(asks=True, dialects=False, traces=lambda: traces)
+    visibility.judge(closed(kept_from_asking=False, calls=True))
+    turn = closed(kept_from_asking=kept_from_asking)
+    visibility.judge(turn)
+    assert ("no_capture" in [finding.code for finding in turn.findings]) is (kept_from_asking and not traces)

@@ -1,0 +1,184 @@
+"""Talking to agents that hang, break off, ramble, or have no card."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.check.probe import client, requests
+from a2a_eval_proxy.check.probe.client import Line
+from a2a_eval_proxy.check.probe.record import Asked, Exchange, Interface
+from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.protocol.operations import Binding, Operation
+from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
+from agents.serving import ServerThread
+from support.checking import check, rules_with
+
+WORKING = {"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+DONE = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+
+Send = Callable[[Any], Awaitable[None]]
+Answer = Callable[[Any, Send], Awaitable[None]]
+
+
+def app(answer: Answer) -> Callable[[str], Any]:
+    """An agent whose every answer but the card's is `answer`'s, given receive and send."""
+
+    def build(url: str) -> Any:
+        card = {
+            "name": "Odd",
+            "capabilities": {"streaming": True},
+            "supportedInterfaces": [{"url": f"{url}/", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}],
+        }
+
+        async def served(scope: Any, receive: Any, send: Send) -> None:
+            if scope["path"].startswith("/.well-known"):
+                await plain(send, json.dumps(card).encode())
+            else:
+                await answer(receive, send)
+
+        return served
+
+    return build
+
+
+async def plain(send: Send, body: bytes, status: int = 200, kind: bytes = b"application/json") -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def begin_stream(send: Send, *events: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    for event in events:
+        data = f"data: {json.dumps(event)}\r\n\r\n".encode()
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def stream(answer: Answer, timeout_s: float = 10) -> Exchange:
+    """One stream of that agent."""
+    with ServerThread(app(answer)) as agent:
+        interface = Interface(Binding.HTTP_JSON, "1.0", agent.url)
+        request = requests.send(interface, "hello", "m", Asked.NOTHING, stream=True)
+        async with Line({}, timeout_s) as line:
+            return await line.exchange(interface, Operation.STREAM, Asked.NOTHING, request)
+
+
+async def hangs(receive: Any, send: Send) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def leaves_open(receive: Any, send: Send) -> None:
+    await begin_stream(send, WORKING, DONE)
+    await hangs(receive, send)
+
+
+async def breaks_off(receive: Any, send: Send) -> None:
+    await begin_stream(send, WORKING)
+    raise RuntimeError("planned")
+
+
+async def rambles(receive: Any, send: Send) -> None:
+    await begin_stream(send, *[WORKING] * 20, DONE)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def test_a_stream_left_open_is_left_when_the_task_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CLOSING_GRACE_S", 0.05)
+    exchange = await stream(leaves_open)
+    assert (len(exchange.events), exchange.problem) == (2, "")
+
+
+async def test_a_broken_stream_keeps_what_came() -> None:
+    exchange = await stream(breaks_off)
+    assert len(exchange.events) == 1
+    assert exchange.problem.startswith("broke off: ")
+
+
+async def test_an_answer_that_never_comes() -> None:
+    exchange = await stream(hangs, timeout_s=0.2)
+    assert (exchange.status, exchange.problem) == (0, "not answered within 0.2 s")
+
+
+@pytest.mark.parametrize(("name", "limit"), [("MAX_BODY_BYTES", 500), ("MAX_EVENTS", 5)])
+async def test_an_answer_without_end_is_cut(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, name, limit)
+    exchange = await stream(rambles)
+    assert "exceeds" in exchange.problem
+    assert len(exchange.events) <= 21
+
+
+async def test_a_body_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_BODY_BYTES", 500)
+    exchange = await stream(lambda receive, send: plain(send, b" " * 1000))
+    assert exchange.problem == "the answer exceeds 500 bytes"
+
+
+async def test_redirects_are_not_followed() -> None:
+    """Clients of the SDK do not either."""
+    exchange = await stream(lambda receive, send: plain(send, b"", 307))
+    assert exchange.problem == "HTTP 307"
+
+
+async def test_an_agent_that_hangs_is_named_and_holds_nobody_up() -> None:
+    with ServerThread(app(hangs)) as agent:
+        async with asyncio.timeout(30):
+            report = await check(agent.url, "hello", timeout_s=2)
+    assert {"answers", "card-declares"} == rules_with(report, Status.FAILED)
+    assert [len(item.turns) for item in report.record.conversations] == [1]
+    assert report.verdict is Verdict.NOT_CONFORMING
+
+
+# ── cards ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def card_app(bodies: dict[str, tuple[int, bytes]]) -> Callable[[str], Any]:
+    def build(url: str) -> Any:
+        async def served(scope: Any, receive: Any, send: Send) -> None:
+            status, body = bodies.get(scope["path"], (404, b"nothing"))
+            await plain(send, body, status)
+
+        return served
+
+    return build
+
+
+async def test_a_card_at_its_older_place() -> None:
+    with ServerThread(card_app({"/.well-known/agent.json": (200, b'{"name": "old"}')})) as agent:
+        async with Line({}, 10) as line:
+            seen = await line.card(agent.url)
+    assert seen.card == {"name": "old"}
+    assert seen.request.url == f"{agent.url}/.well-known/agent.json"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [(404, b"", "HTTP 404: no agent card"), (500, b"", "HTTP 500"), (200, b"<html>", "expected a JSON object")],
+)
+async def test_no_card_is_an_error_of_the_agent(status: int, body: bytes, told: str) -> None:
+    with ServerThread(card_app({"/.well-known/agent-card.json": (status, body)})) as agent:
+        async with Line({}, 10) as line:
+            with pytest.raises(AgentError, match=told):
+                await line.card(agent.url)
+
+
+async def test_a_card_that_never_comes_is_nobody_there() -> None:
+    def build(url: str) -> Any:
+        async def served(scope: Any, receive: Any, send: Send) -> None:
+            assert scope["type"] == "http"
+            await hangs(receive, send)
+
+        return served
+
+    with ServerThread(build) as agent:
+        async with Line({}, 0.2) as line:
+            with pytest.raises(AgentUnreachableError, match=r"not answered within 0\.2 s"):
+                await line.card(agent.url)
+
+
+def test_headers_that_the_check_itself_sets_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'X-A2A-Extensions' is set by the check itself"):
+        Line({"X-A2A-Extensions": "x"}, 10)

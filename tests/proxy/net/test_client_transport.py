@@ -1,0 +1,144 @@
+"""How a client's connection is closed, on each event loop, with and without TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.net import client_transport
+from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.http_server import HttpServer
+from support.certificates import Authority
+
+pytestmark = pytest.mark.timeout(60, method="thread")  # uvloop does not wake up for a signal
+
+LARGE = b"x" * 3_000_000
+
+
+async def answer_at_once(scope: Any, receive: Any, send: Any) -> None:
+    """A large response that does not wait for the request's body."""
+    length = b"%d" % len(LARGE)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+    await send({"type": "http.response.body", "body": LARGE})
+
+
+async def only_a_header(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@asynccontextmanager
+async def serving(app: Any, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[HttpServer, ClientLimits]]:
+    limits = ClientLimits()
+    server = HttpServer(app, "127.0.0.1:0", shutdown_timeout_s=5, limits=limits, tls=tls)
+    await server.start()
+    try:
+        yield server, limits
+    finally:
+        await server.stop()
+
+
+def connect(server: HttpServer, tls: ssl.SSLContext | None = None) -> socket.socket:
+    """A blocking client, for a thread."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    client.settimeout(30)
+    client.connect(server._socket.getsockname()[:2])
+    return client if tls is None else tls.wrap_socket(client, server_hostname="127.0.0.1")
+
+
+def upload(server: HttpServer, tls: ssl.SSLContext | None, size: int) -> bytes:
+    """What comes back to who sends all of a body before reading."""
+    with connect(server, tls) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % size)
+        client.sendall(bytes(size))
+        return read_all(client)
+
+
+def read_all(client: socket.socket) -> bytes:
+    received = bytearray()
+    while data := client.recv(8192):
+        received += data
+    return bytes(received)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+async def test_an_answer_before_the_end_of_the_request_arrives(secure: bool, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    mine = ssl.create_default_context(cafile=str(authority.ca)) if secure else None
+    async with serving(answer_at_once, authority.server() if secure else None) as (server, limits):
+        received = await asyncio.to_thread(upload, server, mine, 10_000_000)
+        assert received.startswith(b"HTTP/1.1 200 ")
+        assert received.endswith(b"\r\n\r\n" + LARGE)
+        assert not limits.broken_limits
+
+
+async def test_a_header_without_a_body_comes_before_the_close() -> None:
+    async with serving(only_a_header) as (server, _):
+        assert (await asyncio.to_thread(upload, server, None, 0)).startswith(b"HTTP/1.1 204 ")
+
+
+async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_transport, "_CLOSE_WITHIN_S", 0.2)
+    monkeypatch.setattr(client_transport, "_QUIET_S", 0.1)
+
+    def never_stops() -> None:
+        with connect(server) as client:
+            client.sendall(b"no request\r\n\r\n")
+            while True:
+                client.sendall(b"x")
+
+    async with serving(only_a_header) as (server, limits):
+        with pytest.raises(ConnectionError):
+            await asyncio.to_thread(never_stops)
+        assert limits.broken_limits["close_ignored"] == 1
+
+
+async def test_a_client_that_does_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_transport, "_QUIET_S", 0.05)
+
+    async with serving(only_a_header) as (server, limits):
+        with connect(server) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert (await asyncio.to_thread(read_all, client)).startswith(b"HTTP/1.1 204 ")
+            while server.connections:
+                await asyncio.sleep(0)
+        assert not limits.broken_limits
+
+
+@pytest.mark.parametrize("how", ["closes", "resets"])
+async def test_a_client_that_leaves_meanwhile_leaves_nothing_behind(how: str) -> None:
+    async with serving(answer_at_once) as (server, limits):
+        for _ in range(20):
+            with connect(server) as client:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\nmore")
+                await asyncio.to_thread(client.recv, 100 if how == "resets" else len(LARGE))
+                if how == "resets":
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, client_transport._RESET_ON_CLOSE)
+        while server.connections:
+            await asyncio.sleep(0)
+        assert not limits.broken_limits
+
+
+async def test_a_header_that_waits_for_its_body_ends_with_the_connection() -> None:
+    loop = asyncio.get_running_loop()
+    errors: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+
+    class Aborting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            wire = client_transport.ClientTransport(transport, loop)  # type: ignore[arg-type]  # it is a Transport
+            wire.abort()
+            loop.call_soon(wire.write, b"HTTP/1.1 200 OK\r\n\r\n")
+
+    async with await loop.create_server(Aborting, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        assert await reader.read() == b""
+        writer.close()
+    assert not errors

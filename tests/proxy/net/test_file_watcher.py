@@ -1,0 +1,168 @@
+"""Files that are replaced while somebody watches, in the ways in which they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.net import file_watcher
+from a2a_eval_proxy.net.file_watcher import FileWatch
+from support.certificates import MountedSecret
+
+
+class Reader:
+    """Reads a file; what begins with `bad` is no good."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.values: list[str] = []
+        self.attempts = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def load(self) -> None:
+        self.attempts += 1
+        text = self.path.read_text() if self.path.exists() else "bad: missing"
+        self.meanwhile()
+        if text.startswith("bad"):
+            raise ConfigError(f"{self.path.name}: {text}")
+        self.values.append(text)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    path = tmp_path / "value"
+    path.write_text("one")
+    return Reader(path)
+
+
+@pytest.fixture
+def watch(reader: Reader) -> FileWatch:
+    watch = FileWatch()
+    watch.add("the value", [str(reader.path)], reader.load)
+    return watch
+
+
+def problems(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_what_has_not_changed_is_loaded_once(reader: Reader, watch: FileWatch) -> None:
+    watch.check()
+    os.utime(reader.path, (1, 1))
+    watch.check()
+    assert reader.values == ["one"]
+
+
+def test_contents_count_and_times_do_not(reader: Reader, watch: FileWatch) -> None:
+    before = reader.path.stat()
+    reader.path.write_text("two")
+    os.utime(reader.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    watch.check()
+    assert reader.values == ["one", "two"]
+
+
+def test_a_renamed_file(reader: Reader, watch: FileWatch, tmp_path: Path) -> None:
+    (tmp_path / "fresh").write_text("two")
+    (tmp_path / "fresh").rename(reader.path)
+    watch.check()
+    assert reader.values == ["one", "two"]
+
+
+def test_a_mounted_secret(tmp_path: Path) -> None:
+    mounted = MountedSecret(tmp_path / "secret")
+    mounted.put(token=b"one")
+    reader = Reader(mounted / "token")
+    watch = FileWatch()
+    watch.add("the token", [str(reader.path)], reader.load)
+    mounted.put(token=b"two")
+    watch.check()
+    assert reader.values == ["one", "two"]
+
+
+def test_what_is_no_good_is_said_once_and_mended(
+    reader: Reader, watch: FileWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in ("bad", "bad", "bad again", "one"):
+        reader.path.write_text(text)
+        watch.check()
+        watch.check()
+    assert problems(caplog) == [
+        "the value cannot be replaced, the earlier one stays in use: value: bad",
+        "the value cannot be replaced, the earlier one stays in use: value: bad again",
+    ]
+    assert reader.values == ["one", "one"]
+
+
+def test_a_file_that_vanishes_and_comes_back(
+    reader: Reader, watch: FileWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader.path.unlink()
+    watch.check()
+    reader.path.write_text("two")
+    watch.check()
+    assert len(problems(caplog)) == 1
+    assert reader.values == ["one", "two"]
+
+
+def test_half_a_replacement_is_no_problem_yet(
+    reader: Reader, watch: FileWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A certificate that has come before its key."""
+    reader.path.write_text("bad")
+    reader.meanwhile = lambda: reader.path.write_text("two") and None
+    watch.check()
+    assert problems(caplog) == []
+    watch.check()
+    assert reader.values == ["one", "two"]
+
+
+def test_one_that_is_no_good_does_not_stop_the_others(reader: Reader, watch: FileWatch, tmp_path: Path) -> None:
+    other = Reader(tmp_path / "other")
+    other.path.write_text("one")
+    watch.add("the other", [str(other.path)], other.load)
+    reader.path.write_text("bad")
+    other.path.write_text("two")
+    watch.check()
+    assert other.values == ["one", "two"]
+
+
+def test_the_first_time_must_succeed(tmp_path: Path) -> None:
+    reader = Reader(tmp_path / "nothing")
+    with pytest.raises(ConfigError, match="nothing: bad: missing"):
+        FileWatch().add("the value", [str(reader.path)], reader.load)
+
+
+def test_pipes_are_read_once_only(tmp_path: Path) -> None:
+    """A second look at one would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    loads: list[int] = []
+    watch = FileWatch()
+    watch.add("the pipe", [str(tmp_path / "pipe")], lambda: loads.append(1))
+    watch.check()
+    assert loads == [1]
+
+
+async def test_it_looks_by_itself(reader: Reader, watch: FileWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_watcher, "CHECK_EVERY_S", 0.001)
+    started = len(reader.values)
+    watch.start()
+    (reader.path.parent / "fresh").write_text("two")
+    (reader.path.parent / "fresh").rename(reader.path)
+    async with asyncio.timeout(30):
+        while len(reader.values) == started:
+            await asyncio.sleep(0)
+    await watch.close()
+    assert reader.values == ["one", "two"]
+
+
+async def test_nothing_to_watch() -> None:
+    watch = FileWatch()
+    watch.add("nothing", [], lambda: None)
+    watch.start()
+    await watch.close()
+    assert watch._task is None

@@ -1,0 +1,1133 @@
+"""The client of the forwarding path against real sockets that behave, misbehave and go away."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.net import http_client
+from a2a_eval_proxy.net.http_client import (
+    HttpClient,
+    Response,
+    UpstreamCutError,
+    UpstreamError,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
+)
+
+pytestmark = pytest.mark.timeout(60, method="thread")  # uvloop does not wake up for a signal
+
+Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+HOST = [(b"host", b"agent")]
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+@dataclass
+class Origin:
+    """A server that hands each connection to a coroutine; notes how many came."""
+
+    port: int = 0
+    connections: int = 0
+    requests: list[bytes] = field(default_factory=list)
+    """Heads, as received."""
+
+    async def head(self, reader: Reader) -> bytes:
+        """The next request's head."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.requests.append(head)
+        return head
+
+
+Behaviour = Callable[[Origin, Reader, Writer], Awaitable[None]]
+
+
+@asynccontextmanager
+async def origin(behave: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[Origin]:
+    it = Origin()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: Reader, writer: Writer) -> None:
+        it.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await behave(it, reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client left, or the test is over
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    it.port = server.sockets[0].getsockname()[1]
+    try:
+        yield it
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+def answering(*answers: bytes) -> Behaviour:
+    """Answers the requests of a connection, one after the other; then closes it."""
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        for answer in answers:
+            await it.head(reader)
+            writer.write(answer)
+            await writer.drain()
+
+    return behave
+
+
+async def always_ok(it: Origin, reader: Reader, writer: Writer) -> None:
+    while True:
+        await it.head(reader)
+        writer.write(OK)
+
+
+@asynccontextmanager
+async def client_of(it: Origin, **options: Any) -> AsyncIterator[HttpClient]:
+    client = HttpClient("127.0.0.1", it.port, **options)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+async def body_of(response: Response) -> bytes:
+    pieces = []
+    while piece := await response.read():
+        pieces.append(piece)
+    response.close()
+    return b"".join(pieces)
+
+
+async def get(client: HttpClient, target: bytes = b"/") -> bytes:
+    return await body_of(await client.request(b"GET", target, HOST))
+
+
+async def let_everything_run() -> None:
+    """Many rounds of the event loop: whatever needs no outside event has happened then."""
+    for _ in range(300):
+        await asyncio.sleep(0)
+
+
+# ── requests ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_request_goes_out_byte_for_byte() -> None:
+    received = asyncio.get_running_loop().create_future()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        head = await it.head(reader)
+        received.set_result(head + await reader.readexactly(4))
+        writer.write(OK)
+
+    async with origin(behave) as it, client_of(it) as client:
+        headers = [*HOST, (b"X-Odd", b" \xff "), (b"b", b"1"), (b"a", b"2"), (b"b", b"3")]
+        await body_of(await client.request(b"POST", b"/a%2Fb//?x=+%20", headers, b"\x00\r\n\xff"))
+        assert await received == (
+            b"POST /a%2Fb//?x=+%20 HTTP/1.1\r\nhost: agent\r\nX-Odd:  \xff \r\n"
+            b"b: 1\r\na: 2\r\nb: 3\r\ncontent-length: 4\r\n\r\n\x00\r\n\xff"
+        )
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+async def test_an_upload_goes_out_piece_by_piece(framing: str) -> None:
+    """The next piece is asked for only once the one before has arrived."""
+    arrived = asyncio.Event()
+    received = bytearray()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        while not received.endswith(b"three" if framing == "length" else b"0\r\n\r\n"):
+            received.extend(await reader.read(100))
+            arrived.set()
+        writer.write(OK)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"one", b"two", b"three"):
+            yield piece
+            await arrived.wait()
+            arrived.clear()
+
+    async with origin(behave) as it, client_of(it) as client:
+        length = 11 if framing == "length" else None
+        assert await body_of(await client.request(b"POST", b"/", HOST, pieces(), length=length)) == b"ok"
+        chunked = b"3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n"
+        assert bytes(received) == (b"onetwothree" if framing == "length" else chunked)
+        assert (b"transfer-encoding: chunked" in it.requests[0]) == (framing == "chunked")
+
+
+async def test_an_upload_waits_for_a_slow_agent() -> None:
+    go_on = asyncio.Event()
+    asked_for = 0
+    total = 200
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        await go_on.wait()
+        await reader.readexactly(total * 256 * 1024)
+        writer.write(OK)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal asked_for
+        for _ in range(total):
+            asked_for += 1
+            yield bytes(256 * 1024)
+
+    async with origin(behave) as it, client_of(it) as client:
+        answer = asyncio.create_task(client.request(b"POST", b"/", HOST, pieces(), length=total * 256 * 1024))
+        await let_everything_run()
+        assert asked_for < total / 2
+        go_on.set()
+        assert await body_of(await answer) == b"ok"
+        assert asked_for == total
+
+
+async def test_an_answer_before_the_upload_is_complete() -> None:
+    released = asyncio.Event()
+    cancelled = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+        await released.wait()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(b"POST", b"/", HOST, pieces())
+        assert (response.status, await body_of(response)) == (413, b"no")
+        await cancelled.wait()
+        released.set()
+
+
+async def test_a_connection_with_an_unfinished_upload_is_not_used_again() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        await asyncio.Event().wait()
+
+    async with origin(always_ok) as it, client_of(it) as client:
+        assert await body_of(await client.request(b"POST", b"/", HOST, pieces())) == b"ok"
+        assert await get(client) == b"ok"
+        assert it.connections == 2
+
+
+async def test_a_client_that_leaves_while_sending() -> None:
+    gone = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        assert b"some" in await reader.read()  # until the end
+        gone.set()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        raise ConnectionResetError("the client left")
+
+    async with origin(behave) as it, client_of(it) as client:
+        with pytest.raises(UpstreamCutError, match="the client left"):
+            await client.request(b"POST", b"/", HOST, pieces())
+        await gone.wait()
+
+
+# ── responses ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_response_comes_as_it_is() -> None:
+    answer = b"HTTP/1.1 201 Made\r\nX-B:  odd \xff\r\nset-cookie: a\r\nSet-Cookie: b\r\nContent-Length: 2\r\n\r\nok"
+    async with origin(answering(answer)) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert response.status == 201
+        assert response.headers == [
+            (b"X-B", b"odd \xff"),
+            (b"set-cookie", b"a"),
+            (b"Set-Cookie", b"b"),
+            (b"Content-Length", b"2"),
+        ]
+        assert (response.header(b"set-cookie"), response.header(b"etag")) == (b"b", b"")
+        assert await body_of(response) == b"ok"
+
+
+FRAMED = {
+    "length": b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome body",
+    "chunked": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4;x=1\r\nsome\r\n5\r\n body\r\n0\r\n\r\n",
+    "until close": b"HTTP/1.1 200 OK\r\n\r\nsome body",
+    "until close, HTTP/1.0": b"HTTP/1.0 200 OK\r\n\r\nsome body",
+}
+
+
+@pytest.mark.parametrize("framing", FRAMED)
+async def test_how_a_body_is_framed(framing: str) -> None:
+    async with origin(answering(FRAMED[framing])) as it, client_of(it) as client:
+        assert await get(client) == b"some body"
+
+
+@pytest.mark.parametrize("framing", FRAMED)
+async def test_a_response_byte_by_byte(framing: str) -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        for byte in FRAMED[framing]:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"some body"
+
+
+async def test_a_stream_is_handed_on_as_it_comes() -> None:
+    next_one = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        for number in range(5):
+            writer.write(b"7\r\ndata: %d\r\n" % number)
+            await next_one.wait()
+            next_one.clear()
+        writer.write(b"0\r\n\r\n")
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        for number in range(5):
+            assert await response.read() == b"data: %d" % number
+            next_one.set()
+        assert await response.read() == b""
+        assert await response.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        (b"HEAD", b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n"),
+        (b"HEAD", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+        (b"GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
+        (b"GET", b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5000\r\netag: x\r\n\r\n"),
+        (b"GET", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
+    ],
+)
+async def test_responses_without_a_body(method: bytes, answer: bytes) -> None:
+    stay = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(answer)
+        await stay.wait()
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(method, b"/", HOST)
+        assert await body_of(response) == b""
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_interim_responses_are_not_the_answer(at_once: bool) -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        for part in [b"".join([*interim, OK])] if at_once else [*interim, OK]:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert (response.status, response.headers) == (200, [(b"content-length", b"2")])
+        assert await body_of(response) == b"ok"
+
+
+async def test_trailers_are_no_headers() -> None:
+    """RFC 9110, section 6.5.1: a recipient does not merge them, and whoever sent them cannot slip headers in."""
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nset-cookie: late\r\n\r\n"
+    async with origin(answering(answer)) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert await body_of(response) == b"ok"
+        assert response.headers == [(b"transfer-encoding", b"chunked")]
+
+
+async def test_a_slow_reader_slows_the_agent_down() -> None:
+    sent = 0
+    total = 1024
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        nonlocal sent
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (total * 64 * 1024))
+        for _ in range(total):
+            writer.write(bytes(64 * 1024))
+            await writer.drain()
+            sent += 1
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        first = await response.read()
+        for _ in range(10):
+            await let_everything_run()
+        assert sent < total / 2
+        assert len(first) + len(await body_of(response)) == total * 64 * 1024
+        assert sent == total
+
+
+# ── cuts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CUT = {
+    "inside a length": b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome",
+    "inside a chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nsome",
+    "between chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\n",
+    "before the last CRLF": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\n0\r\n",
+}
+
+
+@pytest.mark.parametrize("place", CUT)
+async def test_a_cut_is_a_cut_and_what_came_before_is_not_lost(place: str) -> None:
+    async with origin(answering(CUT[place])) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert await response.read() == b"some"
+        with pytest.raises(UpstreamCutError, match="inside its response"):
+            await response.read()
+        response.close()
+
+
+@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\ncontent-le", b"HTTP/1.1 100 Continue\r\n\r\n"])
+async def test_a_cut_before_the_answer(beginning: bytes) -> None:
+    async with origin(answering(beginning)) as it, client_of(it) as client:
+        with pytest.raises(UpstreamCutError, match="before answering"):
+            await client.request(b"POST", b"/", HOST, b"{}")
+
+
+async def test_a_reset_is_no_clean_end_of_a_body_until_close() -> None:
+    read_first = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nsome")
+        await writer.drain()
+        await read_first.wait()
+        sock = writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with a reset
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert await response.read() == b"some"
+        read_first.set()
+        with pytest.raises(UpstreamCutError):
+            await response.read()
+
+
+# ── keep-alive ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with origin(always_ok) as it, client_of(it) as client:
+        for number in range(5):
+            assert await get(client, b"/%d" % number) == b"ok"
+        assert (it.connections, len(it.requests)) == (1, 5)
+
+
+async def test_who_reads_on_behind_the_end_gets_nothing_of_the_next_response() -> None:
+    async with origin(always_ok) as it, client_of(it) as client:
+        first = await client.request(b"GET", b"/", HOST)
+        assert await body_of(first) == b"ok"
+        second = await client.request(b"GET", b"/", HOST)
+        assert (it.connections, await first.read()) == (1, b"")
+        assert await body_of(second) == b"ok"
+
+
+async def test_a_connection_that_idled_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent may be closing it right now, and a request sent on it would be lost."""
+    monkeypatch.setattr(http_client, "_KEEPALIVE_S", 0.0)
+    async with origin(always_ok) as it, client_of(it) as client:
+        assert [await get(client) for _ in range(2)] == [b"ok", b"ok"]
+        assert it.connections == 2
+
+
+async def test_concurrent_requests_have_connections_of_their_own() -> None:
+    async with origin(always_ok) as it, client_of(it) as client:
+        responses = [await client.request(b"GET", b"/", HOST) for _ in range(3)]
+        assert it.connections == 3
+        assert [await body_of(response) for response in responses] == [b"ok"] * 3
+        assert await get(client) == b"ok"
+        assert it.connections == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        # RFC 9112, section 6.1: chunks in HTTP/1.0 count as faulty framing
+        b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    ],
+)
+async def test_a_connection_that_will_close_is_not_used_again(answer: bytes) -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        while True:
+            await it.head(reader)
+            writer.write(answer)
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert [await get(client), await get(client)] == [b"ok", b"ok"]
+        assert it.connections == 2
+
+
+async def test_a_connection_of_http_1_0_is_used_again_where_it_may_be() -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        while True:
+            await it.head(reader)
+            writer.write(b"HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok")
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert [await get(client), await get(client)] == [b"ok", b"ok"]
+        assert it.connections == 1
+
+
+@pytest.mark.parametrize("status", [b"000", b"099", b"600", b"999"])
+async def test_a_status_outside_of_http_is_no_answer(status: bytes) -> None:
+    answer = b"HTTP/1.1 %b Odd\r\ncontent-length: 2\r\n\r\nok" % status
+    async with origin(answering(answer + OK)) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match=f"the answer has the status {status.decode()}; expected 100 to 599"):
+            await get(client)
+
+
+async def test_a_response_given_up_costs_its_connection() -> None:
+    closed = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
+        assert await reader.read() == b""
+        closed.set()
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert await response.read() == b"some"
+        response.close()
+        response.close()
+        await closed.wait()
+
+
+async def test_an_idle_connection_that_the_agent_closed_is_not_used() -> None:
+    async with origin(answering(OK)) as it, client_of(it) as client:
+        for _ in range(3):
+            assert await body_of(await client.request(b"POST", b"/", HOST)) == b"ok"
+            await let_everything_run()
+        assert it.connections == 3
+
+
+async def test_a_safe_request_lost_on_a_closing_connection_is_sent_again() -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        if it.connections < 3:
+            writer.write(OK)
+            await it.head(reader)  # and goes, without a word
+        else:
+            writer.write(OK)
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"ok"
+        assert await get(client, b"/again") == b"ok"
+        assert [head.split()[1] for head in it.requests] == [b"/", b"/again", b"/again"]
+
+
+async def test_an_unsafe_request_is_never_sent_twice() -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(OK)
+        await it.head(reader)
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"ok"
+        with pytest.raises(UpstreamCutError):
+            await client.request(b"POST", b"/pay", HOST)
+        assert len(it.requests) == 2
+
+
+async def test_a_safe_request_that_fails_on_a_new_connection_is_not_repeated() -> None:
+    async with origin(answering(b"")) as it, client_of(it) as client:
+        with pytest.raises(UpstreamCutError):
+            await get(client)
+        assert it.connections == 1
+
+
+async def test_words_nobody_asked_for_end_a_connection() -> None:
+    drop_in = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(OK)
+        if it.connections == 1:
+            await drop_in.wait()
+            writer.write(OK)
+        assert await reader.read() == b""
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"ok"
+        drop_in.set()
+        await let_everything_run()
+        assert await get(client) == b"ok"
+        assert it.connections == 2
+
+
+async def test_a_second_response_is_not_mixed_into_the_first() -> None:
+    answer = OK + b"HTTP/1.1 500 Oops\r\ncontent-length: 3\r\n\r\nbad"
+    async with origin(answering(answer)) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert (response.status, await body_of(response)) == (200, b"ok")
+        assert await get(client) == b"ok"
+        assert it.connections == 2
+
+
+async def test_closing_the_client_closes_what_is_idle() -> None:
+    closed = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(OK)
+        assert await reader.read() == b""
+        closed.set()
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"ok"
+        client.close()
+        await closed.wait()
+
+
+async def test_closing_the_client_lets_responses_finish() -> None:
+    async with origin(always_ok) as it, client_of(it) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        client.close()
+        assert await body_of(response) == b"ok"
+        assert await get(client) == b"ok"
+        assert it.connections == 2
+
+
+# ── refusal, silence, nonsense ──────────────────────────────────────────────────────────────────────────────
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def test_nobody_listens() -> None:
+    with pytest.raises(UpstreamUnreachableError, match=r"(?i)connect"):
+        await HttpClient("127.0.0.1", free_port()).request(b"GET", b"/", HOST)
+
+
+async def test_a_host_that_does_not_exist() -> None:
+    with pytest.raises(UpstreamUnreachableError):
+        await HttpClient("agent.invalid", 80).request(b"GET", b"/", HOST)
+
+
+async def test_a_connection_that_is_never_accepted() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:  # fill the queue of those not yet accepted
+            one.setblocking(False)
+            one.connect_ex(address)
+        client = HttpClient("127.0.0.1", address[1], connect_timeout_s=0.05)
+        with pytest.raises(UpstreamTimeoutError, match=r"no connection within 0\.05 s"):
+            await client.request(b"GET", b"/", HOST)
+        for one in waiting:
+            one.close()
+
+
+@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\n"])
+async def test_an_agent_that_does_not_answer_in_time(beginning: bytes) -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(beginning)
+        assert await reader.read() == b""
+
+    async with origin(behave) as it, client_of(it, response_timeout_s=0.05) as client:
+        with pytest.raises(UpstreamTimeoutError, match=r"silent for 0\.05 s"):
+            await client.request(b"GET", b"/", HOST)
+
+
+async def test_an_agent_that_falls_silent() -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
+        assert await reader.read() == b""
+
+    async with origin(behave) as it, client_of(it, response_timeout_s=0.05) as client:
+        response = await client.request(b"GET", b"/", HOST)
+        assert await response.read() == b"some"
+        with pytest.raises(UpstreamTimeoutError):
+            await response.read()
+        response.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+    ],
+)
+async def test_an_answer_that_is_not_http(answer: bytes) -> None:
+    async with origin(answering(answer)) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match="not HTTP"):
+            await client.request(b"GET", b"/", HOST)
+
+
+async def test_nonsense_inside_a_body() -> None:
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nsome\r\nZZ\r\n"
+    async with origin(answering(answer)) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match="not HTTP"):
+            await body_of(await client.request(b"GET", b"/", HOST))
+
+
+@pytest.mark.parametrize("lines", [[b"a: %s" % (b"x" * 300)], [b"a%d: x" % n for n in range(100)]])
+async def test_a_header_beyond_the_limit(lines: list[bytes]) -> None:
+    answer = b"\r\n".join([b"HTTP/1.1 200 OK", *lines, b"content-length: 0", b"", b""])
+    async with origin(answering(answer)) as it, client_of(it, max_header_bytes=256) as client:
+        with pytest.raises(UpstreamError, match="exceeds 256 bytes"):
+            await client.request(b"GET", b"/", HOST)
+
+
+async def test_a_header_line_without_an_end_is_not_collected_for_ever() -> None:
+    sent = 0
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        nonlocal sent
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\na: ")
+        while sent < 256:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+            sent += 1
+
+    async with origin(behave) as it, client_of(it, max_header_bytes=1024) as client:
+        with pytest.raises(UpstreamError, match="exceeds 1024 bytes"):
+            await client.request(b"GET", b"/", HOST)
+
+
+# ── how many at once ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_requests_beyond_the_limit_wait_their_turn() -> None:
+    async with origin(always_ok) as it, client_of(it, max_connections=2) as client:
+        busy = [await client.request(b"GET", b"/busy", HOST) for _ in range(2)]
+        waiting = [asyncio.create_task(get(client, b"/%d" % number)) for number in range(3)]
+        await let_everything_run()
+        assert not any(task.done() for task in waiting)
+        assert it.connections == 2
+        for response in busy:
+            await body_of(response)
+        assert await asyncio.gather(*waiting) == [b"ok"] * 3
+        assert sorted(head.split()[1] for head in it.requests[2:]) == [b"/0", b"/1", b"/2"]
+
+
+async def test_a_failed_connection_gives_its_place_back() -> None:
+    client = HttpClient("127.0.0.1", free_port(), max_connections=1)
+    for _ in range(3):
+        with pytest.raises(UpstreamUnreachableError):
+            await client.request(b"GET", b"/", HOST)
+
+
+async def test_who_stops_waiting_takes_no_place() -> None:
+    async with origin(always_ok) as it, client_of(it, max_connections=1) as client:
+        busy = await client.request(b"GET", b"/", HOST)
+        leaver, stayer = asyncio.create_task(get(client)), asyncio.create_task(get(client))
+        await let_everything_run()
+        leaver.cancel()
+        await asyncio.gather(leaver, return_exceptions=True)
+        await body_of(busy)
+        assert await stayer == b"ok"
+
+
+async def test_who_leaves_at_the_moment_a_place_is_free_passes_it_on() -> None:
+    async with origin(always_ok) as it, client_of(it, max_connections=1) as client:
+        busy = await client.request(b"GET", b"/", HOST)
+        leaver = asyncio.create_task(get(client))
+        await let_everything_run()
+        busy.close()  # unread, so that its connection goes
+        asyncio.get_running_loop().call_soon(leaver.cancel)  # just when it is gone
+        await asyncio.gather(leaver, return_exceptions=True)
+        async with asyncio.timeout(20):
+            assert await get(client) == b"ok"
+
+
+@pytest.mark.parametrize("rounds", range(12))
+async def test_a_request_cancelled_at_any_moment_leaves_the_limit_as_it_was(rounds: int) -> None:
+    """While it waits for a place, for the connection, for the answer: no place is lost, and none made up."""
+    async with origin(always_ok) as it, client_of(it, max_connections=1) as client:
+        for _ in range(3):
+            task = asyncio.create_task(get(client))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await let_everything_run()
+        busy = await client.request(b"GET", b"/", HOST)
+        other = asyncio.create_task(get(client))
+        await let_everything_run()
+        assert not other.done()
+        assert await body_of(busy) == b"ok"
+        assert await other == b"ok"
+
+
+# ── TLS ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Certificate:
+    server: ssl.SSLContext
+    trusting: ssl.SSLContext
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """A self-signed certificate for 127.0.0.1, and a client's context that trusts it."""
+    pytest.importorskip("cryptography")
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "agent")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path: Path = tmp_path_factory.mktemp("tls") / "agent.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(path)
+    return Certificate(server, ssl.create_default_context(cafile=str(path)))
+
+
+async def test_over_tls(certificate: Certificate) -> None:
+    async with origin(always_ok, certificate.server) as it, client_of(it, tls=certificate.trusting) as client:
+        assert [await get(client) for _ in range(3)] == [b"ok"] * 3
+        assert it.connections == 1
+
+
+async def test_a_cut_over_tls(certificate: Certificate) -> None:
+    cut = answering(CUT["inside a length"])
+    async with origin(cut, certificate.server) as it, client_of(it, tls=certificate.trusting) as client:
+        with pytest.raises(UpstreamCutError):
+            await get(client)
+
+
+async def test_a_certificate_nobody_vouches_for(certificate: Certificate) -> None:
+    context = ssl.create_default_context()
+    async with origin(always_ok, certificate.server) as it, client_of(it, tls=context, max_connections=1) as client:
+        for _ in range(2):
+            with pytest.raises(UpstreamUnreachableError, match=r"(?i)certificate"):
+                await get(client)
+
+
+async def test_an_agent_without_tls(certificate: Certificate) -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await reader.read(10)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with origin(behave) as it, client_of(it, tls=certificate.trusting) as client:
+        with pytest.raises(UpstreamUnreachableError):
+            await get(client)
+
+
+# ── one owner ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_handle_kept_too_long_reaches_nobody_elses_exchange() -> None:
+    """Its body read to the end, an exchange has no connection any more: to close it again changes nothing."""
+    go_on = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(OK)
+        await it.head(reader)
+        await go_on.wait()
+        writer.write(OK)
+
+    async with asyncio.timeout(10), origin(behave) as it, client_of(it) as client:
+        first = await client.request(b"GET", b"/first", HOST)
+        assert [await first.read(), await first.read()] == [b"ok", b""]
+        second = asyncio.create_task(client.request(b"POST", b"/second", HOST))
+        while len(it.requests) < 2:
+            await asyncio.sleep(0)
+        first.close()
+        assert await first.read() == b""
+        go_on.set()
+        assert await body_of(await second) == b"ok"
+        assert it.connections == 1
+
+
+async def test_a_whole_response_that_nobody_read_costs_its_connection() -> None:
+    """While it waits, reading is paused: whoever got the connection would never hear of the answer."""
+    size = 400_000
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        while True:
+            await it.head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size))
+
+    async with origin(behave) as it, client_of(it) as client:
+        for read_some in (False, True, False):
+            response = await client.request(b"GET", b"/", HOST)
+            if read_some:
+                await response.read()
+            await let_everything_run()
+            response.close()
+            async with asyncio.timeout(10):
+                assert len(await get(client)) == size
+
+
+async def test_an_upload_is_never_repeated() -> None:
+    """The dead connection took what the iterator had: a second time it would have nothing."""
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        writer.write(OK)
+        await it.head(reader)  # and goes, without a word
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"12345"
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b"ok"
+        with pytest.raises(UpstreamCutError):
+            await client.request(b"GET", b"/", HOST, pieces(), length=5)
+        assert len(it.requests) == 2
+
+
+# ── framing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "framing"),
+    [
+        (b"POST", b"12345", [b"content-length: 5"]),
+        (b"GET", b"12345", [b"content-length: 5"]),
+        (b"POST", b"", [b"content-length: 0"]),
+        (b"GET", b"", []),
+        (b"DELETE", b"", []),
+    ],
+)
+async def test_the_body_frames_a_request_and_no_header_does(method: bytes, body: bytes, framing: list[bytes]) -> None:
+    headers = [*HOST, (b"content-length", b"100"), (b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"7")]
+    async with origin(always_ok) as it, client_of(it) as client:
+        await body_of(await client.request(method, b"/", headers, body))
+        lines = it.requests[0].lower().split(b"\r\n")
+        assert [line for line in lines if line.startswith((b"content-length", b"transfer-encoding"))] == framing
+
+
+@pytest.mark.parametrize("length", [4, 6, 0])
+async def test_a_body_of_another_length_than_declared_breaks_the_connection(length: int) -> None:
+    seen = asyncio.get_running_loop().create_future()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        seen.set_result(await reader.read())
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"123"
+        yield b"45"
+
+    async with origin(behave) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match=f"declare|{length} bytes"):
+            await client.request(b"POST", b"/", HOST, pieces(), length=length)
+        body = (await seen).partition(b"\r\n\r\n")[2]
+        assert len(body) <= length
+
+
+async def test_an_empty_piece_does_not_end_a_chunked_body() -> None:
+    received = asyncio.get_running_loop().create_future()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        received.set_result(await reader.readuntil(b"0\r\n\r\n"))
+        writer.write(OK)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"", b"one", b"", b"two"):
+            yield piece
+
+    async with origin(behave) as it, client_of(it) as client:
+        await body_of(await client.request(b"POST", b"/", HOST, pieces()))
+        assert await received == b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\nb", b"a\rb", b"a\0b"])
+async def test_a_line_break_in_a_header_never_leaves(value: bytes) -> None:
+    async with origin(always_ok) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match="line break"):
+            await client.request(b"GET", b"/", [*HOST, (b"x", value)])
+        assert it.requests == []
+
+
+async def test_a_failing_source_of_a_body_is_an_error_of_the_request() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        raise LookupError("no more")
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await reader.read()
+
+    async with origin(behave) as it, client_of(it) as client:
+        with pytest.raises(LookupError):
+            await client.request(b"POST", b"/", HOST, pieces())
+
+
+# ── in doubt, not used again ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stray", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray", b"x"])
+async def test_what_the_loop_has_not_seen_yet_is_seen_before_a_connection_is_used_again(
+    stray: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent closes, or sends something, while the event loop is at other work; then comes a POST."""
+    monkeypatch.setattr(http_client, "_JUST_SEEN_S", 0.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    left = threading.Event()
+
+    def serve() -> None:
+        kept = []
+        for number in range(2):
+            connection, _ = listener.accept()
+            kept.append(connection)
+            while b"\r\n\r\n" not in connection.recv(65_536):
+                pass
+            connection.sendall(OK)
+            if number == 0:
+                assert may_go_on.wait(10)
+                if stray:
+                    connection.sendall(stray)
+                else:
+                    connection.close()
+                left.set()
+        assert done.wait(10)
+        for connection in kept:
+            connection.close()
+
+    done = threading.Event()
+    may_go_on = threading.Event()
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+
+    client = HttpClient("127.0.0.1", listener.getsockname()[1])
+    assert await get(client) == b"ok"
+    may_go_on.set()
+    assert left.wait(10)  # blocks the loop: it learns of nothing
+    assert await body_of(await client.request(b"POST", b"/", HOST, b"{}")) == b"ok"
+    client.close()
+    done.set()
+    thread.join(10)
+    listener.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n",
+    ],
+)
+async def test_an_agent_that_may_send_a_body_where_there_is_none_is_not_trusted(answer: bytes) -> None:
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        while True:
+            await it.head(reader)
+            writer.write(answer if it.connections == 1 else OK)
+
+    async with origin(behave) as it, client_of(it) as client:
+        assert await get(client) == b""
+        assert await get(client) == b"ok"
+        assert it.connections == 2
+
+
+@pytest.mark.parametrize("beginning", [b"0\r\nx: ", b"2\r\nok\r\n0\r\nx: ", b"2;"])
+async def test_a_trailer_or_chunk_line_without_an_end_is_not_collected(beginning: bytes) -> None:
+    sent = 0
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        nonlocal sent
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + beginning)
+        while sent < 256:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+            sent += 1
+
+    async with origin(behave) as it, client_of(it, max_header_bytes=1024) as client:
+        with pytest.raises(UpstreamError, match="exceeds 1024 bytes"):
+            await body_of(await client.request(b"GET", b"/", HOST))
+    assert sent < 256
+
+
+async def test_many_trailer_fields_are_bounded_too() -> None:
+    fields = b"".join(b"a%d: x\r\n" % number for number in range(1000))
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + fields + b"\r\n"
+    async with origin(answering(answer)) as it, client_of(it, max_header_bytes=1024) as client:
+        with pytest.raises(UpstreamError, match="trailer exceeds 1024 bytes"):
+            await body_of(await client.request(b"GET", b"/", HOST))
+
+
+async def test_a_transfer_coding_nobody_asked_for_is_refused() -> None:
+    """Its header goes no further than this hop: the client would get a body it cannot read."""
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nsome"
+    async with origin(answering(answer)) as it, client_of(it) as client:
+        with pytest.raises(UpstreamError, match="transfer coding 'gzip'"):
+            await client.request(b"GET", b"/", HOST)
+
+
+async def test_a_client_that_takes_its_time_is_no_silence_of_the_agent() -> None:
+    """The agent has nothing to say while it waits for the rest of the request."""
+    slow = asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        await reader.readexactly(8)
+        writer.write(OK)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        await slow.wait()
+        yield b"more"
+
+    async with origin(behave) as it, client_of(it, response_timeout_s=0.05) as client:
+        asyncio.get_running_loop().call_later(0.2, slow.set)
+        assert await body_of(await client.request(b"POST", b"/", HOST, pieces(), length=8)) == b"ok"

@@ -1,0 +1,239 @@
+"""A listening port inside our own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.net.client_limits import ClientLimits
+from a2a_eval_proxy.net.client_transport import ClientTransport
+from a2a_eval_proxy.net.http_server import HttpServer
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"x-from", b"app")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@pytest.mark.parametrize(("address", "prefix"), [("127.0.0.1:0", "http://127.0.0.1:"), ("[::1]:0", "http://[::1]:")])
+async def test_it_serves_from_start_to_stop(address: str, prefix: str) -> None:
+    server = HttpServer(hello, address, shutdown_timeout_s=1)
+    assert server.url.startswith(prefix)
+    await server.start()
+    async with httpx.AsyncClient() as client:
+        response = await client.get(server.url)
+        assert response.text == "hello"
+        assert [(name, value) for name, value in response.headers.items() if name in ("x-from", "server", "date")] == [
+            ("x-from", "app")
+        ]
+    url = server.url
+    await server.stop()
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(httpx.ConnectError):
+            await client.get(url)
+
+
+async def test_an_idle_connection_is_closed_in_time() -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
+    server.config.timeout_keep_alive = 0
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(30):
+        assert b"200 OK" in await reader.read()  # to the end
+    writer.close()
+    await server.stop()
+
+
+async def test_who_is_being_served_is_told_that_the_connection_ends() -> None:
+    came, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        came.set()
+        await go_on.wait()
+        await hello(scope, receive, send)
+
+    server = HttpServer(slow, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    async with httpx.AsyncClient() as client:
+        request = asyncio.create_task(client.get(server.url))
+        await came.wait()
+        server.retire()
+        go_on.set()
+        assert (await request).headers["connection"] == "close"
+        assert (await client.get(server.url)).headers["connection"] == "close"
+    await server.stop()
+
+
+async def test_what_is_cut_at_the_end_is_told_once_and_is_no_error_of_the_application(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logging.getLogger("uvicorn.error")  # what agents of other tests made of it
+    caplog.set_level("WARNING", log.name)
+    monkeypatch.setattr(log, "handlers", [caplog.handler])
+    monkeypatch.setattr(log, "propagate", False)
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        await asyncio.Event().wait()
+
+    server = HttpServer(endless, "127.0.0.1:0", shutdown_timeout_s=1)
+    await server.start()
+    async with (
+        httpx.AsyncClient() as client,
+        client.stream("GET", server.url) as one,
+        client.stream("GET", server.url) as two,
+    ):
+        assert [response.status_code for response in (one, two)] == [200, 200]
+        await server.stop()
+        while server.server_state.tasks:  # they are cancelled by now, and say what they have to say
+            await asyncio.sleep(0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Cancel 2 running task(s), timeout graceful shutdown exceeded"
+    ]
+
+
+async def test_small_writes_are_not_held_back() -> None:
+    """asyncio turns Nagle's algorithm off only where the listener says TCP; else every answer takes 40 ms more."""
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1)
+    assert server._socket.proto == socket.IPPROTO_TCP
+    await server.start()
+    await server.stop()
+
+
+def test_an_address_in_use() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ListenError, match=f"cannot listen on {address}: Address already in use"):
+            HttpServer(hello, address, shutdown_timeout_s=1)
+
+
+def test_an_address_that_is_not_ours() -> None:
+    with pytest.raises(ListenError, match=r"cannot listen on 192\.0\.2\.1:80"):
+        HttpServer(hello, "192.0.2.1:80", shutdown_timeout_s=1)
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "more"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: h\r\n", b"x-filler: 0123456789\r\n" * 1000),
+        (b"GET / HTTP/1.1\r\nhost: ", b"h" * 20_000),
+        (b"GET /", b"x" * 20_000),
+        (CHUNKED + b"0\r\n", b"x-filler: 0123456789\r\n" * 1000),
+    ],
+    ids=["many headers", "a long header", "a long target", "trailers"],
+)
+async def test_a_header_without_end_is_not_kept(beginning: bytes, more: bytes) -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
+    await server.start()
+    _, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    writer.write(beginning)
+    sent = 0
+    with suppress(ConnectionError):
+        while sent < 50_000_000:
+            writer.write(more)
+            await writer.drain()
+            sent += len(more)
+    assert sent < 50_000_000
+    writer.transport.abort()
+    await server.stop()
+
+
+async def test_a_header_far_too_large_is_refused() -> None:
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
+    await server.start()
+    reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    writer.write(b"GET / HTTP/1.1\r\nx: " + b"x" * 265_000)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+    writer.close()
+    await writer.wait_closed()
+    await server.stop()
+
+
+async def test_trailer_fields_are_no_header_fields() -> None:
+    names: list[list[bytes]] = []
+
+    async def note(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+        names.append([name for name, _ in scope["headers"]])
+        await hello(scope, receive, send)
+
+    server = HttpServer(note, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
+    await server.start()
+    reader, writer = await asyncio.open_connection(*server._socket.getsockname()[:2])
+    for _ in range(2):
+        writer.write(CHUNKED + b"2\r\nhi\r\n0\r\na2a-extensions: x\r\n\r\n")
+        await reader.readuntil(b"hello")
+    assert names == [[b"host", b"transfer-encoding"]] * 2
+    writer.close()
+    await writer.wait_closed()
+    await server.stop()
+
+
+async def test_large_bodies_are_no_headers() -> None:
+    received = 0
+
+    async def count(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal received
+        while True:
+            message = await receive()
+            received += len(message["body"])
+            if not message["more_body"]:
+                break
+        await hello(scope, receive, send)
+
+    server = HttpServer(count, "127.0.0.1:0", shutdown_timeout_s=1, limits=ClientLimits(max_header_bytes=1000))
+    await server.start()
+    async with httpx.AsyncClient() as client:
+        assert (await client.post(server.url, content=bytes(3_000_000))).text == "hello"
+    assert received == 3_000_000
+    await server.stop()
+
+
+class _Wire(asyncio.Transport):
+    """What would be a system call each; a fake, since a socket does not show where one write ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return False
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+async def test_a_header_and_the_body_that_follows_are_one_write() -> None:
+    wire = _Wire()
+    joining = ClientTransport(wire, asyncio.get_running_loop())
+    for _ in range(2):
+        joining.write(HEAD)
+        joining.write(b"hello")
+    joining.write(b"more")
+    assert wire.writes == [HEAD + b"hello", HEAD + b"hello", b"more"]
+
+
+async def test_a_header_without_a_body_is_not_held_back() -> None:
+    wire = _Wire()
+    joining = ClientTransport(wire, asyncio.get_running_loop())
+    joining.write(HEAD)
+    await asyncio.sleep(0)
+    joining.write(b"an event")
+    assert wire.writes == [HEAD, b"an event"]

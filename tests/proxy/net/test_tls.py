@@ -1,0 +1,449 @@
+"""HTTPS to clients and to the agent, with and without certificates of clients, replaced under open streams."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import socket
+import ssl
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.net.client_watch import ClientWatch
+from a2a_eval_proxy.net.http_server import HttpServer
+from a2a_eval_proxy.settings import Settings
+from a2a_tool_capture import CaptureClient
+from agents.scenario_agent import scenario_agent
+from e2e.raw_a2a import RPC, Wire
+from support.certificates import Authority, MountedSecret, Pair
+
+pytestmark = pytest.mark.timeout(60, method="thread")  # uvloop does not wake up for a signal
+
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
+CARD = "/.well-known/agent-card.json"
+NAMES = ("x-token", "cookie", "x-other")
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that nobody trusts."""
+    return Authority(tmp_path_factory.mktemp("stranger"))
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with scenario_agent() as running:
+        yield running.url
+
+
+@asynccontextmanager
+async def proxy_before(upstream: str, folder: Path, **settings: Any) -> AsyncIterator[RunningProxy]:
+    free = "127.0.0.1:0"
+    chosen: dict[str, Any] = {name: str(value) for name, value in settings.items()}
+    async with run_proxy(
+        Settings(upstream=upstream, listen=free, admin=free, otlp=None, store=str(folder / "turns.db"), **chosen)
+    ) as proxy:
+        yield proxy
+
+
+def http(proxy: RunningProxy, tls: ssl.SSLContext | bool = True) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=proxy.url, verify=tls, trust_env=False, timeout=30)
+
+
+def files(pair: Pair) -> dict[str, Path]:
+    return {"tls_cert": pair.cert, "tls_key": pair.key}
+
+
+async def serial_shown(proxy: RunningProxy, tls: ssl.SSLContext) -> int:
+    """The serial number of the certificate that a new connection sees."""
+    parts = urlsplit(proxy.url)
+    _, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=tls)
+    certificate = writer.get_extra_info("peercert")
+    writer.transport.abort()
+    return int(certificate["serialNumber"], 16)
+
+
+# ── clients over HTTPS ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_everything_over_https(binding: str, streaming: bool, authority: Authority, tmp_path: Path) -> None:
+    with scenario_agent(tls=authority.server()) as agent:
+        async with proxy_before(
+            agent.url, tmp_path, upstream_ca=authority.ca, **files(authority.issue("proxy"))
+        ) as proxy:
+            url = proxy.url
+            async with CaptureClient(proxy.url, tls=authority.client(), binding=binding, streaming=streaming) as client:
+                turn = await client.send("chunks please")
+                offered = [interface.url for interface in client.card.supported_interfaces]
+            await proxy.flush(10)
+            [stored] = await proxy.turns()
+
+    assert url.startswith("https://127.0.0.1:")
+    assert offered
+    assert all(interface.startswith(f"{url}/") for interface in offered)
+    assert turn.tool_calls
+    assert [call["name"] for call in stored["tool_calls"]] == [call.name for call in turn.tool_calls]
+    assert (stored["binding"], stored["findings"]) == (binding, [])
+
+
+async def test_an_encrypted_key(authority: Authority, agent: str, tmp_path: Path) -> None:
+    pair = authority.issue("encrypted", password="open sesame")
+    async with (
+        proxy_before(agent, tmp_path, **files(pair), tls_key_password="open sesame") as proxy,
+        http(proxy, authority.client()) as client,
+    ):
+        assert (await client.get(CARD)).status_code == 200
+
+
+async def test_http_2_is_not_agreed_on(authority: Authority, agent: str, tmp_path: Path) -> None:
+    tls = authority.client()
+    tls.set_alpn_protocols(["h2", "http/1.1"])
+    async with proxy_before(agent, tmp_path, **files(authority.issue("proxy"))) as proxy:
+        parts = urlsplit(proxy.url)
+        _, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=tls)
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
+        writer.transport.abort()
+
+
+async def test_plain_http_is_refused_and_said_nowhere(
+    authority: Authority, agent: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with proxy_before(agent, tmp_path, **files(authority.issue("proxy"))) as proxy:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            with pytest.raises(httpx.TransportError):
+                await client.get(proxy.url.replace("https", "http") + CARD)
+        async with http(proxy, authority.client()) as client:
+            assert (await client.get(CARD)).status_code == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+# ── certificates of clients ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_clients_must_show_a_certificate(
+    authority: Authority, stranger: Authority, agent: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = [
+        None,
+        stranger.issue("client"),
+        authority.issue("expired", not_after=YESTERDAY),
+    ]
+    settings = files(authority.issue("proxy")) | {"tls_client_ca": authority.ca}
+    async with proxy_before(agent, tmp_path, **settings) as proxy:
+        for pair in refused:
+            async with http(proxy, authority.client(pair)) as client:
+                with pytest.raises(httpx.TransportError):
+                    await client.get(CARD)
+        assert proxy.metrics.requests == 0
+        async with http(proxy, authority.client(authority.issue("client"))) as client:
+            assert (await client.get(CARD)).status_code == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+# ── the agent over HTTPS ────────────────────────────────────────────────────────────────────────────────────
+
+UNACCEPTED = {
+    "unknown authority": ({}, "stranger", "unable to get local issuer certificate"),
+    "expired": ({"not_after": YESTERDAY}, "authority", "certificate has expired"),
+    "other name": ({"host": "localhost"}, "authority", "IP address mismatch, certificate is not valid for '127.0.0.1'"),
+}
+
+
+@pytest.mark.parametrize("case", UNACCEPTED)
+async def test_an_agent_whose_certificate_is_not_accepted(
+    case: str, authority: Authority, tmp_path: Path, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    options, issuer, expected = UNACCEPTED[case]
+    tls = request.getfixturevalue(issuer).server(**options)
+    with scenario_agent(tls=tls) as agent:
+        async with proxy_before(agent.url, tmp_path, upstream_ca=authority.ca) as proxy, http(proxy) as client:
+            rpc = await say(client, Wire("1.0", "JSONRPC", request_id="the id"), "message hello")
+            rest = await say(client, Wire("1.0", "HTTP+JSON"), "message hello")
+            card = await client.get(CARD)
+            await proxy.flush(10)
+            turns = await proxy.turns()
+
+    assert (rpc.status_code, rest.status_code, card.status_code) == (502, 502, 502)
+    assert rpc.json()["id"] == "the id"
+    message = f"the agent at {agent.url} cannot be reached: its certificate is not accepted: {expected}"
+    assert [answer.json()["error"]["message"] for answer in (rpc, rest, card)] == [message] * 3
+    assert rest.json()["error"]["status"] == "UNAVAILABLE"
+    assert {finding["code"] for turn in turns for finding in turn["findings"]} >= {"upstream_unreachable"}
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_an_agent_that_wants_a_certificate(
+    authority: Authority, stranger: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = authority.issue("ours")
+    shown = {"upstream_cert": ours.cert, "upstream_key": ours.key}
+    with scenario_agent(tls=authority.server(clients=authority)) as agent:
+        async with proxy_before(agent.url, tmp_path, upstream_ca=authority.ca, **shown) as proxy, http(proxy) as client:
+            assert (await say(client, Wire("1.0", "JSONRPC"), "message hello")).status_code == 200
+        async with proxy_before(agent.url, tmp_path, upstream_ca=authority.ca) as proxy, http(proxy) as client:
+            refused = await say(client, Wire("1.0", "JSONRPC"), "message hello")
+
+    assert refused.status_code == 502
+    assert "does it want a client certificate?" in refused.json()["error"]["message"]
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def say(client: httpx.AsyncClient, wire: Wire, text: str) -> httpx.Response:
+    request = wire.message(text)
+    path = request.request_line.split()[1]
+    return await client.post(path, headers=dict(request.headers), content=request.body)
+
+
+# ── replaced files ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_certificate_replaced_under_an_open_stream(authority: Authority, agent: str, tmp_path: Path) -> None:
+    first, second = authority.issue("first"), authority.issue("second")
+    mounted = MountedSecret(tmp_path / "tls")
+    mounted.put_pair(first)
+    tls = authority.client()
+    settings = {"tls_cert": mounted / "tls.crt", "tls_key": mounted / "tls.key"}
+    message = Wire("1.0", "JSONRPC").message("slow under-replacement", stream=True)
+    async with (
+        proxy_before(agent, tmp_path, **settings) as proxy,
+        http(proxy, tls) as client,
+        client.stream("POST", RPC, headers=dict(message.headers), content=message.body) as response,
+        httpx.AsyncClient(trust_env=False) as control,
+    ):
+        lines = response.aiter_lines()
+        async for line in lines:
+            if "before " in line:
+                break
+        assert await serial_shown(proxy, tls) == first.serial
+
+        mounted.put_pair(second)
+        proxy.files.check()
+
+        assert await serial_shown(proxy, tls) == second.serial
+        await control.post(f"{agent}/_control/open", params={"gate": "under-replacement"})
+        rest = [line async for line in lines]
+    assert any("TASK_STATE_COMPLETED" in line for line in rest)
+
+
+async def test_a_broken_certificate_changes_nothing_and_is_logged_once(
+    authority: Authority, agent: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = authority.issue("first"), authority.issue("second")
+    mounted = MountedSecret(tmp_path / "tls")
+    mounted.put_pair(first)
+    settings = {"tls_cert": mounted / "tls.crt", "tls_key": mounted / "tls.key"}
+    async with proxy_before(agent, tmp_path, **settings) as proxy:
+        mounted.put(tls_crt=second.cert.read_bytes(), tls_key=first.key.read_bytes())
+        for _ in range(3):
+            proxy.files.check()
+        assert await serial_shown(proxy, authority.client()) == first.serial
+        problems = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+        mounted.put_pair(second)
+        proxy.files.check()
+        assert await serial_shown(proxy, authority.client()) == second.serial
+
+    assert problems == [
+        "TLS for clients cannot be replaced, the earlier one stays in use: "
+        f"tls_key: {mounted / 'tls.key'} is not the key of the certificate in {mounted / 'tls.crt'}"
+    ]
+
+
+async def test_a_replaced_authority_of_clients(
+    authority: Authority, stranger: Authority, agent: str, tmp_path: Path
+) -> None:
+    ca = tmp_path / "clients.pem"
+    ca.write_bytes(authority.ca.read_bytes())
+    settings = files(authority.issue("proxy")) | {"tls_client_ca": ca}
+    of_old, of_new = authority.client(authority.issue("old")), authority.client(stranger.issue("new"))
+    async with proxy_before(agent, tmp_path, **settings) as proxy:
+        async with http(proxy, of_old) as client:
+            assert (await client.get(CARD)).status_code == 200
+        fresh = tmp_path / "fresh.pem"
+        fresh.write_bytes(stranger.ca.read_bytes())
+        fresh.rename(ca)
+        proxy.files.check()
+        async with http(proxy, of_new) as client:
+            assert (await client.get(CARD)).status_code == 200
+        async with http(proxy, of_old) as client:
+            with pytest.raises(httpx.TransportError):
+                await client.get(CARD)
+
+
+async def test_no_session_is_taken_up_again_after_its_authority_was_replaced(
+    authority: Authority, stranger: Authority, agent: str, tmp_path: Path
+) -> None:
+    """In TLS 1.2 sessions outlive their connections without tickets, too; no certificate is looked at again then."""
+    ca = tmp_path / "clients.pem"
+    ca.write_bytes(authority.ca.read_bytes())
+    tls = authority.client(authority.issue("client"))
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    def connect(session: ssl.SSLSession | None) -> tuple[bytes, ssl.SSLSession | None]:
+        """What is answered, nothing where the connection is refused; and the session."""
+        port = urlsplit(proxy.url).port or 0
+        with (
+            suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+            tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secure,
+        ):
+            secure.sendall(b"GET /.well-known/agent-card.json HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
+            answer, left = b"".join(iter(lambda: secure.recv(65536), b"")), secure.session
+            secure.unwrap()  # a session whose connection did not end in order is forgotten
+            return answer[:12], left
+        return b"", None
+
+    async with proxy_before(agent, tmp_path, **files(authority.issue("proxy")), tls_client_ca=ca) as proxy:
+        answer, session = await asyncio.to_thread(connect, None)
+        assert answer == b"HTTP/1.1 200"
+        assert session is not None
+        ca.write_bytes(stranger.ca.read_bytes())
+        proxy.files.check()
+        assert await asyncio.to_thread(connect, session) == (b"", None)
+
+
+async def test_a_replaced_authority_of_the_agent(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
+    ca = tmp_path / "agent.pem"
+    ca.write_bytes(stranger.ca.read_bytes())
+    with scenario_agent(tls=authority.server()) as agent:
+        async with proxy_before(agent.url, tmp_path, upstream_ca=ca) as proxy, http(proxy) as client:
+            assert (await client.get(CARD)).status_code == 502
+            ca.write_bytes(authority.ca.read_bytes())
+            proxy.files.check()
+            card = await client.get(CARD)
+    assert card.status_code == 200
+    assert agent.url not in json.dumps(card.json())
+
+
+# ── the end of a connection ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_clients_that_stay_connected_do_not_hold_up_the_end(authority: Authority) -> None:
+    """They never answer the close of TLS, for which event loops wait 30 s."""
+    server = HttpServer(hello, "127.0.0.1:0", shutdown_timeout_s=60, tls=authority.server())
+    await server.start()
+    async with httpx.AsyncClient(verify=authority.client(), trust_env=False) as client:
+        assert (await client.get(server.url)).text == "hello"
+        async with asyncio.timeout(20):  # not reached where it works
+            await server.stop()
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+async def test_a_slow_client_gets_the_end_of_the_last_response(authority: Authority) -> None:
+    """The server has closed long before everything is on the wire."""
+    body = bytes(1_000_000)
+    said = asyncio.Event()
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000000")]})
+        await send({"type": "http.response.body", "body": body})
+        said.set()
+
+    server = HttpServer(large, "127.0.0.1:0", shutdown_timeout_s=60, tls=authority.server())
+    await server.start()
+    parts = urlsplit(server.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=authority.client(), limit=1024)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    await said.wait()
+    stopping = asyncio.create_task(server.stop())
+    answer = b""
+    while piece := await reader.read(10_000):
+        answer += piece
+    await stopping
+    writer.transport.abort()
+    assert answer.endswith(b"\r\n\r\n" + body)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_the_memory_of_a_connection_goes_with_it(authority: Authority, leaves: bool) -> None:
+    """The buffers of TLS are large, and `serve` has the collector of cycles run seldom."""
+    connections = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        watch = ClientWatch(scope)
+        connections.append(weakref.ref(watch._on_gone.__self__))  # type: ignore[attr-defined]  # the server's own
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"hello", "more_body": leaves})
+        if leaves:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        else:
+            watch.stop()
+
+    server = HttpServer(app, "127.0.0.1:0", shutdown_timeout_s=1, tls=authority.server())
+    await server.start()
+    parts = urlsplit(server.url)
+    gc.disable()
+    try:
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=authority.client())
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await reader.readuntil(b"hello")
+            writer.transport.abort()
+        async with asyncio.timeout(20):  # not reached where it works
+            while any(connection() for connection in connections):
+                await asyncio.sleep(0.01)
+    finally:
+        gc.enable()
+    await server.stop()
+
+
+# ── headers of ours for the agent ───────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_replaced_token_is_used_at_once(agent: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    mounted = MountedSecret(tmp_path / "secret")
+    mounted.put(token=b"t0ken-one\n")
+    headers = (("X-Token", f"${{file:{mounted / 'token'}}}"), ("Cookie", "a=1"))
+    sent = []
+    async with (
+        run_proxy(
+            Settings(
+                upstream=agent,
+                listen="127.0.0.1:0",
+                admin="127.0.0.1:0",
+                otlp=None,
+                store=str(tmp_path / "turns.db"),
+                upstream_header=headers,
+            )
+        ) as proxy,
+        http(proxy) as client,
+        httpx.AsyncClient(base_url=agent, trust_env=False) as control,
+    ):
+        for content in (b"t0ken-one\n", b"t0ken-two", b"t0ken\nthree", b"", b"t0ken-four"):
+            mounted.put(token=content)
+            proxy.files.check()
+            proxy.files.check()
+            await client.get(CARD, headers=[("x-token", "theirs"), ("cookie", "b=2"), ("x-other", "stays")])
+            request = (await control.get("/_control/requests")).json()[-1]
+            sent.append([(name, value) for name, value in request["headers"] if name in NAMES])
+    assert sent == [
+        [("x-token", token), ("cookie", "a=1"), ("x-other", "stays")]
+        for token in ("t0ken-one", "t0ken-two", "t0ken-two", "t0ken-two", "t0ken-four")
+    ]
+    problems = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(problems) == 2
+    assert "header 'X-Token' holds a line break" in problems[0]
+    assert f"needs the file {mounted / 'token'}, which is empty" in problems[1]
+    assert "t0ken" not in "".join(problems)

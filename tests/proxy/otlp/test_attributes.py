@@ -1,0 +1,47 @@
+"""Attribute values are bounded in depth and number, whatever is sent."""
+
+from __future__ import annotations
+
+from a2a_eval_proxy.otlp.attributes import MAX_DEPTH, MAX_ITEMS, value_from_proto
+from a2a_eval_proxy.traces.model import CutText
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+
+def nested(depth: int) -> AnyValue:
+    value = AnyValue(string_value="bottom")
+    for _ in range(depth):
+        outer = AnyValue()
+        outer.kvlist_value.values.add(key="k").value.CopyFrom(value)
+        value = outer
+    return value
+
+
+def test_nesting_is_read_as_deep_as_allowed() -> None:
+    read = value_from_proto(nested(MAX_DEPTH))
+
+    for _ in range(MAX_DEPTH):
+        read = read["k"]
+    assert read == "bottom"
+
+
+def test_deep_protobuf_values_are_not_kept() -> None:
+    value = AnyValue(string_value="bottom")
+    for _ in range(MAX_DEPTH + 1):
+        outer = AnyValue()
+        outer.array_value.values.append(value)
+        value = outer
+
+    assert isinstance(value_from_proto(value), CutText)
+
+
+def test_too_many_items_are_not_kept() -> None:
+    value = AnyValue()
+    for _ in range(MAX_ITEMS):
+        value.array_value.values.add(int_value=1)
+
+    assert isinstance(value_from_proto(value), CutText)
+
+
+def test_an_empty_string_and_no_value_differ() -> None:
+    assert value_from_proto(AnyValue(string_value="")) == ""
+    assert value_from_proto(AnyValue()) is None

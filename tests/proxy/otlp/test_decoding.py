@@ -1,0 +1,254 @@
+"""Bodies to messages: codings, types, limits; hostile ones are refused before they take memory."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+import zlib
+from contextlib import suppress
+
+import pytest
+from a2a_eval_proxy.otlp.decoding import decode_request, decompress, media_type
+from a2a_eval_proxy.otlp.errors import BodyError, MalformedError, TooLargeError, UnsupportedError
+from a2a_eval_proxy.otlp.size_limits import check_json, check_protobuf
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from support.otlp import JSON, PROTOBUF, export_request
+
+LIMIT = 64 * 1024
+BODY = export_request(["a", "b"]).SerializeToString()
+
+
+def decode(body: bytes, content_type: str = PROTOBUF, content_encoding: str = "", max_bytes: int = LIMIT):
+    return decode_request(
+        body,
+        ExportTraceServiceRequest,
+        content_type=content_type,
+        content_encoding=content_encoding,
+        max_bytes=max_bytes,
+    )
+
+
+def raw_deflate(body: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-15)
+    return compressor.compress(body) + compressor.flush()
+
+
+def gzip_of_zeros(size: int) -> bytes:
+    """`size` zero bytes (a multiple of 1 MiB) as gzip, made without compressing them all: one block, repeated."""
+    compressor = zlib.compressobj(wbits=-15)
+    block = compressor.compress(bytes(1 << 20)) + compressor.flush(zlib.Z_FULL_FLUSH)
+    header = bytes.fromhex("1f8b0800000000000003")
+    return header + block * (size >> 20)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A length-delimited protobuf field."""
+    size = len(content)
+    digits = []
+    while size > 0x7F:
+        digits.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([number << 3 | 2, *digits, size]) + content
+
+
+# ── codings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("coding", "compressed"),
+    [
+        ("", BODY),
+        ("identity", BODY),
+        ("gzip", gzip.compress(BODY)),
+        ("GZIP ", gzip.compress(BODY)),
+        ("x-gzip", gzip.compress(BODY)),
+        ("deflate", zlib.compress(BODY)),
+        ("deflate", raw_deflate(BODY)),
+    ],
+)
+def test_every_coding_yields_the_same_request(coding, compressed):
+    request, size_bytes = decode(compressed, content_encoding=coding)
+    assert request == export_request(["a", "b"])
+    assert size_bytes == len(BODY)
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "gzip;q=1", "snappy"])
+def test_other_codings_are_unsupported(coding):
+    with pytest.raises(UnsupportedError, match="gzip, deflate"):
+        decode(BODY, content_encoding=coding)
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "complaint"),
+    [
+        ("gzip", gzip.compress(BODY)[:-1], "cut short"),
+        ("gzip", gzip.compress(BODY)[:30], "cut short"),
+        ("gzip", b"", "cut short"),
+        ("gzip", BODY, "not gzip"),
+        ("gzip", gzip.compress(BODY)[:-8] + bytes(8), "not gzip"),
+        ("gzip", gzip.compress(BODY) + b"x", "1 bytes follow"),
+        ("deflate", zlib.compress(BODY)[:-3], "cut short"),
+        ("deflate", b"\xff\xff\xff", "not deflate"),
+    ],
+)
+def test_broken_compression_is_malformed(coding, body, complaint):
+    with pytest.raises(MalformedError, match=complaint):
+        decode(body, content_encoding=coding)
+
+
+def test_the_limit_is_inclusive_and_holds_for_what_is_decompressed():
+    assert decompress(gzip.compress(bytes(1000)), "gzip", 1000) == bytes(1000)
+    with pytest.raises(TooLargeError, match="exceeds 999 bytes when decompressed"):
+        decompress(gzip.compress(bytes(1000)), "gzip", 999)
+    assert decompress(bytes(1000), "", 1000) == bytes(1000)
+    with pytest.raises(TooLargeError, match="exceeds 999 bytes"):
+        decompress(bytes(1000), "", 999)
+
+
+def test_a_gzip_bomb_of_a_gigabyte_is_never_unpacked():
+    bomb = gzip_of_zeros(1 << 30)
+    assert len(bomb) < 2 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError):
+            decode(bomb, content_encoding="gzip", max_bytes=1 << 20)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+# ── content types ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("application/json", "application/json"),
+        ("Application/JSON; charset=utf-8", "application/json"),
+        ("application/x-protobuf ;x=y", "application/x-protobuf"),
+        ("", ""),
+        (";", ""),
+    ],
+)
+def test_parameters_of_a_content_type_do_not_count(value, kind):
+    assert media_type(value) == kind
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/protobuf", "application/grpc", "json"])
+def test_other_content_types_are_unsupported(content_type):
+    with pytest.raises(UnsupportedError, match="application/x-protobuf or application/json"):
+        decode(BODY, content_type)
+
+
+# ── protobuf ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_empty_protobuf_body_is_an_empty_request():
+    assert decode(b"") == (ExportTraceServiceRequest(), 0)
+
+
+@pytest.mark.parametrize("body", [BODY[:-1], b"\xff", b"<html>", b"{}", b"\x0a\x05ab"])
+def test_what_is_not_protobuf_is_malformed(body):
+    with pytest.raises(MalformedError, match="ExportTraceServiceRequest"):
+        decode(body)
+
+
+def test_ten_megabytes_in_one_attribute_are_fine_within_the_limit():
+    request = export_request(["a"])
+    request.resource_spans[0].scope_spans[0].spans[0].attributes[0].value.string_value = "x" * 10_000_000
+    assert decode(request.SerializeToString(), max_bytes=16 << 20)[0] == request
+    with pytest.raises(TooLargeError):
+        decode(request.SerializeToString(), max_bytes=8 << 20)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        field(1, b""),  # resource spans
+        field(1, field(2, b"")),  # scope spans
+        field(1, field(2, field(2, b""))),  # spans
+        field(1, field(2, field(2, field(9, b"") * 9))),  # their attributes
+        field(1, field(2, field(2, field(13, b"") * 9))),  # links
+        b"\x8a\x00\x80\x00",  # an empty resource spans again, with longer numbers than needed
+    ],
+)
+def test_more_messages_than_memory_are_refused_before_parsing(unit):
+    body = unit * (LIMIT // len(unit))
+    with pytest.raises(TooLargeError, match="so many messages"):
+        decode(body)
+
+
+def test_a_full_sized_body_of_ordinary_spans_is_not_refused():
+    names = [f"tool {number}" for number in range(LIMIT // 100)]
+    body = export_request(names).SerializeToString()
+    assert LIMIT // 2 < len(body) < LIMIT
+    assert [span.name for span in decode(body)[0].resource_spans[0].scope_spans[0].spans] == names
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (field(1, field(2, b"x" * 10))[:-4], "cut short"),
+        (b"\x0b", "wire type 3"),
+        (b"\xff" * 12, "more than ten bytes"),
+        (field(1, b"\x12\x7f"), "cut short"),
+        (b"\x10\xff", "cut short"),
+    ],
+)
+def test_the_walk_before_parsing_finds_broken_messages(body, complaint):
+    with pytest.raises(MalformedError, match=complaint):
+        check_protobuf(body, ExportTraceServiceRequest.DESCRIPTOR, max_bytes=9 * len(body))
+
+
+def test_deep_values_are_refused_like_deep_json():
+    value = field(1, b"x")
+    for _ in range(200):
+        value = field(5, field(1, value))  # an array in an array
+    deep = field(1, field(1, field(1, field(2, value))))
+    with pytest.raises(MalformedError, match="ExportTraceServiceRequest"):
+        decode(deep, max_bytes=1 << 20)
+    with pytest.raises(MalformedError, match="nested more than 100 deep"):
+        decode(deep, max_bytes=2 * len(deep))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_refused(body):
+    for content_type in (PROTOBUF, JSON):
+        for coding in ("", "gzip", "deflate"):
+            with suppress(BodyError):
+                decode(body, content_type, coding)
+
+
+@given(st.integers(0, len(BODY) - 1), st.binary(max_size=4), st.integers(0, 4))
+def test_a_damaged_request_is_a_request_or_refused(position, inserted, removed):
+    damaged = BODY[:position] + inserted + BODY[position + removed :]
+    with suppress(BodyError):
+        decode(damaged, max_bytes=len(BODY) + 4)  # so tight that the walk looks at each
+
+
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b",".join([b"[]"] * 20_000) + b"]",
+        b"[" + b",".join([b"{}"] * 20_000) + b"]",
+        b'{"":' * 16_000,
+        b'{"resourceSpans":[' + b",".join([b'{"scopeSpans":[]}'] * 3_600) + b"]}",
+    ],
+)
+def test_more_json_values_than_memory_are_refused_before_parsing(body):
+    assert len(body) <= LIMIT
+    with pytest.raises(TooLargeError, match="so many values"):
+        decode(body, JSON)
+
+
+def test_brackets_within_texts_do_not_count():
+    text = b'"' + b'{[,\\"' * 12_000 + b'"'
+    check_json(b'{"a":' + text + b"}", LIMIT)
+    with pytest.raises(TooLargeError):
+        check_json(b'{"a":' + text.replace(b'\\"', b"") + b',"' + b"{" * 12_000, LIMIT)

@@ -1,0 +1,319 @@
+"""Onward export to a real receiver: unchanged, retried, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from a2a_eval_proxy import __version__
+from a2a_eval_proxy.otlp import forwarding as otlp_forward
+from a2a_eval_proxy.otlp.forwarding import OtlpForwarder, parse_retry_after, retry_delay
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from support.otlp import JSON, PROTOBUF, CollectingSink, export_request, receiver, serving
+
+BODY = export_request(["a"]).SerializeToString()
+
+
+class Collector:
+    """An ASGI application that keeps each request as it came, and answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.answer: Callable[[int], tuple[int, list[tuple[bytes, bytes]]]] = lambda _: (200, [])
+        self._arrived = asyncio.Condition()
+
+    async def __call__(self, scope, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        self.requests.append((scope["path"], headers, body))
+        status, headers = self.answer(len(self.requests))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+        async with self._arrived:
+            self._arrived.notify_all()
+
+    async def received(self, count: int) -> list[tuple[str, dict[str, str], bytes]]:
+        async with self._arrived:
+            await self._arrived.wait_for(lambda: len(self.requests) >= count)
+        return self.requests
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for _, _, body in self.requests]
+
+
+@asynccontextmanager
+async def forwarding(url, headers=None, *, close_timeout_s=5.0, **options):
+    forwarder = OtlpForwarder(url, headers, first_delay_s=0.01, **options)
+    forwarder.start()
+    try:
+        yield forwarder
+    finally:
+        await forwarder.close(close_timeout_s)
+
+
+@pytest.fixture
+def collector():
+    return Collector()
+
+
+@pytest.fixture
+def address():
+    """Where nobody listens yet."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+# ── what is sent ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_every_signal_goes_on_byte_for_byte(collector):
+    sink = CollectingSink()
+    zipped = gzip.compress(BODY)
+    json_type = "application/json; charset=utf-8"
+    async with serving(collector) as url, forwarding(url, {"x-key": "secret"}) as forward:
+        async with receiver(sink, forward=forward) as own, httpx.AsyncClient() as client:
+            for path, body, headers in (
+                ("/v1/traces", BODY, {"content-type": PROTOBUF}),
+                ("/v1/traces", zipped, {"content-type": PROTOBUF, "content-encoding": "gzip"}),
+                ("/v1/logs", b' {"resourceLogs": [ ]}', {"content-type": json_type}),
+                ("/v1/metrics", b"", {"content-type": PROTOBUF}),
+            ):
+                assert (await client.post(own + path, content=body, headers=headers)).status_code == 200
+        requests = await collector.received(4)
+    assert [(path, body) for path, _, body in requests] == [
+        ("/v1/traces", BODY),
+        ("/v1/traces", zipped),
+        ("/v1/logs", b' {"resourceLogs": [ ]}'),
+        ("/v1/metrics", b""),
+    ]
+    assert [headers["content-type"] for _, headers, _ in requests] == [PROTOBUF, PROTOBUF, json_type, PROTOBUF]
+    assert [headers.get("content-encoding") for _, headers, _ in requests] == [None, "gzip", None, None]
+    assert requests[0][1] == {
+        "host": url.removeprefix("http://"),
+        "user-agent": f"a2a-eval-proxy/{__version__}",
+        "x-key": "secret",
+        "content-length": str(len(BODY)),
+        "content-type": PROTOBUF,
+    }
+    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (4, 0, 0)
+
+
+async def test_what_is_refused_is_not_forwarded_and_a_failing_sink_does_not_matter(collector):
+    sink = CollectingSink()
+    sink.fail = lambda: {}["missing"]
+    async with (
+        serving(collector) as url,
+        forwarding(url) as forward,
+        receiver(sink, forward=forward) as own,
+        httpx.AsyncClient() as client,
+    ):
+        for body, status in ((b"garbage", 400), (BODY, 500)):
+            answer = await client.post(f"{own}/v1/traces", content=body, headers={"content-type": PROTOBUF})
+            assert answer.status_code == status
+        await forward.close(5.0)
+    assert collector.bodies == [BODY]
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [("", "/v1/logs"), ("/", "/v1/logs"), ("/otlp", "/otlp/v1/logs"), ("/a/v1/traces", "/a/v1/logs")],
+)
+async def test_the_path_of_the_url_is_kept(collector, path, target):
+    async with serving(collector) as url, forwarding(url + path) as forward:
+        forward.offer("/v1/logs", JSON, "", b"{}")
+        assert (await collector.received(1))[0][0] == target
+
+
+@pytest.mark.parametrize("url", ["http://", "http://:4318", "nonsense", f"http://{'a' * 64}.example:4318"])
+async def test_a_url_without_host_is_refused(url):
+    with pytest.raises(ValueError, match=r"expected a URL|label"):
+        OtlpForwarder(url)
+
+
+async def test_the_sdk_to_us_to_the_collector():
+    near, far = CollectingSink(), CollectingSink()
+    async with receiver(far) as far_url, forwarding(far_url) as forward, receiver(near, forward=forward) as url:
+        provider = TracerProvider(shutdown_on_exit=False)
+        exporter = OTLPSpanExporter(f"{url}/v1/traces", compression=Compression.Gzip)
+        provider.add_span_processor(BatchSpanProcessor(exporter, max_export_batch_size=64))
+        tracer = provider.get_tracer("agent")
+        for number in range(500):
+            tracer.start_span(f"tool {number}").end()
+        await asyncio.to_thread(provider.shutdown)
+        await forward.close(5.0)
+    assert far.trace_requests == near.trace_requests
+    assert [span.name for span in far.spans] == [f"tool {number}" for number in range(500)]
+
+
+# ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_collector_that_is_down_gets_everything_when_it_comes(collector, address, caplog):
+    caplog.set_level(logging.INFO, "a2a_eval_proxy")
+    async with forwarding(f"http://{address}") as forward:
+        for number in range(5):
+            forward.offer("/v1/traces", JSON, "", b"%d" % number)
+        while forward.counts.retried < 3:
+            await asyncio.sleep(0)
+        async with serving(collector, address):
+            await collector.received(5)
+            await forward.close(5.0)
+    assert collector.bodies == [b"%d" % number for number in range(5)]
+    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (5, 0, 0)
+    waiting, recovered = [record.getMessage() for record in caplog.records]
+    assert waiting.startswith(f"http://{address}: ")
+    assert waiting.endswith("telemetry waits and is sent again")
+    assert recovered == f"http://{address} takes telemetry again; 0 request(s) were lost so far"
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_these_answers_are_retried(collector, status):
+    collector.answer = lambda count: (status, [(b"retry-after", b"0")]) if count < 3 else (200, [])
+    async with serving(collector) as url, forwarding(url) as forward:
+        forward.offer("/v1/traces", JSON, "", b"1")
+        forward.offer("/v1/traces", JSON, "", b"2")
+        await collector.received(4)
+    assert collector.bodies == [b"1", b"1", b"1", b"2"]
+    assert (forward.counts.sent, forward.counts.retried, forward.counts.dropped) == (2, 2, 0)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
+async def test_other_answers_are_not_retried_and_logged_once(collector, caplog, status):
+    collector.answer = lambda count: (200, []) if count == 3 else (status, [])
+    async with serving(collector) as url, forwarding(url) as forward:
+        for number in range(1, 5):
+            forward.offer("/v1/traces", JSON, "", b"%d" % number)
+        await collector.received(4)
+    assert collector.bodies == [b"1", b"2", b"3", b"4"]
+    assert (forward.counts.sent, forward.counts.retried, forward.counts.dropped) == (1, 0, 3)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{url}: status {status} at /v1/traces; what is refused so is dropped"
+    ]
+
+
+async def test_a_full_queue_drops_the_oldest(collector, address, caplog):
+    async with forwarding(f"http://{address}", queue_bytes=35) as forward:
+        for number in range(10):
+            forward.offer("/v1/traces", JSON, "", b"%010d" % number)
+            assert forward.counts.held_bytes <= 35
+        assert forward.counts.dropped == 7
+        async with serving(collector, address):
+            await collector.received(3)
+            await forward.close(5.0)
+    assert collector.bodies == [b"%010d" % number for number in (7, 8, 9)]
+    assert forward.counts.held_bytes == 0
+    full = [record.getMessage() for record in caplog.records if "oldest" in record.getMessage()]
+    assert full == [f"http://{address}: more than 35 bytes wait; the oldest telemetry is dropped"]
+
+
+async def test_a_body_larger_than_the_queue_is_dropped(collector):
+    async with serving(collector) as url, forwarding(url, queue_bytes=10) as forward:
+        forward.offer("/v1/traces", JSON, "", bytes(11))
+        assert (forward.counts.dropped, forward.counts.held_bytes) == (1, 0)
+        forward.offer("/v1/traces", JSON, "", bytes(10))
+        await collector.received(1)
+    assert collector.bodies == [bytes(10)]
+
+
+async def test_what_was_tried_for_too_long_is_dropped(collector, monkeypatch):
+    monkeypatch.setattr(otlp_forward, "_LONGEST_TRIED_S", 0.0)
+    collector.answer = lambda count: (503, []) if count == 1 else (200, [])
+    async with serving(collector) as url, forwarding(url) as forward:
+        forward.offer("/v1/traces", JSON, "", b"1")
+        forward.offer("/v1/traces", JSON, "", b"2")
+        await collector.received(2)
+    assert collector.bodies == [b"1", b"2"]
+    assert (forward.counts.sent, forward.counts.dropped) == (1, 1)
+
+
+async def test_close_gives_what_waits_another_chance(collector, address):
+    forward = OtlpForwarder(f"http://{address}", first_delay_s=3600.0)
+    forward.start()
+    forward.offer("/v1/traces", JSON, "", b"1")
+    while not forward.counts.retried:
+        await asyncio.sleep(0)
+    async with serving(collector, address):
+        await forward.close(30.0)
+    assert collector.bodies == [b"1"]
+
+
+async def test_close_gives_up_in_time_and_says_what_is_lost(address, caplog):
+    async with forwarding(f"http://{address}", close_timeout_s=0.05) as forward:
+        for _ in range(3):
+            forward.offer("/v1/traces", JSON, "", b"1")
+    assert (forward.counts.sent, forward.counts.dropped, forward.counts.held_bytes) == (0, 3, 0)
+    assert caplog.records[-1].getMessage() == f"http://{address}: 3 telemetry request(s) are left at the end and lost"
+
+
+async def test_close_before_start_counts_what_was_offered(address):
+    forward = OtlpForwarder(f"http://{address}")
+    forward.offer("/v1/traces", JSON, "", b"1")
+    await forward.close(0.01)
+    assert (forward.counts.dropped, forward.counts.held_bytes) == (1, 0)
+
+
+async def test_credentials_in_the_url_are_not_logged(address, caplog):
+    async with forwarding(f"http://user:secret@{address}", close_timeout_s=0.01) as forward:
+        forward.offer("/v1/traces", JSON, "", b"1")
+    assert caplog.records
+    assert "secret" not in caplog.text
+
+
+# ── delays ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_delays_double_up_to_half_a_minute():
+    assert [retry_delay(attempt, 1.0, None, 1.0) for attempt in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [retry_delay(attempt, 1.0, None, 0.0) for attempt in range(3)] == [0.5, 1, 2]
+    assert retry_delay(10**9, 1.0, None, 1.0) == 30
+
+
+def test_retry_after_is_honoured_within_bounds():
+    assert retry_delay(0, 1.0, 7.0, 0.0) == 7
+    assert retry_delay(0, 1.0, 1e9, 0.0) == 120
+    assert retry_delay(3, 1.0, 0.0, 1.0) == 8  # a collector that says "at once" again and again is not hammered
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        ("120", 120.0),
+        ("9" * 400, float("inf")),
+        ("Wed, 21 Oct 2015 07:28:10 GMT", 10.0),
+        ("Wed, 21 Oct 2015 07:27:00 GMT", 0.0),
+        ("Wed, 21 Oct 2015 07:28:10 -0000", None),
+        ("-1", None),
+        ("1.5", None),
+        ("", None),
+        ("soon", None),
+        ("²", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value, seconds):
+    assert parse_retry_after(value, 1445412480.0) == seconds
+
+
+@given(
+    st.text(max_size=40) | st.from_regex(r"[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,5} [\d:]{1,9} [A-Z+\-0-9]{1,6}")
+)
+def test_any_retry_after_is_at_least_nothing(value):
+    seconds = parse_retry_after(value, 1445412480.0)
+    assert seconds is None or seconds >= 0

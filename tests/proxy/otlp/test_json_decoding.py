@@ -1,0 +1,283 @@
+"""OTLP/JSON as exporters write it, and as nobody should."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from contextlib import suppress
+
+import pytest
+from a2a_eval_proxy.otlp.json_decoding import OtlpJsonError, decode_json
+from google.protobuf.json_format import MessageToDict
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from support.junk import json_values
+
+# Sent by @opentelemetry/exporter-trace-otlp-http 0.223 with attributeValueLengthLimit 12: the emoji that began at the
+# twelfth place was cut in half.
+JAVASCRIPT = (
+    rb'{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"unknown_service:node"'
+    rb'}},{"key":"telemetry.sdk.language","value":{"stringValue":"nodejs"}}],"droppedAttributesCount":0},"scopeSpans":['
+    rb'{"scope":{"name":"agent","version":"1.0"},"spans":[{"traceId":"bdbb9bb7c1e048d4967b4bd43ecaced2","spanId":"922a9'
+    rb'c75fea940a4","parentSpanId":"701b5e00164d5544","name":"execute_tool get_weather","kind":1,"startTimeUnixNano":"1'
+    rb'795252596254000000","endTimeUnixNano":"1795252596254227220","attributes":[{"key":"gen_ai.operation.name","value"'
+    rb':{"stringValue":"execute_tool"}},{"key":"gen_ai.usage.input_tokens","value":{"intValue":42}},{"key":"score","val'
+    rb'ue":{"doubleValue":0.5}},{"key":"cached","value":{"boolValue":true}},{"key":"tags","value":{"arrayValue":{"value'
+    rb's":[{"stringValue":"a"},{"stringValue":"b"}]}}},{"key":"cut","value":{"stringValue":"01234567890\ud83d"}}],"drop'
+    rb'pedAttributesCount":0,"events":[{"attributes":[{"key":"exception.message","value":{"stringValue":"boom"}}],"name'
+    rb'":"exception","timeUnixNano":"1795252596254159769","droppedAttributesCount":0}],"droppedEventsCount":0,"status":'
+    rb'{"code":2,"message":"boom"},"links":[],"droppedLinksCount":0,"flags":257}]}]}]}'
+)
+
+
+def decode(content, request_type=ExportTraceServiceRequest):
+    return decode_json(json.dumps(content).encode(), request_type)
+
+
+def one_span(**fields):
+    """The span of a request with these fields."""
+    request = decode({"resourceSpans": [{"scopeSpans": [{"spans": [fields]}]}]})
+    return request.resource_spans[0].scope_spans[0].spans[0]
+
+
+def one_value(value):
+    return one_span(attributes=[{"key": "k", "value": value}]).attributes[0].value
+
+
+def refusal(**fields):
+    with pytest.raises(OtlpJsonError) as caught:
+        one_span(**fields)
+    return str(caught.value).removeprefix("resourceSpans[0].scopeSpans[0].spans[0].")
+
+
+def test_what_the_javascript_sdk_exports():
+    span = decode_json(JAVASCRIPT, ExportTraceServiceRequest).resource_spans[0].scope_spans[0].spans[0]
+    assert span.trace_id.hex() == "bdbb9bb7c1e048d4967b4bd43ecaced2"
+    assert (span.span_id.hex(), span.parent_span_id.hex()) == ("922a9c75fea940a4", "701b5e00164d5544")
+    assert (span.kind, span.flags) == (Span.SPAN_KIND_INTERNAL, 257)
+    assert span.end_time_unix_nano - span.start_time_unix_nano == 227_220
+    assert (span.status.code, span.status.message) == (Status.STATUS_CODE_ERROR, "boom")
+    assert span.events[0].attributes[0].value.string_value == "boom"
+    values = {attribute.key: attribute.value for attribute in span.attributes}
+    assert values["gen_ai.usage.input_tokens"] == AnyValue(int_value=42)
+    assert values["score"] == AnyValue(double_value=0.5)
+    assert values["cached"] == AnyValue(bool_value=True)
+    assert [value.string_value for value in values["tags"].array_value.values] == ["a", "b"]
+    assert values["cut"].string_value == "01234567890\ufffd"
+
+
+def test_only_halves_of_characters_are_replaced():
+    text = json.dumps({"a": "😀", "b": "\ud83d", "c": "\udc00\ud83d", "d": "\\ud83d", "e": "\ud83d\n", "f": "é"})
+    spans = ",".join(f'{{"name": {json.dumps(value)}}}' for value in json.loads(text).values())
+    request = decode_json(
+        f'{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{spans}]}}]}}]}}'.encode(), ExportTraceServiceRequest
+    )
+    names = [span.name for span in request.resource_spans[0].scope_spans[0].spans]
+    assert names == ["😀", "\ufffd", "\ufffd\ufffd", "\\ud83d", "\ufffd\n", "é"]
+
+
+def full_request():
+    """A request with a value of every kind."""
+    request = ExportTraceServiceRequest()
+    scope_spans = request.resource_spans.add(schema_url="s").scope_spans.add()
+    scope_spans.scope.name = "scope"
+    span = scope_spans.spans.add(trace_id=b"t" * 16, span_id=b"s" * 8, trace_state="a=b", kind=Span.SPAN_KIND_SERVER)
+    span.start_time_unix_nano = 2**64 - 1
+    span.links.add(trace_id=b"u" * 16, span_id=b"v" * 8)
+    span.events.add(name="e", time_unix_nano=1)
+    span.attributes.add(key="bytes").value.bytes_value = bytes(range(256))
+    span.attributes.add(key="negative").value.int_value = -(2**63)
+    span.attributes.add(key="empty").value.SetInParent()
+    inner = span.attributes.add(key="nested").value.kvlist_value.values.add(key="list").value.array_value.values
+    inner.add().double_value = -1.5
+    inner.add().string_value = "x"
+    inner.add().bool_value = True
+    return request
+
+
+def otlp_json(request) -> bytes:
+    """ProtoJSON, with what OTLP has differently."""
+    document = MessageToDict(request, use_integers_for_enums=True)
+
+    def hex_ids(value):
+        if isinstance(value, list):
+            return [hex_ids(item) for item in value]
+        if isinstance(value, dict):
+            return {
+                key: base64.b64decode(item).hex() if key in ("traceId", "spanId", "parentSpanId") else hex_ids(item)
+                for key, item in value.items()
+            }
+        return value
+
+    return json.dumps(hex_ids(document)).encode()
+
+
+def test_the_same_request_as_protobuf_and_as_json():
+    assert decode_json(otlp_json(full_request()), ExportTraceServiceRequest) == full_request()
+
+
+def test_logs_and_metrics_are_read_alike():
+    record = {"timeUnixNano": "5", "severityNumber": 9, "traceId": "0a" * 16, "body": {"stringValue": "text"}}
+    logs = decode({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}, ExportLogsServiceRequest)
+    decoded = logs.resource_logs[0].scope_logs[0].log_records[0]
+    assert (decoded.time_unix_nano, decoded.severity_number, decoded.trace_id) == (5, 9, b"\x0a" * 16)
+    point = {"asInt": "3", "exemplars": [{"spanId": "0b" * 8, "asDouble": 1}]}
+    metric = {"name": "calls", "sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": [point]}}
+    metrics = decode({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}, ExportMetricsServiceRequest)
+    data_point = metrics.resource_metrics[0].scope_metrics[0].metrics[0].sum.data_points[0]
+    assert (data_point.as_int, data_point.exemplars[0].span_id) == (3, b"\x0b" * 8)
+
+
+def test_unknown_keys_and_nulls_count_as_absent():
+    span = one_span(name="n", future={"a": [1]}, kind=None, attributes=None, trace_id="not a key of OTLP")
+    assert span == Span(name="n")
+    assert decode({}) == ExportTraceServiceRequest()
+    assert decode({"resourceSpans": []}) == ExportTraceServiceRequest()
+
+
+@pytest.mark.parametrize("given_id", ["0AfF" * 8, "0aff" * 8])
+def test_ids_are_hex_of_any_case(given_id):
+    assert one_span(traceId=given_id).trace_id == bytes.fromhex("0aff" * 8)
+
+
+@pytest.mark.parametrize(("value", "number"), [(7, 7), ("7", 7), ("-7", -7), (7.0, 7), (1e3, 1000), ("007", 7)])
+def test_integers_are_numbers_or_digits(value, number):
+    assert one_value({"intValue": value}) == AnyValue(int_value=number)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(1, 1.0), (0.5, 0.5), ("0.5", 0.5), ("-1e3", -1000.0), ("-Infinity", -math.inf)]
+)
+def test_doubles_are_numbers_or_their_text(value, number):
+    assert one_value({"doubleValue": value}) == AnyValue(double_value=number)
+
+
+def test_not_a_number_is_a_double():
+    assert math.isnan(one_value({"doubleValue": "NaN"}).double_value)
+
+
+@pytest.mark.parametrize("text", ["-_8=", "-_8", "+/8=", "+/8"])
+def test_bytes_are_base64_of_either_alphabet_padded_or_not(text):
+    assert one_value({"bytesValue": text}) == AnyValue(bytes_value=b"\xfb\xff")
+
+
+@pytest.mark.parametrize("kind", [3, "3", "SPAN_KIND_CLIENT"])
+def test_enums_are_numbers_and_names_are_understood(kind):
+    assert one_span(kind=kind).kind == Span.SPAN_KIND_CLIENT
+
+
+def test_a_kind_of_the_future_is_kept():
+    assert one_span(kind=77).kind == 77
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"traceId": "xyz"}, "traceId: expected hex digits, got 'xyz'"),
+        ({"traceId": "abc"}, "traceId: expected hex digits, got 'abc'"),
+        ({"traceId": "é" * 32}, "traceId: expected hex digits, got"),
+        ({"traceId": 5}, "traceId: expected a string, got 5"),
+        ({"name": ["n"]}, "name: expected a string, got an array"),
+        ({"name": True}, "name: expected a string, got True"),
+        ({"kind": "CLIENT"}, "kind: expected an integer, got 'CLIENT'"),
+        ({"kind": True}, "kind: expected an integer, got True"),
+        ({"kind": 2**40}, "kind: "),
+        ({"startTimeUnixNano": "-1"}, "startTimeUnixNano: "),
+        ({"startTimeUnixNano": "9" * 5000}, "startTimeUnixNano: expected an integer, got '999"),
+        ({"startTimeUnixNano": 2**64}, "startTimeUnixNano: "),
+        ({"startTimeUnixNano": 1.5}, "startTimeUnixNano: expected an integer, got 1.5"),
+        ({"startTimeUnixNano": "٣"}, "startTimeUnixNano: expected an integer"),
+        ({"attributes": {"a": "b"}}, "attributes: expected an array, got an object"),
+        ({"attributes": [5]}, "attributes[0]: expected an object, got 5"),
+        (
+            {"attributes": [{"key": "k"}, {"value": {"intValue": "1.5"}}]},
+            "attributes[1].value.intValue: expected an int",
+        ),
+        ({"attributes": [{"value": {"boolValue": "true"}}]}, "attributes[0].value.boolValue: expected true or false"),
+        ({"attributes": [{"value": {"doubleValue": "1_0"}}]}, "attributes[0].value.doubleValue: expected a number"),
+        ({"attributes": [{"value": {"bytesValue": "*"}}]}, "attributes[0].value.bytesValue: expected base64, got '*'"),
+        ({"status": "ok"}, "status: expected an object, got 'ok'"),
+    ],
+)
+def test_a_refusal_names_the_place_and_what_belongs_there(fields, complaint):
+    assert refusal(**fields).startswith(complaint)
+
+
+def test_a_refusal_is_short_however_long_the_value():
+    assert len(refusal(traceId="x" * 100_000)) < 200
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"nope", b"\xff\xfe", b'{"a":NaN}', b"\xef\xbb\xbf{}", b'"\\'])
+def test_what_is_not_json_is_refused(body):
+    with pytest.raises(OtlpJsonError, match="not JSON"):
+        decode_json(body, ExportTraceServiceRequest)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"5", b"null", b'"text"'])
+def test_what_is_not_an_object_is_refused(body):
+    with pytest.raises(OtlpJsonError, match=r"^expected an object"):
+        decode_json(body, ExportTraceServiceRequest)
+
+
+@pytest.mark.parametrize("depth", [60, 400, 100_000])
+def test_deep_json_is_refused(depth):
+    value = '{"arrayValue":{"values":[' * depth + '{"intValue":1}' + "]}}" * depth
+    body = '{"resourceSpans":[{"resource":{"attributes":[{"key":"k","value":' + value + "}]}}]}"
+    with pytest.raises(OtlpJsonError):
+        decode_json(body.encode(), ExportTraceServiceRequest)
+
+
+def test_nesting_within_the_limit_is_read():
+    value = {"intValue": 1}
+    for _ in range(40):
+        value = {"arrayValue": {"values": [value]}}
+    decoded = one_value(value)
+    for _ in range(40):
+        decoded = decoded.array_value.values[0]
+    assert decoded.int_value == 1
+
+
+# ── nothing but its own error ───────────────────────────────────────────────────────────────────────────────────
+
+
+def places(value, path=()):
+    """Every place in a JSON document, as the keys and indices that lead there."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from places(item, (*path, key))
+
+
+def replaced(document, path, value):
+    if not path:
+        return value
+    copy = document.copy()
+    copy[path[0]] = replaced(document[path[0]], path[1:], value)
+    return copy
+
+
+DOCUMENT = json.loads(otlp_json(full_request()))
+_numbers = st.integers(-(2**70), 2**70) | st.floats()
+_junk = json_values | _numbers | _numbers.map(str) | st.text("0aF-.e=_/ ", max_size=5)
+
+
+@given(st.lists(st.tuples(st.sampled_from(list(places(DOCUMENT))), _junk), min_size=1, max_size=3))
+def test_a_request_that_is_wrong_somewhere_is_read_or_refused(changes):
+    document = DOCUMENT
+    for path, value in changes:
+        with suppress(LookupError, TypeError, AttributeError):  # an earlier change took this place away
+            document = replaced(document, path, value)
+    with suppress(OtlpJsonError):
+        decode(document)
+
+
+@given(st.integers(0, len(JAVASCRIPT)), st.binary(max_size=3), st.integers(0, 3))
+def test_damaged_json_is_a_request_or_refused(position, inserted, removed):
+    with suppress(OtlpJsonError):
+        decode_json(JAVASCRIPT[:position] + inserted + JAVASCRIPT[position + removed :], ExportTraceServiceRequest)

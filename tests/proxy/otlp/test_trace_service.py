@@ -1,0 +1,95 @@
+"""Decoded requests on their way to the trace book: in parts, without tearing traces apart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+from a2a_eval_proxy.otlp.trace_service import Tracing
+from a2a_eval_proxy.telemetry.counters import Metrics
+from a2a_eval_proxy.turn import Turn
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from support.otlp import PROTOBUF, export_request, receiver
+
+TRACES = 5
+SPANS = 150
+"""In each trace; half of them of the framework."""
+
+
+def batch() -> ExportTraceServiceRequest:
+    """What an SDK exports: ordered by scope, so that the roots (of the server's scope) come before the tool calls."""
+    request = ExportTraceServiceRequest()
+    scopes = request.resource_spans.add().scope_spans
+    server, framework = scopes.add().spans, scopes.add().spans
+    now = time.time_ns()
+    for trace in range(1, TRACES + 1):
+        for number in range(1, SPANS + 1):
+            span = (server if number <= SPANS // 2 else framework).add()
+            span.trace_id, span.span_id = trace.to_bytes(16, "big"), number.to_bytes(8, "big")
+            span.parent_span_id = b"" if number == 1 else (1).to_bytes(8, "big")
+            span.start_time_unix_nano = span.end_time_unix_nano = now
+    return request
+
+
+async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
+    metrics = Metrics()
+    tracing = Tracing(metrics, wait_s=6.0, expected=False)
+    turns = [
+        Turn(f"t{trace}", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{trace:032x}")
+        for trace in range(1, TRACES + 1)
+    ]
+    seen: dict[str, int] = {}
+    all_told = asyncio.Event()
+
+    def changed(turn: Turn, tells: bool) -> None:
+        evidence = tracing.evidence(turn)
+        if tracing.complete(turn) and evidence is not None:
+            seen.setdefault(turn.turn_id, len(evidence.spans))
+        if len(seen) == TRACES:
+            all_told.set()
+
+    tracing.on_changed = changed
+    for turn in turns:
+        tracing.opened(turn)
+    request = batch()
+    tracing.traces(request, request.ByteSize())
+    await all_told.wait()
+    tracing.close()
+    assert seen == dict.fromkeys((turn.turn_id for turn in turns), SPANS)
+    assert metrics.spans == TRACES * SPANS
+    assert not tracing.busy
+
+
+async def test_who_is_ahead_of_the_reader_is_told_to_wait() -> None:
+    tracing = Tracing(Metrics(), wait_s=6.0, expected=False)
+    read = asyncio.Event()
+    tracing.on_changed = lambda turn, tells: read.set()
+    tracing.opened(Turn("t1", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{1:032x}"))
+    tracing.traces(batch(), 64 * 1024 * 1024)
+    assert tracing.busy
+    await read.wait()
+    while tracing.busy:  # the last part follows in the loop's next rounds
+        await asyncio.sleep(0)
+    tracing.close()
+
+
+async def test_senders_are_told_of_spans_without_valid_ids() -> None:
+    request = export_request(["good", "short", "zero"])
+    _, short, zero = request.resource_spans[0].scope_spans[0].spans
+    short.trace_id, zero.span_id = b"\x01" * 4, bytes(8)
+    metrics = Metrics()
+    tracing = Tracing(metrics, wait_s=6.0, expected=False)
+    async with receiver(tracing) as url, httpx.AsyncClient() as client:
+        headers = {"content-type": PROTOBUF}
+        answer = await client.post(f"{url}/v1/traces", content=request.SerializeToString(), headers=headers)
+    partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    assert (answer.status_code, partial.rejected_spans) == (200, 2)
+    assert "trace id of 16 bytes" in partial.error_message
+    while not metrics.spans:  # they are handed over in one of the loop's next rounds
+        await asyncio.sleep(0)
+    tracing.close()
+    assert (metrics.spans, metrics.spans_dropped) == (1, 2)

@@ -1,0 +1,571 @@
+"""No planted secret leaves capture: not into the store's bytes, events, telemetry, reports or what judges are asked."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from a2a_eval_proxy.capture.exchange import Exchange, RequestFacts
+from a2a_eval_proxy.capture.turn_book import TurnBook
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.ids import new_turn_id
+from a2a_eval_proxy.privacy.content_removal import lacks_content
+from a2a_eval_proxy.privacy.policy import Privacy, judge_cache_of, privacy_of, redactor_of
+from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.runs.export import write_turns
+from a2a_eval_proxy.runs.report_files import publish_report
+from a2a_eval_proxy.runs.run_result import conclude
+from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase
+from a2a_eval_proxy.scoring.pipeline import Pipeline
+from a2a_eval_proxy.scoring.scorer import Scorer
+from a2a_eval_proxy.store import SqliteStore, TurnQuery
+from a2a_eval_proxy.telemetry.counters import Metrics
+from a2a_eval_proxy.telemetry.evaluations import EvaluationTelemetry
+from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import METADATA_KEY, URI, ToolCall
+from a2a_tool_capture.wire import normalize_state
+from agents.serving import ServerThread
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from judges.fake_api import KEY, MODEL, FakeApi
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from tool_call_evaluators.suite import Suite, parse_case, parse_suite
+
+EVERY = "token,email,iban,card,phone,ip"
+
+SECRETS = (
+    "ann.lee@example.com",
+    "+49 30 1234567",
+    "4111 1111 1111 1111",
+    "378282246310005",
+    "DE89 3704 0044 0532 0130 00",
+    "203.0.113.77",
+    "2001:db8::7334",
+    "sk-live0123456789abcdef",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl",
+)
+
+
+def marks(secret: str) -> set[str]:
+    """What tells that a secret is there, in the encodings in which it may stand."""
+    spelled = {secret, secret.replace(" ", ""), quote(secret), quote(secret, safe="")}
+    return spelled | {secret.replace("@", "\\u0040"), json.dumps(secret)[1:-1]}
+
+
+WRAPPINGS = {
+    "plain": lambda secret: secret,
+    "prose": lambda secret: f"it is {secret}, as you know",
+    "json": lambda secret: json.dumps({"value": secret}),
+    "escaped": lambda secret: '{"value": "' + "".join(f"\\u{ord(char):04x}" for char in secret) + '"}',
+    "json in json": lambda secret: json.dumps([json.dumps({"v": [json.dumps(secret)]})]),
+    "prose around json": lambda secret: f"Result: {json.dumps({'a': secret})}",
+    "url": lambda secret: f"https://host.test/?q={quote(secret, safe='')}&x=1",
+    "lines": lambda secret: f"first\n{secret}\nlast",
+}
+
+PLACES = (
+    *("user text", "context id", "task id", "message", "artifact text", "call id", "call name", "argument"),
+    *("nested argument", "argument key", "result", "result object", "error", "artifact id"),
+    *("agent error", "run", "case", "version"),
+)
+
+
+NAMES = ("context id", "task id", "call id", "call name", "artifact id", "run", "case", "version")
+SAID = tuple(place for place in PLACES if place not in NAMES)
+
+
+class Exchanged:
+    """A request and its answers, with something planted in a place."""
+
+    def __init__(self, place: str, planted: str) -> None:
+        self.place = place
+        self.planted = planted
+
+    def at(self, place: str, otherwise: Any) -> Any:
+        return self.planted if place == self.place else otherwise
+
+    @property
+    def facts(self) -> RequestFacts:
+        case = self.at("case", None)
+        return RequestFacts(
+            self.at("run", "nightly"),
+            "http://agent",
+            self.at("version", "1.0"),
+            case,
+            "1" * 32,
+            "2" * 16,
+            declared=True,
+            requested_by_header=False,
+            started_at=1.0,
+        )
+
+    @property
+    def request(self) -> bytes:
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": self.at("user text", "hello")}]}
+        if self.place == "context id":
+            message["contextId"] = self.planted
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}).encode()
+
+    @property
+    def answer(self) -> bytes:
+        if self.place == "agent error":
+            error = {"code": -32000, "message": self.planted}
+            return json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode()
+        call: dict[str, Any] = {
+            "id": self.at("call id", "call-1"),
+            "name": self.at("call name", "lookup"),
+            "arguments": {"a": self.at("argument", "x"), "b": [{"c": self.at("nested argument", 1)}]},
+            "result": self.at("result", "fine"),
+            "error": self.at("error", None),
+        }
+        if self.place == "argument key":
+            call["arguments"][self.planted] = 1
+        if self.place == "result object":
+            call["result"] = {"rows": [{"owner": self.planted}]}
+        artifact = {
+            "artifactId": self.at("artifact id", "answer"),
+            "parts": [] if self.place == "message" else [{"text": self.at("artifact text", "done")}],
+            "extensions": [URI],
+            "metadata": {METADATA_KEY: [call, "junk", {"name": 7}]},
+        }
+        task = {
+            "id": self.at("task id", "task-1"),
+            "contextId": self.at("context id", "context-1"),
+            "status": {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": self.at("message", "ok")}]}},
+            "artifacts": [artifact],
+        }
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}).encode()
+
+    def through(self, pipeline: Pipeline) -> None:
+        pass_on(self.facts, self.request, self.answer, pipeline)
+
+
+def pass_on(facts: RequestFacts, request: bytes, answer: bytes, pipeline: Pipeline) -> None:
+    exchange = Exchange(TurnBook(pipeline.take), facts, new_turn_id)
+    exchange.request_body(None, request, 1.0)
+    exchange.answer(200, answer, 2.0)
+    exchange.end(3.0)
+
+
+def spots(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every member and item in a JSON value, however deep, as the container and the key to it."""
+    if isinstance(value, dict | list):
+        for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            yield value, key
+            yield from spots(item)
+
+
+def spoilt(document: bytes, spot: int, secret: str, *, rename: bool) -> bytes:
+    """The JSON document with the secret as one of its values, or as the name of one."""
+    value = json.loads(document)
+    there = list(spots(value))
+    container, key = there[spot % len(there)]
+    if rename and isinstance(container, dict):
+        container[secret] = container.pop(key)
+    else:
+        container[key] = secret
+    return json.dumps(value).encode()
+
+
+class Running:
+    """A pipeline with its store, and all that came out of it beside."""
+
+    def __init__(self, folder: Path, suite: Suite | None, privacy: Privacy | None) -> None:
+        self.folder, self.suite, self.privacy = folder, suite, privacy
+        self.path = folder / "turns.db"
+        self.cases = CaseBook(suite, redactor=redactor_of(privacy))
+        self.store = SqliteStore(str(self.path))
+        self.scorer = Scorer(self.cases, suite, judge_cache_of(self.store.judge_cache, privacy))
+        self.bus, self.metrics = EventBus(), Metrics()
+        self.pipeline = Pipeline(self.store, self.cases, self.scorer, self.bus, self.metrics, privacy=privacy)
+        self.exported = InMemoryLogRecordExporter()
+        provider = LoggerProvider(shutdown_on_exit=False)
+        provider.add_log_record_processor(SimpleLogRecordProcessor(self.exported))
+        telemetry = EvaluationTelemetry(provider.get_logger("test"), NoOpMeterProvider().get_meter("test"))
+        self.pipeline.on_scored = telemetry.scored
+        self.pipeline.on_conversation_scored = telemetry.conversation_scored
+
+    async def turns(self) -> list[dict[str, Any]]:
+        return (await self.store.turns(TurnQuery(limit=1000))).items
+
+    async def told(self, events: asyncio.Queue[Any]) -> str:
+        """All that came out of the proxy: events, telemetry, reports, export, the bytes of its files."""
+        out = [repr(self.metrics)]
+        while not events.empty():
+            out.append(json.dumps(events.get_nowait()))
+        out += [json.dumps(dict(item.log_record.attributes or {})) for item in self.exported.get_finished_logs()]
+        suite = self.suite or Suite(name="none")
+        expected = suite if self.privacy is None else self.privacy.suite(suite)
+        conclusion = await conclude(self.store, self.scorer, expected, None)
+        publish_report(conclusion.report, self.folder / "report", {})
+        lines = io.StringIO()
+        await write_turns(str(self.path), None, lines)
+        out.append(lines.getvalue())
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
+        assert {"turns.db", "turns.db-wal", "report.html"} <= {path.name for path in files}
+        assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+        return "\n".join([*out, *(path.read_bytes().decode("utf-8", "replace") for path in files)])
+
+
+@asynccontextmanager
+async def running(
+    suite: Suite | None = None, privacy: Privacy | None = None, folder: Path | None = None
+) -> AsyncIterator[Running]:
+    with tempfile.TemporaryDirectory() as temporary:
+        it = Running(folder or Path(temporary), suite, privacy)
+        try:
+            yield it
+        finally:
+            await it.pipeline.close()
+            await asyncio.to_thread(it.store.close)
+
+
+def judged_suite(url: str, **more: Any) -> Suite:
+    return parse_suite(
+        json.dumps(
+            {
+                "suite": "judged",
+                "judge": {"base_url": f"{url}/v1", "model": MODEL},
+                "evaluators": [
+                    "tool_error",
+                    {"helpfulness": {"threshold": None}},
+                    {"goal_completion": {"threshold": None}},
+                ],
+                "cases": [{"id": "case", "turns": [{"user": "hello"}], "user_goal": "be greeted"}],
+                **more,
+            }
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[tuple[FakeApi, str]]:
+    api = FakeApi()
+    with ServerThread(api.app) as server:
+        yield api, server.url
+
+
+def privacy(rules: Any, key: str | None = "key", **options: Any) -> Privacy:
+    found = privacy_of(parse_rules(rules) if rules else (), key, **options)
+    assert found is not None
+    return found
+
+
+# ── nothing gets out ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    secret=st.sampled_from(SECRETS),
+    wrapping=st.sampled_from(sorted(WRAPPINGS)),
+    place=st.sampled_from(PLACES),
+    action=st.sampled_from(["mask", "hash", "drop"]),
+    no_content=st.booleans(),
+)
+def test_no_secret_gets_out(
+    judge: tuple[FakeApi, str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    secret: str,
+    wrapping: str,
+    place: str,
+    action: str,
+    no_content: bool,
+) -> None:
+    api, url = judge
+    api.requests.clear()
+    caplog.clear()
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    rules = [{"detector": name, "action": action} for name in EVERY.split(",")]
+
+    async def play() -> str:
+        async with running(judged_suite(url), privacy(rules, no_content=no_content)) as it, it.bus.listen() as events:
+            Exchanged(place, WRAPPINGS[wrapping](secret)).through(it.pipeline)
+            await it.pipeline.drained()
+            return await it.told(events)
+
+    with caplog.at_level(logging.DEBUG, "a2a_eval_proxy"):
+        told = "\n".join([asyncio.run(play()), json.dumps(api.requests), caplog.text])
+    if place not in ("case", "agent error"):
+        assert api.requests  # lest nothing was judged
+    for mark in marks(secret):
+        assert mark not in told, (mark, told[max(0, told.index(mark) - 200) :][:400])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    secret=st.sampled_from(SECRETS),
+    in_answer=st.booleans(),
+    spot=st.integers(0, 60),
+    rename=st.booleans(),
+    failing=st.booleans(),
+)
+def test_no_secret_gets_out_where_none_is_expected(
+    secret: str, in_answer: bool, spot: int, rename: bool, failing: bool
+) -> None:
+    """Anywhere in the JSON of the request or of the answer, whether it is A2A then or not."""
+    base = Exchanged("agent error" if failing else "", "no such order")
+    request = base.request if in_answer else spoilt(base.request, spot, secret, rename=rename)
+    answer = spoilt(base.answer, spot, secret, rename=rename) if in_answer else base.answer
+
+    async def play() -> str:
+        async with running(None, privacy(EVERY)) as it, it.bus.listen() as events:
+            pass_on(base.facts, request, answer, it.pipeline)
+            it.pipeline.take(paid("somebody"))  # lest nothing be there to look at
+            await it.pipeline.drained()
+            return await it.told(events)
+
+    told = asyncio.run(play())
+    for mark in marks(secret):
+        assert mark not in told, (mark, told[max(0, told.index(mark) - 200) :][:400])
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place != "version"])
+def test_without_rules_it_would_get_out(
+    place: str, judge: tuple[FakeApi, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lest the test above pass because nothing is planted."""
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+
+    async def play() -> str:
+        async with running(judged_suite(judge[1])) as it, it.bus.listen() as events:
+            Exchanged(place, SECRETS[0]).through(it.pipeline)
+            await it.pipeline.drained()
+            return await it.told(events)
+
+    assert SECRETS[0] in asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("state", "kept"),
+    [
+        ("TASK_STATE_COMPLETED", "TASK_STATE_COMPLETED"),
+        ("TASK_STATE_WORKING", "TASK_STATE_WORKING"),
+        (None, None),
+        (normalize_state("ann-lee@example.com"), "[redacted]"),
+    ],
+)
+@pytest.mark.parametrize("no_content", [False, True])
+async def test_a_state_that_a2a_does_not_have_may_be_anything(
+    no_content: bool, state: str | None, kept: str | None
+) -> None:
+    """And it is read in capitals, with its hyphens gone, so that rules may not know it again."""
+    async with running(None, privacy(None if no_content else EVERY, no_content=no_content)) as it:
+        it.pipeline.take(paid("somebody", state=state))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert turn["state"] == kept
+
+
+@settings(max_examples=20, deadline=None)
+@given(place=st.sampled_from(SAID))
+def test_no_content_keeps_nothing_of_what_was_said(place: str) -> None:
+    planted = "Rosebud was the name of 1 sledge"
+
+    async def play() -> str:
+        async with running(None, privacy(None, None, no_content=True)) as it, it.bus.listen() as events:
+            Exchanged(place, planted).through(it.pipeline)
+            await it.pipeline.drained()
+            (turn,) = await it.turns()
+            assert turn["status"] == "done"
+            assert lacks_content(turn["user_text"])
+            if place != "agent error":
+                (call,) = turn["tool_calls"]
+                assert call["name"] == "lookup"
+                assert call["arguments"]["a"] == "string"
+            return await it.told(events)
+
+    assert "Rosebud" not in asyncio.run(play())
+
+
+# ── scoring ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+SUITE = """
+suite: private
+evaluators: [{tool_call_args: {threshold: 1.0}}, {response_contains: {}}]
+cases:
+  - id: pay
+    turns:
+      - user: Pay ann@example.com
+        expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}], response_contains: ann@example.com}
+  - id: other
+    turns: [{user: Pay bob@example.com}]
+"""
+
+
+def paid(to: str, **fields: Any) -> Turn:
+    calls = [ToolCall("pay", {"to": to})]
+    it = Turn(new_turn_id(), "nightly", "http://agent", "JSONRPC", "1.0", 1.0, tool_calls=calls)
+    it.status, it.ended_at, it.user_text, it.response_text = "pending", 2.0, "Pay ann@example.com", f"paid {to}"
+    for name, value in fields.items():
+        setattr(it, name, value)
+    return it
+
+
+def private_suite_text() -> str:
+    return SUITE.replace(", {response_contains: {}}", "")
+
+
+def private_suite() -> Suite:
+    return parse_suite(private_suite_text())
+
+
+@pytest.mark.parametrize(
+    ("rules", "to", "passes"),
+    [
+        ("email:hash", "ann@example.com", True),
+        ("email:hash", "eve@example.com", False),
+        ("email", "ann@example.com", True),
+        ("email", "eve@example.com", True),  # what is masked looks all the same
+        ([{"path": "$.tool_calls[*].arguments.to", "action": "hash"}], "ann@example.com", True),
+        ([{"path": "$.tool_calls[*].arguments.to", "action": "hash"}], "eve@example.com", False),
+        ([{"path": "$..to", "action": "drop"}], "eve@example.com", True),
+    ],
+)
+async def test_expectations_are_redacted_as_turns_are(rules: Any, to: str, passes: bool) -> None:
+    async with running(private_suite(), privacy(rules)) as it:
+        it.pipeline.take(paid(to))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert turn["case_id"] == "pay"
+        assert to not in json.dumps([turn["tool_calls"], turn["evaluations"]])
+        (result,) = turn["evaluations"]
+        assert result["passed"] is passes, result
+
+
+@pytest.mark.parametrize("action", ["mask", "hash"])
+async def test_placeholders_stand_for_secrets_too(action: str) -> None:
+    text = private_suite_text().replace("{to: ann@example.com}", "{token: {$type: string}}")
+    async with running(parse_suite(text), privacy(f"token:{action}")) as it:
+        it.pipeline.take(paid("", tool_calls=[ToolCall("pay", {"token": {"$type": "sesame"}})]))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert "sesame" not in json.dumps(turn)
+        (result,) = turn["evaluations"]
+        assert result["passed"] is True, result
+
+
+async def test_a_turn_left_pending_is_scored_the_same_after_a_restart(tmp_path: Path) -> None:
+    rules = privacy("email:hash")
+    async with running(private_suite(), rules, tmp_path) as it:
+        it.pipeline.take(paid("ann@example.com", turn_id="a"))
+        it.pipeline.take(paid("eve@example.com", turn_id="b"))
+        await it.pipeline.drained()
+        first = await it.turns()
+        for turn in first:
+            left = Turn.from_dict(turn)
+            left.turn_id, left.status = f"{left.turn_id}-again", "pending"
+            it.store.add([left], lambda: None)
+        await it.store.drained()
+    async with running(private_suite(), privacy("email:hash"), tmp_path) as it:
+        assert await it.pipeline.resume() == 2
+        await it.pipeline.drained()
+        turns = await it.turns()
+        assert [turn["evaluations"] for turn in turns[2:]] == [turn["evaluations"] for turn in first]
+
+
+async def test_a_turn_left_pending_without_content_cannot_be_scored(tmp_path: Path) -> None:
+    bare = privacy(None, None, no_content=True)
+    async with running(private_suite(), bare, tmp_path) as it:
+        it.store.add([bare.stored(paid("ann@example.com", case_id="pay"))], lambda: None)
+        await it.store.drained()
+        assert await it.pipeline.resume() == 1
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert [result["status"] for result in turn["evaluations"]] == ["errored"]
+
+
+async def test_without_content_turns_are_scored_by_what_was_said() -> None:
+    async with running(private_suite(), privacy(None, None, no_content=True)) as it:
+        it.pipeline.take(paid("ann@example.com"))
+        it.pipeline.take(paid("eve@example.com"))
+        await it.pipeline.drained()
+        turns = await it.turns()
+        assert [turn["evaluations"][0]["passed"] for turn in turns] == [True, False]
+        assert {turn["tool_calls"][0]["arguments"]["to"] for turn in turns} == {"string"}
+        assert {turn["evaluations"][0]["reason"] for turn in turns} == {""}
+
+
+async def test_registered_cases_and_contexts_match_redacted_turns() -> None:
+    async with running(None, privacy("email:hash")) as it:
+        case = {
+            "id": "put",
+            "turns": [
+                {"user": "x", "expect": {"tool_calls": [{"name": "pay", "arguments": {"to": "ann@example.com"}}]}}
+            ],
+        }
+        it.cases.put(RegisteredCase(parse_case({**case, "evaluators": ["tool_call_args"]}), "user:ann@example.com"))
+        it.pipeline.take(paid("ann@example.com", conversation_id="user:ann@example.com", user_text="whatever"))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+        assert turn["case_id"] == "put"
+        assert turn["evaluations"][0]["score"] == 1.0
+
+
+async def test_what_cannot_be_redacted_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = privacy("email")
+
+    def broken(text: str) -> Iterator[tuple[int, int]]:
+        raise RuntimeError(f"cannot read {text}")
+
+    assert rules.redactor is not None
+    async with running(None, rules) as it:
+        monkeypatch.setattr(rules.redactor, "_in_text", lambda text, *rest: broken(text))
+        it.pipeline.take(paid("ann@example.com"))
+        await it.pipeline.drained()
+        (turn,) = await it.turns()
+    assert "ann@" not in json.dumps(turn) + caplog.text
+    assert [finding["code"] for finding in turn["findings"]] == ["redaction_failed"]
+    outcomes = {result["evaluator"]: result["status"] for result in turn["evaluations"]}
+    assert outcomes.pop("turn_succeeded") == "failed"
+    assert set(outcomes.values()) == {"errored"}
+    assert (turn["run"], turn["tool_calls"]) == ("redaction-failed", [])
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_settings_there_is_nothing_to_do() -> None:
+    assert privacy_of((), "key") is None
+
+
+def test_the_key_may_be_in_the_environment_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "k")
+    (tmp_path / "key").write_text("k\n")
+    rules = parse_rules("email:hash")
+    seen = set()
+    for key in ("k", "${KEY}", f"${{file:{tmp_path}/key}}"):
+        found = privacy_of(rules, key)
+        assert found is not None
+        seen.add(found.text("ann@example.com"))
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (None, "the action hash needs a key"),
+        ("${NONE}", "redact_key needs the environment variable NONE, which is not set"),
+        ("${EMPTY}", "redact_key: expected a text that nobody can guess"),
+        ("${file:/no/such}", "redact_key needs the file /no/such"),
+    ],
+)
+def test_a_key_that_cannot_be_had(key: str | None, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPTY", "")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        privacy_of(parse_rules("email:hash"), key)

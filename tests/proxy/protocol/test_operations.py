@@ -1,0 +1,304 @@
+"""Which operation a request is, over either binding, in either protocol version."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.protocol.operations import (
+    Binding,
+    Operation,
+    decode_json,
+    rest_request,
+    rpc_method,
+    rpc_request,
+    sets_webhook,
+    user_message,
+)
+from e2e.recordings import Recording, names
+from hypothesis import given
+from hypothesis import strategies as st
+from support.junk import json_objects, json_values
+
+RECORDED_OPERATIONS = {
+    "send": Operation.SEND,
+    "stream": Operation.STREAM,
+    "get": Operation.GET,
+    "list": Operation.LIST,
+    "subscribe": Operation.SUBSCRIBE,
+    "cancel": Operation.CANCEL,
+    "extcard": Operation.EXTENDED_CARD,
+    "pushset": Operation.PUSH_CONFIG,
+}
+
+OF_A_TASK = (Operation.GET, Operation.SUBSCRIBE, Operation.CANCEL, Operation.PUSH_CONFIG)
+
+
+def recorded_operation(name: str) -> Operation:
+    return RECORDED_OPERATIONS[name.split("-")[2]]
+
+
+# ── recorded requests ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", names("jsonrpc-v*"))
+def test_recorded_json_rpc_requests(name: str) -> None:
+    body = Recording.load(name).request_body
+    request = rpc_request(json.loads(body))
+    assert request is not None
+    assert (request.operation, request.binding) == (recorded_operation(name), Binding.JSONRPC)
+    assert (request.message is not None) == (request.operation in (Operation.SEND, Operation.STREAM))
+    assert bool(request.task_id) == (request.operation in OF_A_TASK)
+    beginning = rpc_method(body)
+    known = request.operation is not Operation.PUSH_CONFIG
+    assert (beginning and beginning.operation) == (request.operation if known else None)
+
+
+@pytest.mark.parametrize("name", names("rest-v*"))
+def test_recorded_rest_requests(name: str) -> None:
+    method, target, _ = Recording.load(name).request_line.split(" ")
+    path, _, query = target.partition("?")
+    request = rest_request(method, path, query.encode())
+    assert request is not None
+    assert (request.operation, request.binding) == (recorded_operation(name), Binding.HTTP_JSON)
+    assert bool(request.task_id) == (request.operation in OF_A_TASK)
+
+
+# ── HTTP+JSON ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mount", ["", "/a2a/rest", "/tenant-1", "/v1"])
+@pytest.mark.parametrize(
+    ("method", "path", "operation"),
+    [
+        ("POST", "/message:send", Operation.SEND),
+        ("POST", "/message:stream", Operation.STREAM),
+        ("GET", "/tasks/t-1", Operation.GET),
+        ("GET", "/tasks", Operation.LIST),
+        ("POST", "/tasks/t-1:cancel", Operation.CANCEL),
+        ("GET", "/tasks/t-1:subscribe", Operation.SUBSCRIBE),
+        ("POST", "/tasks/t-1:subscribe", Operation.SUBSCRIBE),
+        ("GET", "/extendedAgentCard", Operation.EXTENDED_CARD),
+    ],
+)
+def test_paths(mount: str, method: str, path: str, operation: Operation) -> None:
+    request = rest_request(method, mount + path, b"")
+    assert request is not None
+    assert request.operation is operation
+    assert request.task_id == ("t-1" if "t-1" in path else "")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("POST", "/"),
+        ("GET", "/message:send"),
+        ("POST", "/message:send/"),
+        ("POST", "/messages:send"),
+        ("POST", "/tasks"),
+        ("DELETE", "/tasks/t-1"),
+        ("GET", "/tasks/t-1:cancel"),
+        ("POST", "/tasks//pushNotificationConfigs"),
+        ("POST", "/extendedAgentCard"),
+        ("GET", "/tasks/"),
+    ],
+)
+def test_paths_that_are_none_of_ours(method: str, path: str) -> None:
+    assert rest_request(method, path, b"") is None
+
+
+@pytest.mark.parametrize("path", ["/a2a/v1/card", "/agent/authenticatedExtendedCard"])
+def test_the_card_of_0_3(path: str) -> None:
+    request = rest_request("GET", path, b"")
+    assert request is not None
+    assert request.operation is Operation.EXTENDED_CARD
+
+
+@pytest.mark.parametrize("task_id", ["a:b", "a b", "ü", "urn:task:1"])
+def test_task_ids_of_any_form(task_id: str) -> None:
+    read = rest_request("GET", f"/tasks/{task_id}", b"")
+    cancelled = rest_request("POST", f"/tasks/{task_id}:cancel", b"")
+    assert read is not None
+    assert cancelled is not None
+    assert read.task_id == cancelled.task_id == task_id
+
+
+@pytest.mark.parametrize(
+    ("query", "included"),
+    [
+        (b"includeArtifacts=true", True),
+        (b"pageSize=5&includeArtifacts=true", True),
+        (b"includeArtifacts=false", False),
+        (b"", False),
+    ],
+)
+def test_whether_a_list_includes_artifacts(query: bytes, included: bool) -> None:
+    request = rest_request("GET", "/tasks", query)
+    assert request is not None
+    assert request.includes_artifacts is included
+
+
+@given(st.sampled_from(["GET", "POST", "PUT"]), st.text(), st.binary(max_size=20))
+def test_any_path_can_be_asked_about(method: str, path: str, query: bytes) -> None:
+    for candidate in (path, f"/tasks/{path}", f"{path}/message:send"):
+        request = rest_request(method, candidate, query)
+        assert request is None or request.binding is Binding.HTTP_JSON
+
+
+# ── JSON-RPC ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rpc(method: Any, params: Any = None) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def test_what_a_request_says() -> None:
+    message = {"messageId": "m", "parts": []}
+    sent = rpc_request(rpc("SendMessage", {"message": message}))
+    assert sent is not None
+    assert (sent.message, sent.task_id) == (message, "")
+    got = rpc_request(rpc("GetTask", {"id": "t"}))
+    assert got is not None
+    assert got.task_id == "t"
+    listed = rpc_request(rpc("ListTasks", {"includeArtifacts": True}))
+    assert listed is not None
+    assert listed.includes_artifacts
+
+
+@pytest.mark.parametrize("method", ["whatever", ""])
+def test_methods_that_carry_no_task(method: str) -> None:
+    request = rpc_request(rpc(method, {"id": "t"}))
+    assert request is not None
+    assert request.operation is Operation.OTHER
+
+
+def test_a_batch() -> None:
+    request = rpc_request([rpc("SendMessage")])
+    assert request is not None
+    assert (request.operation, request.binding) == (Operation.BATCH, Binding.JSONRPC)
+
+
+def test_a_request_that_does_not_say_json_rpc() -> None:
+    request = rpc_request({"method": "message/send", "params": {}})
+    assert request is not None
+    assert request.operation is Operation.SEND
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {"method": "whatever"},
+        {"jsonrpc": "2.0"},
+        rpc(["SendMessage"]),
+        rpc({"SendMessage": 1}),
+        rpc(None),
+        "SendMessage",
+    ],
+)
+def test_what_is_no_request(body: Any) -> None:
+    assert rpc_request(body) is None
+
+
+@pytest.mark.parametrize(
+    ("beginning", "operation"),
+    [
+        (b'{"jsonrpc":"2.0","method":"SendMessage","params":{"mess', Operation.SEND),
+        (b'{ "method" : "message/stream" , "params"', Operation.STREAM),
+        (b'{"params":{"id":"t"},"method":"tasks/get"', Operation.GET),
+        (b'{"jsonrpc":"2.0","id":1,"params":{', None),
+        (b'{"method":"Unknown"', None),
+        (b'{"method":["SendMessage"]', None),
+        (b"", None),
+        (b"\xff\xfe", None),
+    ],
+)
+def test_the_beginning_of_a_request_too_large_to_keep(beginning: bytes, operation: Operation | None) -> None:
+    request = rpc_method(beginning)
+    assert (request.operation if request else None) is operation
+
+
+@pytest.mark.parametrize("key", ["message", "request"])  # 0.3's proto names the field `request`
+def test_the_users_message(key: str) -> None:
+    assert user_message({key: {"messageId": "m", "taskId": "t"}}) == {"messageId": "m", "taskId": "t"}
+    assert user_message({key: {"message_id": "m", "task_id": "t"}}) == {"messageId": "m", "taskId": "t"}
+
+
+@pytest.mark.parametrize("params", [None, [], {}, {"message": None}, {"message": "hi"}, {"message": []}])
+def test_no_message(params: Any) -> None:
+    assert user_message(params) is None
+
+
+@given(json_objects | json_values)
+def test_any_json_can_be_asked_about(body: Any) -> None:
+    request = rpc_request(body)
+    assert request is None or request.binding is Binding.JSONRPC
+    assert rpc_method(json.dumps(body).encode()) is None or True
+    user_message(body)
+
+
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'{"a": [1, 2.5, null]}', {"a": [1, 2.5, None]}),
+        (b'"\\ud800"', "\ud800"),
+        (b"[Infinity]", [float("inf")]),
+        (b"\xef\xbb\xbf{}", {}),
+    ],
+)
+def test_decoding(body: bytes, value: Any) -> None:
+    assert decode_json(body) == value
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"{}{}", b"[" * 100_000 + b"]" * 100_000, b"1" * 5000])
+def test_what_cannot_be_decoded_is_a_value_error(body: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode_json(body)
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_json_or_a_value_error(body: bytes) -> None:
+    try:
+        decode_json(body)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "taskPushNotificationConfig",
+        "task_push_notification_config",
+        "pushNotificationConfig",
+        "push_notification_config",
+        "pushNotification",
+        "push_notification",
+    ],
+)
+def test_a_message_that_comes_with_a_webhook(field: str) -> None:
+    """Fields of 1.0, of 0.3 and of 0.3's proto, in both spellings that servers accept."""
+    params = {"message": {"parts": []}, "configuration": {"blocking": True, field: {"url": "http://a"}}}
+    for method in ("SendMessage", "SendStreamingMessage", "message/send", "message/stream"):
+        request = rpc_request(rpc(method, params))
+        assert request is not None
+        assert request.has_webhook
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        None,
+        {"configuration": None},
+        {"configuration": {"pushNotificationConfig": None, "blocking": True}},
+        {"message": {"metadata": {"pushNotificationConfig": {"url": "http://a"}}}},
+    ],
+)
+def test_a_message_without_a_webhook(params: Any) -> None:
+    assert not sets_webhook(params)

@@ -1,0 +1,211 @@
+"""Events cut out of a byte stream: whatever the chunks and line ends, every byte comes out again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from a2a_eval_proxy.protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data, with_data
+from e2e.recordings import Recording, names
+from hypothesis import given
+from hypothesis import strategies as st
+
+STREAMS = [name for name in names() if Recording.load(name).streams]
+LIMIT = 1_000_000
+
+
+def split(chunks: list[bytes]) -> tuple[list[SseEvent], bytes]:
+    splitter = SseSplitter(LIMIT)
+    events = [event for chunk in chunks for event in splitter.feed(chunk)]
+    return events, splitter.rest
+
+
+def cut(stream: bytes, places: list[int]) -> list[bytes]:
+    borders = sorted({0, len(stream), *(place % (len(stream) + 1) for place in places)})
+    return [stream[start:end] for start, end in pairwise(borders)]
+
+
+def one_byte_at_a_time(stream: bytes) -> list[bytes]:
+    return [stream[i : i + 1] for i in range(len(stream))]
+
+
+lines = st.sampled_from(
+    [
+        b"data: {}",
+        b"data:x",
+        b"data: one two",
+        b"data",
+        b": ping",
+        b":",
+        b"event: error",
+        b"id: 1",
+        b"retry: 5",
+        b"\xe2\x98\x83",
+    ]
+)
+ends = st.sampled_from([b"\r\n", b"\n", b"\r"])
+
+
+def streams(end: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    line = st.tuples(lines | st.just(b""), end).map(b"".join)
+    return st.tuples(st.lists(line, max_size=12).map(b"".join), lines | st.just(b"")).map(b"".join)
+
+
+uniform_streams = ends.flatmap(lambda end: streams(st.just(end)))
+mixed_streams = streams(ends)
+places = st.lists(st.integers(0, 10_000), max_size=8)
+
+
+# ── splitting ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+def test_events_end_with_a_blank_line(end: bytes) -> None:
+    one, two = b"data: 1" + end + end, b": ping" + end + end
+    events, rest = split([one + two + b"data: 3" + end])
+    assert events == [SseEvent(one, b"1"), SseEvent(two, b"")]
+    assert rest == b"data: 3" + end
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_recorded_streams(name: str) -> None:
+    recording = Recording.load(name)
+    body = recording.response_body
+    events, rest = split([body])
+    assert [event.raw for event in events] == recording.chunks
+    assert rest == b""
+    assert split(one_byte_at_a_time(body)) == (events, b"")
+    assert split(recording.chunks) == (events, b"")
+
+
+@given(uniform_streams, places)
+def test_chunks_do_not_matter(stream: bytes, borders: list[int]) -> None:
+    whole = split([stream])
+    assert split(one_byte_at_a_time(stream)) == whole
+    assert split(cut(stream, borders)) == whole
+
+
+@given(mixed_streams, places)
+def test_chunks_do_not_matter_to_the_data_where_line_ends_are_mixed(stream: bytes, borders: list[int]) -> None:
+    """A CR may be followed by its LF one chunk later: it then opens the next event, where it means nothing."""
+    whole = [event.data for event in split([stream])[0] if event.data]
+    assert [event.data for event in split(one_byte_at_a_time(stream))[0] if event.data] == whole
+    assert [event.data for event in split(cut(stream, borders))[0] if event.data] == whole
+
+
+@given(mixed_streams | st.binary(max_size=60), places)
+def test_every_byte_comes_out_again(stream: bytes, borders: list[int]) -> None:
+    for chunks in ([stream], one_byte_at_a_time(stream), cut(stream, borders)):
+        events, rest = split(chunks)
+        assert b"".join(event.raw for event in events) + rest == stream
+        assert [event.data for event in events] == [event_data(event.raw) for event in events]
+
+
+def test_an_event_is_not_passed_on_without_its_last_line_feed() -> None:
+    splitter = SseSplitter(LIMIT)
+    assert splitter.feed(b"data: 1\r\n\r") == []
+    assert splitter.feed(b"\n") == [SseEvent(b"data: 1\r\n\r\n", b"1")]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r"])
+def test_an_event_is_not_held_back_for_a_line_feed_that_never_comes(end: bytes) -> None:
+    assert len(SseSplitter(LIMIT).feed(b"data: 1" + end + end)) == 1
+
+
+# ── the limit ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_unfinished_event_beyond_the_limit() -> None:
+    splitter = SseSplitter(10)
+    assert splitter.feed(b"data: 4567") == []
+    with pytest.raises(EventTooLargeError, match="10 bytes"):
+        splitter.feed(b"8")
+    assert splitter.rest == b"data: 45678"
+
+
+def test_an_event_that_comes_whole_may_exceed_the_limit() -> None:
+    assert len(SseSplitter(10).feed(b"data: 4567890\n\n")) == 1
+    assert len(SseSplitter(10).feed(b"data: 4567890\r\n\r\n")) == 1
+
+
+@given(mixed_streams, places, st.integers(1, 40))
+def test_the_limit_loses_no_byte(stream: bytes, borders: list[int], limit: int) -> None:
+    splitter = SseSplitter(limit)
+    passed = b""
+    chunks = cut(stream, borders)
+    for number, chunk in enumerate(chunks):
+        try:
+            passed += b"".join(event.raw for event in splitter.feed(chunk))
+        except EventTooLargeError:
+            assert passed + splitter.rest == b"".join(chunks[: number + 1])
+            return
+    assert passed + splitter.rest == stream
+
+
+# ── data ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("raw", "data"),
+    [
+        (b"data: x\r\n\r\n", b"x"),
+        (b"data:x\n\n", b"x"),
+        (b"data:  x\n\n", b" x"),
+        (b"data: 1\ndata: 2\n\n", b"1\n2"),
+        (b"event: error\r\ndata: x\r\nid: 7\r\n\r\n", b"x"),
+        (b"data: x\nid: 7\r\n\r\n", b"x"),
+        (b"data: x\rid: 7\r\n\r\n", b"x"),
+        (b": data: x\n\n", b""),
+        (b"database: x\n\n", b""),
+        (b"\n\n", b""),
+        (b"", b""),
+        (b"data: unfinished", b"unfinished"),
+        (b"\xef\xbb\xbfdata: x\r\n\r\n", b"x"),
+    ],
+)
+def test_data_of_an_event(raw: bytes, data: bytes) -> None:
+    assert event_data(raw) == data
+
+
+@pytest.mark.parametrize(
+    ("raw", "replaced"),
+    [
+        (b"data: x\r\n\r\n", b"data: NEW\r\n\r\n"),
+        (b"data:x\n\n", b"data:NEW\n\n"),
+        (b"id: 1\r\ndata: x\r\n: note\r\n\r\n", b"id: 1\r\ndata: NEW\r\n: note\r\n\r\n"),
+        (b"data: 1\ndata: 2\nid: 3\n\n", b"data: NEW\nid: 3\n\n"),
+        (b"data: x", b"data: NEW"),
+        (b"\xef\xbb\xbfdata: x\r\n\r\n", b"\xef\xbb\xbfdata: NEW\r\n\r\n"),
+    ],
+)
+def test_replacing_data_keeps_the_rest(raw: bytes, replaced: bytes) -> None:
+    assert with_data(raw, b"NEW") == replaced
+
+
+def test_data_of_several_lines() -> None:
+    assert with_data(b"data: x\r\n\r\n", b"1\n2") == b"data: 1\r\ndata: 2\r\n\r\n"
+
+
+events_with_data = st.builds(
+    lambda before, after, end: b"".join(line + end for line in [*before, b"data: {}", *after]) + end,
+    st.lists(lines, max_size=3),
+    st.lists(lines, max_size=3),
+    ends,
+)
+
+
+@given(events_with_data, st.text("ab\n", max_size=6).map(str.encode))
+def test_replaced_data_is_read_back(raw: bytes, data: bytes) -> None:
+    replaced = with_data(raw, data)
+    assert event_data(replaced) == data
+    events, rest = split([replaced])
+    assert [event.data for event in events] == [data]
+    assert rest == b""
+
+
+@given(events_with_data)
+def test_the_same_data_changes_nothing_but_how_it_is_spelt(raw: bytes) -> None:
+    again = with_data(raw, event_data(raw))
+    others = [line for line in raw.splitlines() if not line.startswith(b"data:")]
+    assert [line for line in again.splitlines() if not line.startswith(b"data:")] == others
+    assert event_data(again) == event_data(raw)

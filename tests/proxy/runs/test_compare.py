@@ -1,0 +1,172 @@
+"""`compare`: two runs of a store side by side, and the exit codes that a pipeline goes by."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.runs.compare import compare_runs
+from a2a_eval_proxy.store import ConversationKey, ScoredConversation, StoreError, open_store
+from support.prefork import run
+from support.stored_runs import store_turns
+from support.turn_samples import call, result, turn
+
+CHANGED = 'turn 1: ≠ lookup_order: order_id: "ORD-1" → "ORD-2"'
+
+
+def case(name: str, score: float, order: str = "ORD-1", number: int = 0) -> dict[str, Any]:
+    made = [call("lookup_order", order_id=order)]
+    return turn(f"{name}-{number}", calls=made, evaluations=[result("tool_error", score)], case=name, start=number)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "turns.db"
+    store_turns(path, [case("a", 1.0), case("b", 0.0), case("c", 1.0)], "monday")
+    store_turns(path, [case("a", 0.0, "ORD-2"), case("b", 1.0), case("c", 1.0)], "tuesday")
+    return path
+
+
+def compare(store: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run("compare", "--store", store, *arguments, **environment)
+
+
+def test_as_text(store: Path) -> None:
+    done = compare(store, "monday", "tuesday")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("monday → tuesday: no regression found (1 newly failing, 1 fixed, 1 unchanged)\n")
+    assert "newly failing, not judged: a (1 of 1 passed, now 0 of 1 passed)\n" in done.stdout
+    assert CHANGED in done.stdout
+
+
+def several(name: str, scores: list[float], **fields: Any) -> list[dict[str, Any]]:
+    made = [case(f"{name}{number}", score, number=number) for number, score in enumerate(scores)]
+    return [item | {"evaluations": [item["evaluations"][0] | fields]} for item in made]
+
+
+def gate(tmp_path: Path, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "gate.db"
+    store_turns(path, before, "monday")
+    store_turns(path, after, "tuesday")
+    return compare(path, "monday", "tuesday", "--fail-on-regression")
+
+
+def test_a_pipeline_stops_at_what_got_worse(tmp_path: Path) -> None:
+    done = gate(tmp_path, several("a", [1.0] * 20), several("a", [0.0] * 8 + [1.0] * 12))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "got worse" in done.stdout
+
+
+def test_a_pipeline_does_not_stop_at_one_failure_that_may_be_chance(tmp_path: Path) -> None:
+    done = gate(tmp_path, several("a", [1.0] * 20), several("a", [0.0] + [1.0] * 19))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "newly failing, not judged: a0 (1 of 1 passed, now 0 of 1 passed)" in done.stdout
+    assert "A fall of the pass rate from 100% to about 67% is seen in 4 of 5 comparisons" in done.stdout
+
+
+def test_a_pipeline_stops_where_a_case_is_gone(tmp_path: Path) -> None:
+    assert gate(tmp_path, several("a", [1.0] * 3), several("a", [1.0] * 2)).returncode == 1
+
+
+def test_a_pipeline_is_told_that_another_judge_measured(tmp_path: Path) -> None:
+    asked = {
+        "details": {"judge": {"model": "small", "prompt": "helpfulness@1", "votes": 1}},
+        "evaluator": "helpfulness",
+    }
+    other = asked | {"details": {"judge": {"model": "large", "prompt": "helpfulness@1", "votes": 1}}}
+    done = gate(tmp_path, several("a", [1.0] * 20, **asked), several("a", [0.0] * 20, **other))
+    assert done.returncode == 2
+    assert "monday → tuesday: cannot be compared" in done.stdout
+    assert "not judged: helpfulness: judge model small in monday, large in tuesday" in done.stdout
+    assert "they share no metric measured in the same way" in done.stderr
+
+
+def test_as_json(store: Path) -> None:
+    found = json.loads(compare(store, "monday", "tuesday", "--format", "json").stdout)
+    assert found["regressed"] is False
+    assert {item["case"]: item["status"] for item in found["cases"]} == {
+        "a": "newly_failing",
+        "b": "fixed",
+        "c": "same",
+    }
+
+
+def test_as_markdown(store: Path) -> None:
+    assert "**newly failing, not judged: a**" in compare(store, "monday", "tuesday", "--format", "markdown").stdout
+
+
+def test_a_run_that_is_not_there(store: Path) -> None:
+    done = compare(store, "monday", "wednesday")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "a2a-eval-proxy: no run 'wednesday'; the store has monday, tuesday\n"
+
+
+async def test_of_many_runs_the_newest_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    store_turns(path, [case("a", 1.0, number=number) | {"run": f"run-{number}"} for number in range(25)])
+    with pytest.raises(StoreError, match=r"^no run 'x'; the store has run-5, .*run-24 and 5 older ones$"):
+        await compare_runs(str(path), "x", "run-1")
+
+
+async def test_an_empty_store(tmp_path: Path) -> None:
+    store_turns(tmp_path / "turns.db", [])
+    with pytest.raises(StoreError, match="no run 'x': the store is empty"):
+        await compare_runs(str(tmp_path / "turns.db"), "x", "y")
+
+
+async def test_scores_of_repetitions_have_an_interval(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    for name, score in (("before", 1.0), ("after", 0.0)):
+        store_turns(path, [case("a", score, number=number) for number in range(8)], name)
+    comparison = await compare_runs(str(path), "before", "after")
+    (change,) = comparison.cases[0].scores
+    assert change.counts == (8, 8)
+    assert change.interval == (-1.0, -1.0)
+    assert change.p_value == pytest.approx(1 / comb(16, 8))
+    assert comparison.regressed
+
+
+async def test_what_was_said_of_whole_conversations_counts(store: Path) -> None:
+    kept = open_store(str(store))
+    done = threading.Event()
+    said = [
+        ScoredConversation(ConversationKey(run, "conversation-c-0", "c"), 1, [result("goal_completion", score)])
+        for run, score in (("monday", 1.0), ("tuesday", 0.0))
+    ]
+    kept.finish_conversations(said, done.set)
+    await asyncio.to_thread(done.wait, 30)
+    kept.close()
+    comparison = await compare_runs(str(store), "monday", "tuesday")
+    assert {case.case: case.status for case in comparison.cases}["c"] == "newly_failing"
+
+
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+def test_colours_on_a_terminal(store: Path, no_colour: str, coloured: bool) -> None:
+    terminal, other_end = pty.openpty()
+    command = [sys.executable, "-m", "a2a_eval_proxy", "compare", "--store", str(store), "monday", "tuesday"]
+    with subprocess.Popen(command, stdout=other_end, env=os.environ | {"NO_COLOR": no_colour}) as process:
+        os.close(other_end)
+        shown = b""
+        while chunk := _read(terminal):
+            shown += chunk
+    os.close(terminal)
+    assert process.returncode == 0
+    assert CHANGED in shown.decode()
+    assert (b"\x1b[33mnewly failing, not judged: a\x1b[0m" in shown) == coloured
+    assert (b"\x1b" in shown) == coloured
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # how Linux says that the other end is closed
+        return b""

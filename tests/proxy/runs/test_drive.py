@@ -1,0 +1,360 @@
+"""Runs against the sample agent: conversations, repetitions, resuming; and scoring again what they stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.server.routes import create_agent_card_routes
+from a2a_eval_proxy.demo.agent import agent_card, run_agent
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
+from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
+from a2a_eval_proxy.runs.rescore import evaluate_store
+from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
+from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.errors import AgentError, AgentUnreachableError
+from agents.serving import ServerThread
+from judges.fake_api import KEY, MODEL, FakeApi
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from tool_call_evaluators.report import json_report
+from tool_call_evaluators.suite import AgentDefaults, Case, Suite, parse_suite
+
+SUITE = """
+suite: orders
+evaluators: [{tool_trajectory: {mode: in_order}}, {tool_trajectory: {scope: conversation, mode: superset, id: whole}}]
+cases:
+  - id: refund
+    repetitions: 3
+    expect: {tool_calls: [{name: lookup_order, arguments: null}, {name: issue_refund, arguments: null}]}
+    turns:
+      - {user: "I'd like a refund for ORD-1005, please.", expect: {tool_calls: [{name: lookup_order, arguments: null}]}}
+      - {user: "Yes", expect: {tool_calls: [{name: issue_refund, arguments: null}]}}
+  - id: status
+    turns: [{user: Where is order ORD-1001?, expect: {tool_calls: [{name: lookup_order, arguments: null}]}}]
+"""
+
+
+def suite(text: str = SUITE) -> Suite:
+    return parse_suite(text)
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[AgentOptions]:
+    async with run_agent(tmp_path / "shop.db") as url:
+        yield AgentOptions(url, {}, concurrency=2)
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    return str(tmp_path / "turns.db")
+
+
+async def stored(location: str, **query: Any) -> list[dict[str, Any]]:
+    store = open_store(location, must_exist=True)
+    try:
+        return [turn async for turn in every_turn(store, TurnQuery(**query))]
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def discard(location: str, *turn_ids: str) -> None:
+    store = open_store(location, must_exist=True)
+    store.discard(turn_ids, lambda: None)
+    await asyncio.to_thread(store.close)
+
+
+# ── driving ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_every_conversation_is_had_as_often_as_the_suite_says(agent: AgentOptions, location: str) -> None:
+    planned: list[int] = []
+    advanced: list[Case] = []
+    conclusion = await run_suite(suite(), agent, location, "nightly", planned=planned.append, advanced=advanced.append)
+    assert conclusion.verdict.passed, conclusion.verdict.reasons
+    assert [item.label for item in conclusion.report.conversations] == ["refund #1", "refund #2", "refund #3", "status"]
+    assert planned == [7]
+    assert Counter(case.id for case in advanced) == {"refund": 6, "status": 1}
+    assert {item.results[0].evaluator for item in conclusion.report.conversations} == {"whole"}
+    turns = await stored(location, run="nightly")
+    assert len(turns) == 7
+    assert Counter(turn["conversation_id"] for turn in turns).most_common()[-1][1] == 1
+    assert all(turn["status"] == "done" for turn in turns)
+
+
+async def test_a_run_of_that_name_is_not_mixed_with_another(agent: AgentOptions, location: str) -> None:
+    await run_suite(suite(), agent, location, "nightly")
+    with pytest.raises(ConfigError, match=r"'nightly' already exists in .* --resume"):
+        await run_suite(suite(), agent, location, "nightly")
+    assert len(await stored(location)) == 7
+
+
+async def test_resuming_a_finished_run_asks_the_agent_nothing(location: str, tmp_path: Path) -> None:
+    async with run_agent(tmp_path / "shop.db") as url:
+        first = await run_suite(suite(), AgentOptions(url, {}), location, "nightly")
+    again = await run_suite(suite(), AgentOptions(url, {}), location, "nightly", resume=True)  # nobody is there
+    assert again.verdict == first.verdict
+
+
+async def test_resuming_does_what_is_left_and_nothing_twice(agent: AgentOptions, location: str) -> None:
+    await run_suite(suite(), agent, location, "nightly")
+    before = await stored(location)
+    refunds = [turn for turn in before if turn["case_id"] == "refund"]
+    conversations = list(dict.fromkeys(turn["conversation_id"] for turn in refunds))
+    cut = [turn["turn_id"] for turn in refunds if turn["conversation_id"] == conversations[0]][1]
+    gone = [turn["turn_id"] for turn in refunds if turn["conversation_id"] == conversations[1]]
+    await discard(location, cut, *gone)  # one conversation was cut off, one never begun
+
+    planned: list[int] = []
+    conclusion = await run_suite(suite(), agent, location, "nightly", resume=True, planned=planned.append)
+
+    assert conclusion.verdict.passed, conclusion.verdict.reasons
+    assert planned == [4]
+    after = await stored(location)
+    assert len(after) == 7
+    standing = {turn["turn_id"] for turn in before if turn["conversation_id"] != conversations[0]} - set(gone)
+    kept = standing & {turn["turn_id"] for turn in after}
+    assert kept == standing
+    assert conversations[0] not in {turn["conversation_id"] for turn in after}
+
+
+async def test_more_repetitions_than_before_are_had_by_resuming(agent: AgentOptions, location: str) -> None:
+    await run_suite(suite(), agent, location, "nightly")
+    planned: list[int] = []
+    more = suite(SUITE.replace("repetitions: 3", "repetitions: 4"))
+    conclusion = await run_suite(more, agent, location, "nightly", resume=True, planned=planned.append)
+    assert conclusion.verdict.passed
+    assert planned == [2]
+
+
+async def test_nobody_is_there(location: str) -> None:
+    with pytest.raises(AgentUnreachableError):
+        await run_suite(suite(), AgentOptions("http://127.0.0.1:1", {}), location, "nightly")
+
+
+# ── failing closed ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_agent_that_dies_amid_the_run_fails_it(
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = []
+    really_send = CaptureClient.send
+
+    async def send(self: CaptureClient, text: str, **more: Any) -> Any:
+        said.append(text)
+        if len(said) > 3:
+            raise AgentUnreachableError("nobody is there any more")
+        return await really_send(self, text, **more)
+
+    monkeypatch.setattr(CaptureClient, "send", send)
+    conclusion = await run_suite(suite(), agent, location, "nightly")
+    assert not conclusion.verdict.passed
+    assert {reason.code for reason in conclusion.verdict.reasons} >= {"missing_turn"}
+    assert sum(reason.code == "missing_turn" for reason in conclusion.verdict.reasons) == 4
+    assert re.search(r"left \d conversations without an answer; .*: nobody is there any more", caplog.text)
+
+
+async def test_a_conversation_that_crashes_is_a_missing_one_and_the_others_go_on(
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    really_send = CaptureClient.send
+
+    async def send(self: CaptureClient, text: str, **more: Any) -> Any:
+        if text == "Yes":
+            raise RuntimeError("a bug")
+        return await really_send(self, text, **more)
+
+    monkeypatch.setattr(CaptureClient, "send", send)
+    conclusion = await run_suite(suite(), agent, location, "nightly")
+    missing = [reason.where for reason in conclusion.verdict.reasons if reason.code == "missing_turn"]
+    assert missing == [f"refund #{number}, turn 2" for number in (1, 2, 3)]
+    assert "its conversation broke off" in caplog.text
+
+
+async def test_when_nothing_is_answered_nothing_ran(
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def send(self: CaptureClient, text: str, **more: Any) -> Any:
+        raise AgentUnreachableError("nobody is there")
+
+    monkeypatch.setattr(CaptureClient, "send", send)
+    with pytest.raises(NothingRanError, match="nobody is there"):
+        await run_suite(suite(), agent, location, "nightly")
+
+
+def refusing_app(url: str) -> Starlette:
+    """An agent that answers every message with an error."""
+
+    async def refuse(request: Request) -> Response:
+        return Response("out of order", status_code=500)
+
+    return Starlette(routes=[*create_agent_card_routes(agent_card(url)), Route("/", refuse, methods=["POST"])])
+
+
+async def test_an_agent_that_answers_with_nothing_but_errors_has_failed_its_cases(location: str) -> None:
+    with ServerThread(refusing_app) as server:
+        conclusion = await run_suite(suite(), AgentOptions(server.url), location, "nightly")
+    failed = [reason for reason in conclusion.verdict.reasons if reason.code == "failed_turn"]
+    assert [reason.where for reason in failed] == [*(f"refund #{number}, turn 1" for number in (1, 2, 3)), "status"]
+    assert all("answered HTTP 500: out of order" in reason.message for reason in failed)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "told"),
+    [
+        (None, "no such customer: ann@example.com"),
+        (privacy_of(parse_rules("email"), None), "no such customer: [email]"),
+        (privacy_of((), None, no_content=True), "AgentError, whose words are not to be seen"),
+    ],
+)
+async def test_the_agents_words_are_told_as_far_as_they_may_be_seen(
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, privacy: Privacy | None, told: str
+) -> None:
+    async def send(self: CaptureClient, text: str, **more: Any) -> Any:
+        raise AgentError("no such customer: ann@example.com")
+
+    monkeypatch.setattr(CaptureClient, "send", send)
+    with pytest.raises(NothingRanError, match=re.escape(told)):
+        await run_suite(suite(), agent, location, "nightly", privacy=privacy)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("evaluators: [tool_error]\ngates: {tool_efficiency: 0.5}", "unmeasured"),
+        ("evaluators: [tool_error, task_completion]", "unmeasured"),
+        ("evaluators: [tool_error, {helpfulness: {judge: {model: m, base_url: 'http://127.0.0.1:1', retries: 0}}}]",
+         "errored"),
+        ("evaluators: [tool_error, {tool_efficiency: {scope: conversation}}, turn_success_ratio]", "unmeasured"),
+        ("evaluators: [tool_error]\ngates: {captured: 1.0}", "below_captured"),
+    ],
+)  # fmt: skip
+async def test_what_was_not_measured_has_not_passed(
+    agent: AgentOptions, location: str, text: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("A2A_EVAL_PROXY_JUDGE_MODEL", raising=False)
+    quiet = """
+cases:
+  - {id: a, turns: [{user: Where is order ORD-1001?, expect: {tool_calls: [{name: lookup_order}]}}]}
+  - {id: b, turns: [{user: Thank you, expect: {tool_calls: [{name: lookup_order}]}}]}
+"""
+    conclusion = await run_suite(suite(f"suite: x\n{text}{quiet}"), agent, location, "nightly")
+    assert not conclusion.verdict.passed
+    assert code in {reason.code for reason in conclusion.verdict.reasons}
+
+
+# ── scoring again ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_evaluating_with_the_same_suite_says_the_same(agent: AgentOptions, location: str) -> None:
+    strict = suite(SUITE.replace("name: issue_refund", "name: other"))
+    first = await run_suite(strict, agent, location, "nightly")
+    assert not first.verdict.passed
+    again = await evaluate_store(strict, location, "nightly")
+    assert again.verdict == first.verdict
+    assert [item.label for item in again.report.conversations] == [item.label for item in first.report.conversations]
+
+
+async def test_a_verdict_needs_no_long_texts(agent: AgentOptions, location: str) -> None:
+    strict = suite(SUITE.replace("name: issue_refund", "name: other"))
+    whole = await run_suite(strict, agent, location, "nightly")
+    lean = await evaluate_store(strict, location, "nightly", texts=False)
+    assert lean.verdict == whole.verdict
+    assert all(call["result"] for turn in whole.report.turns for call in turn["tool_calls"])
+    assert not any(call["result"] for turn in lean.report.turns for call in turn["tool_calls"])
+
+
+async def test_evaluating_with_another_suite_judges_by_that_suite_alone(agent: AgentOptions, location: str) -> None:
+    failing = suite(SUITE.replace("name: issue_refund", "name: other"))
+    assert not (await run_suite(failing, agent, location, "nightly")).verdict.passed
+    other = """
+suite: other
+evaluators: [tool_error]
+cases: [{id: question, turns: [{user: Where is order ORD-1001?}]}]
+"""
+    progress: list[int] = []
+    conclusion = await evaluate_store(suite(other), location, "nightly", advanced=progress.append)
+    assert conclusion.verdict.passed
+    assert sum(progress) == 7
+    labels = [item.label for item in conclusion.report.conversations]
+    assert labels[0] == "question"
+    assert [item.case_id for item in conclusion.report.conversations].count("refund") == 3
+
+
+async def test_a_case_without_a_stored_turn_fails(agent: AgentOptions, location: str) -> None:
+    await run_suite(suite(), agent, location, "nightly")
+    other = "suite: other\nevaluators: [tool_error]\ncases: [{id: nobody, turns: [{user: Never said}]}]"
+    conclusion = await evaluate_store(suite(other), location, None)
+    assert [(reason.code, reason.where) for reason in conclusion.verdict.reasons] == [("missing_turn", "nobody")]
+
+
+async def test_judges_are_asked_once_and_what_they_cost_is_told(
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    api = FakeApi()
+    with ServerThread(api.app) as server:
+        judged = suite(
+            f"""
+suite: judged
+judge: {{base_url: "{server.url}/v1", model: {MODEL}, prices: {{input: 1, output: 2}}}}
+evaluators: [{{helpfulness: {{threshold: null}}}}, {{goal_completion: {{threshold: null}}}}]
+cases:
+  - id: refund
+    user_goal: Get the money back
+    turns: [{{user: "I'd like a refund for ORD-1005, please."}}, {{user: "Yes"}}]
+"""
+        )
+        first = await run_suite(judged, agent, location, "nightly")
+        assert first.verdict.passed, first.verdict.reasons
+        assert (first.usage.requests, first.usage.prompt_tokens, first.usage.completion_tokens) == (3, 300, 60)
+        assert first.usage.cost == pytest.approx((300 + 2 * 60) / 1e6)
+        assert json.loads(json_report(first.report))["judge_usage"] == first.usage.to_dict()
+        assert "earlier turns" in api.requests[1]["messages"][-1]["content"]
+        asked = len(api.requests)
+        again = await evaluate_store(judged, location, "nightly")
+        assert len(api.requests) == asked
+        assert again.usage.requests == 0
+        scores = [[result.score for turn in it.turns for result in turn.results] for it in again.report.conversations]
+        assert scores == [
+            [result.score for turn in it.turns for result in turn.results] for it in first.report.conversations
+        ]
+
+
+# ── options ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_given_comes_before_what_the_suite_says() -> None:
+    says = AgentDefaults(
+        url="http://suite", headers={"a": "1", "b": "2"}, binding="JSONRPC", streaming=True, timeout=5, concurrency=7
+    )
+    assert AgentOptions.merged(says, AgentDefaults()) == AgentOptions(
+        "http://suite", {"a": "1", "b": "2"}, "JSONRPC", True, 5, 7
+    )
+    given = AgentDefaults(
+        url="http://flag", headers={"b": "3"}, binding="HTTP+JSON", streaming=False, timeout=1, concurrency=1
+    )
+    assert AgentOptions.merged(says, given) == AgentOptions(
+        "http://flag", {"a": "1", "b": "3"}, "HTTP+JSON", False, 1, 1
+    )
+    with pytest.raises(ConfigError, match="--agent"):
+        AgentOptions.merged(AgentDefaults(), AgentDefaults())
+
+
+async def test_a_run_whose_name_is_redacted(agent: AgentOptions, location: str) -> None:
+    privacy = privacy_of(parse_rules("ip"), None)
+    conclusion = await run_suite(suite(), agent, location, "at 10.0.0.9", privacy=privacy)
+    assert conclusion.verdict.passed, conclusion.verdict
+    assert conclusion.report.run.startswith("at [ip:")
+    assert {turn["run"] for turn in await stored(location)} == {conclusion.report.run}

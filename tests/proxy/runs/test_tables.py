@@ -1,0 +1,121 @@
+"""The terminal tables: what they say of each turn and metric, and that they stay readable with little room."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from a2a_eval_proxy.runs.tables import failed_turns, score_table, turn_table
+from rich.console import Console
+from support.turn_samples import call, finding, result, turn
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.suite import parse_suite
+
+
+def shown(turns, width=80):
+    """The lines of the table, below its header."""
+    return printed(turn_table(turns), width)[1:]
+
+
+def printed(table, width=80):
+    out = io.StringIO()
+    Console(file=out, width=width).print(table)
+    return [row.rstrip() for row in out.getvalue().splitlines()]
+
+
+GOOD = [result("tool_error", 1.0)]
+
+
+def test_a_row_tells_case_calls_verdict_and_what_is_worth_a_remark():
+    said = [*GOOD, result("args", 0.5), result("grade", 0.7, threshold=None), result("order", None)]
+    found = [finding("odd"), finding("odd"), finding("late")]
+    rows = shown([turn("t", "Hi", [call("lookup", order=7)], said, case="status", findings=found)])
+    assert [row.split() for row in rows] == [
+        ["status", "lookup(7)", "failed", "args", "0.50"],
+        ["grade", "0.70"],
+        ["odd"],
+        ["late"],
+    ]
+
+
+def test_where_nothing_is_to_be_remarked_there_is_no_column_for_it():
+    assert printed(turn_table([turn("t", "Hi", [call("lookup")], GOOD, case="status")])) == [
+        "case    tool calls    verdict",
+        "status  lookup()      passed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "remark"),
+    [
+        ({"state": "TASK_STATE_FAILED"}, "task failed"),
+        ({"findings": [finding("agent_error", severity="error")]}, "agent_error"),
+        ({"evaluations": [result("tool_error", 0.0)]}, "tool_error 0.00"),
+        ({"evaluations": []}, "no score"),
+        ({"evaluations": [], "status": "pending"}, "pending"),
+    ],
+)
+def test_what_broke_off_or_was_not_scored_has_not_passed(broken, remark):
+    (row, *_) = shown([{**turn("t", "Hi", [], GOOD, case="status"), **broken}])
+    assert row.split()[2:] == ["failed", *remark.split()]
+
+
+def test_what_was_only_skipped_is_neither_passed_nor_failed():
+    (row,) = shown([turn("t", "Hi", [], [result("tool_error", None)], case="status")])
+    assert row.split() == ["status", "none", "unscored"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_verdict_is_whole_however_many_results_failed(width):
+    said = [result(f"metric_{number}", 0.5) for number in range(20)]
+    rows = shown([turn("t", "Hi", [call("lookup_order", order_id="ORD-1001")], said, case="order-status")], width)
+    assert rows[0].startswith("order-status  lookup_order(")
+    assert "  failed    metric_0 0.50" in rows[0]
+    assert sum(row.count("0.50") for row in rows) == 20
+
+
+def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():
+    hostile = {"text": "\x1b[2J\n::error::\x9b" + "long " * 1_000}
+    made = {**call("erase\x1b[31m"), "arguments": hostile}
+    [row] = shown([turn("t", "Hi", [made], [result("tool_error", 0.0)], case="a\x07")], width=200)
+    assert row.startswith("a\N{REPLACEMENT CHARACTER}    erase\N{REPLACEMENT CHARACTER}[31m(")
+    assert "[2J ::error::" in row
+    assert row.isprintable()
+    assert len(row) < 150
+
+
+def test_scores_in_numbers_with_columns_for_what_there_is():
+    metric = {"metric": "tool_error", "mean": 0.75, "passed": 1, "failed": 1, "skipped": 0, "errored": 0}
+    assert printed(score_table([metric])) == ["score       mean  passed  failed", "tool_error  0.75       1       1"]
+    skipped = {"metric": "args", "mean": None, "passed": 0, "failed": 0, "skipped": 3, "errored": 0}
+    assert [row.split() for row in printed(score_table([metric, skipped]))] == [
+        ["score", "mean", "passed", "failed", "skipped"],
+        ["tool_error", "0.75", "1", "1", "0"],
+        ["args", "-", "0", "0", "3"],
+    ]
+
+
+@pytest.mark.parametrize(("least", "verdicts"), [(0.5, ["passed", "passed"]), (1.0, ["passed", "passed"])])
+def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdicts):
+    suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
+    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
+    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
+    assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations] == verdicts
+
+
+def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
+    suite = parse_suite("suite: s\nevaluators: [tool_error]")
+    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
+    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    assert failed_turns(report) == {"b"}
+    rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
+    assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations]
+
+
+def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
+    suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: two, turns: [{user: A}, {user: B}]}]")
+    turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
+    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    assert failed_turns(report) == {"a"}

@@ -1,0 +1,241 @@
+"""Which case a turn belongs to, and which of its turns it is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.scoring import case_book
+from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase, TooManyCasesError, registered_case
+from hypothesis import given
+from hypothesis import strategies as st
+from tool_call_evaluators.suite import Case, Suite, parse_case, parse_suite
+
+SUITE = """
+suite: orders
+cases:
+  - {id: status, turns: [{user: Where is ORD-1?}, {user: Thanks}]}
+  - {id: refund, turns: [{user: Refund ORD-1}, {user: Thanks}]}
+  - {id: stock, turns: [{user: " Any kettles? "}]}
+"""
+
+
+def suite() -> Suite:
+    return parse_suite(SUITE)
+
+
+def case(case_id: str, *texts: str) -> Case:
+    return parse_case({"id": case_id, "turns": [{"user": text} for text in texts]})
+
+
+@pytest.fixture
+def book() -> CaseBook:
+    return CaseBook(suite())
+
+
+# ── matching ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_the_client_named_wins(book: CaseBook) -> None:
+    assert book.match("refund", "c", "Where is ORD-1?") == "refund"
+    assert book.match("not in the suite", "c2", "Where is ORD-1?") == "not in the suite"
+
+
+def test_a_registered_context_is_next(book: CaseBook) -> None:
+    book.put(RegisteredCase(case("mine", "whatever"), "c-7"))
+    assert book.match(None, "c-7", "Where is ORD-1?") == "mine"
+    assert book.match("refund", "c-7", "Where is ORD-1?") == "refund"
+    assert book.match(None, "c-8", "Where is ORD-1?") == "status"
+
+
+@pytest.mark.parametrize("text", ["Any kettles?", " Any kettles?\n"])
+def test_a_text_that_only_one_case_has(book: CaseBook, text: str) -> None:
+    assert book.match(None, "", text) == "stock"
+
+
+@pytest.mark.parametrize("text", ["Thanks", "any kettles?", "Something else", ""])
+def test_a_text_that_none_or_several_cases_have(book: CaseBook, text: str) -> None:
+    assert book.match(None, "c", text) is None
+
+
+def test_a_conversation_stays_with_its_case(book: CaseBook) -> None:
+    assert book.match(None, "c1", "Where is ORD-1?") == "status"
+    assert book.match(None, "c2", "Refund ORD-1") == "refund"
+    assert book.match(None, "c1", "Thanks") == "status"
+    assert book.match(None, "c2", "Thanks") == "refund"
+    assert book.match(None, "c1", "Something not in the script") == "status"
+    assert book.match(None, "c3", "Thanks") is None
+
+
+def test_a_conversation_named_once_stays_with_its_case(book: CaseBook) -> None:
+    assert book.match("refund", "c", "Off script") == "refund"
+    assert book.match(None, "c", "Thanks") == "refund"
+
+
+def test_a_conversation_may_turn_to_another_case(book: CaseBook) -> None:
+    assert book.match(None, "c", "Where is ORD-1?") == "status"
+    assert book.match(None, "c", "Any kettles?") == "stock"
+    assert book.match(None, "c", "Off script") == "stock"
+
+
+def test_without_a_conversation_nothing_is_remembered(book: CaseBook) -> None:
+    assert book.match(None, "", "Where is ORD-1?") == "status"
+    assert book.match(None, "", "Thanks") is None
+
+
+def test_the_conversation_not_heard_of_for_longest_is_forgotten_first() -> None:
+    book = CaseBook(suite(), max_conversations=2)
+    for conversation in ("c1", "c2", "c1", "c3"):
+        book.match("status", conversation, "Where is ORD-1?")
+    assert [book.match(None, conversation, "Off script") for conversation in ("c1", "c2", "c3")] == [
+        "status",
+        None,
+        "status",
+    ]
+
+
+# ── registering ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_registered_cases_go_before_those_of_the_suite(book: CaseBook) -> None:
+    book.put(RegisteredCase(case("stock", "Any teapots?")))
+    assert book.match(None, "", "Any teapots?") == "stock"
+    assert book.match(None, "", "Any kettles?") is None
+    assert book.case("stock") == case("stock", "Any teapots?")
+    assert book.remove("stock")
+    assert book.match(None, "", "Any kettles?") == "stock"
+    assert book.case("stock") == suite().case("stock")
+
+
+def test_a_registered_case_can_be_replaced(book: CaseBook) -> None:
+    book.put(RegisteredCase(case("mine", "one"), "c-1"))
+    book.put(RegisteredCase(case("mine", "two"), "c-2"))
+    assert book.match(None, "c-1", "one") is None
+    assert book.match(None, "c-2", "one") == "mine"
+
+
+def test_only_registered_cases_can_be_removed(book: CaseBook) -> None:
+    assert not book.remove("status")
+    assert not book.remove("nobody")
+    assert book.case("status") is not None
+
+
+def test_without_a_suite() -> None:
+    book = CaseBook(None)
+    assert book.match(None, "c", "Where is ORD-1?") is None
+    assert book.case("status") is None
+    book.put(RegisteredCase(case("mine", "Where is ORD-1?")))
+    assert book.match(None, "c", "Where is ORD-1?") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("data", "split"),
+    [
+        ({"turns": []}, ({"turns": [], "id": "x"}, None)),
+        ({"id": "y", "turns": []}, ({"id": "y", "turns": []}, None)),
+        ({"turns": [], "context_id": "c"}, ({"turns": [], "id": "x"}, "c")),
+        ({"contextId": "c"}, ({"id": "x"}, "c")),
+        ({"conversation_id": "c", "context_id": None}, ({"id": "x"}, "c")),
+    ],
+)
+def test_the_body_of_a_registration(data: dict[str, Any], split: Any) -> None:
+    assert registered_case(data, "x") == split
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"context_id": 7}, "context_id: expected a non-empty text, got 7"),
+        ({"contextId": ""}, "contextId: expected a non-empty text, got ''"),
+        ({"context_id": "c", "contextId": "d"}, "context_id and contextId are names of the same thing: give one"),
+    ],
+)
+def test_a_registration_for_no_conversation_there_can_be(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        registered_case(data, "x")
+
+
+# ── positions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("texts", "said", "earlier", "index"),
+    [
+        (["a", "b", "c"], "a", 0, 0),
+        (["a", "b", "c"], "c", 0, 2),  # earlier turns went by unseen
+        (["a", "b", "c"], "b", 1, 1),
+        (["yes", "yes"], "yes", 0, 0),
+        (["yes", "yes"], "yes", 1, 1),
+        (["a", "b"], "off script", 1, 1),
+        (["a", "b"], "off script", 5, 5),
+        (["a", "b"], "a", 2, 0),  # said again
+        ([" a "], "a\n", 0, 0),
+    ],
+)
+def test_which_turn_of_the_case_it_is(texts: list[str], said: str, earlier: int, index: int) -> None:
+    assert case("x", *texts).turn_index(said, earlier) == index
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=5))
+def test_a_conversation_to_the_script_has_every_turn_in_order(texts: list[str]) -> None:
+    script = case("x", *texts)
+    assert [script.turn_index(text, earlier) for earlier, text in enumerate(texts)] == list(range(len(texts)))
+
+
+# ── many cases ──────────────────────────────────────────────────────────────────────────────────────────────
+
+texts = st.lists(st.sampled_from(["a", " a", "b", "c"]), min_size=1, max_size=3)
+ids = st.sampled_from(["stock", "x", "y"])
+
+
+@given(
+    st.lists(st.tuples(ids, st.none() | st.tuples(texts, st.none() | st.sampled_from(["c-1", "c-2"]))), max_size=12),
+    st.sampled_from(["a", "b ", "c", "Any kettles?"]),
+    st.sampled_from(["", "c-1", "c-2", "c-3"]),
+)
+def test_cases_are_found_however_they_came_and_went(
+    steps: list[tuple[str, tuple[list[str], str | None] | None]], text: str, conversation: str
+) -> None:
+    book = CaseBook(suite())
+    there: dict[str, tuple[list[str], str | None]] = {
+        it.id: ([planned.user for planned in it.turns], None) for it in suite().cases
+    }
+    registered: set[str] = set()
+    for case_id, put in steps:
+        if put is not None:
+            book.put(RegisteredCase(case(case_id, *put[0]), put[1]))
+            there[case_id] = put
+            registered.add(case_id)
+        else:
+            assert book.remove(case_id) == (case_id in registered)
+            registered.discard(case_id)
+            there.pop(case_id, None)
+            if case_id == "stock":
+                there[case_id] = ([" Any kettles? "], None)
+    by_context = {case_id for case_id, (_, context) in there.items() if context and context == conversation}
+    by_text = {case_id for case_id, (said, _) in there.items() if text.strip() in map(str.strip, said)}
+    found = book.match(None, conversation, text)
+    if by_context:
+        assert found in by_context
+    else:
+        assert found == (by_text.pop() if len(by_text) == 1 else None)
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_REGISTERED", 3), ("MAX_REGISTERED_BYTES", 300)])
+def test_registered_cases_have_a_limit(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(case_book, limit, most)
+    book = CaseBook(None)
+
+    def put(case_id: str) -> None:
+        book.put(RegisteredCase(parse_case({"id": case_id, "turns": [{"user": "Hello"}]}), size=100))
+
+    for number in range(3):
+        put(str(number))
+    with pytest.raises(TooManyCasesError, match="3 cases with 300 bytes are registered"):
+        put("another")
+    assert book.case("another") is None
+    put("2")  # in place of itself
+    book.remove("0")
+    put("another")
+    assert book.case("another") is not None

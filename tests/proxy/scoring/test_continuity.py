@@ -1,0 +1,357 @@
+"""Tasks and turns over restarts and replicas, over a real agent and a real store: each call in one turn, each turn
+completed once."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.runs.rescore import evaluate_store
+from a2a_eval_proxy.runs.stored_turns import reading, turns_of
+from a2a_eval_proxy.scoring import continuity
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.store import StoreUnreachableError
+from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.postgres_server import PostgresServer
+from tool_call_evaluators.suite import parse_suite
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with stepwise_agent() as agent:
+        yield agent.url
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The location of an empty store."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return str(tmp_path / "turns.db")
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+ON_BOTH = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+
+
+def settings(agent: str, store: str, **more: Any) -> Settings:
+    values: Json = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": None, "evaluate": False, **more}
+    return Settings(upstream=agent, store=store, **values)
+
+
+async def rpc(proxy: RunningProxy, method: str, params: Json, timeout_s: float = 30) -> Json:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    async with httpx.AsyncClient(trust_env=False, timeout=timeout_s) as client:
+        answer = await client.post(f"{proxy.url}{RPC_PATH}", json=body, headers={"A2A-Version": "1.0"})
+    result: Json = answer.json()["result"]
+    return result
+
+
+async def say(proxy: RunningProxy, text: str, task: Json | None = None, *, wait: bool = True) -> Json:
+    """The task that the message led to."""
+    message: Json = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
+    if task is not None:
+        message |= {"contextId": task["contextId"]} | ({"taskId": task["id"]} if "id" in task else {})
+    answer: Json = await rpc(
+        proxy, "SendMessage", {"message": message, "configuration": {"returnImmediately": not wait}}
+    )
+    task_told: Json = answer["task"]
+    return task_told
+
+
+async def poll(proxy: RunningProxy, task: Json) -> str:
+    state: str = (await rpc(proxy, "GetTask", {"id": task["id"]}))["status"]["state"]
+    return state
+
+
+async def until_completed(proxy: RunningProxy, task: Json) -> None:
+    while await poll(proxy, task) != "TASK_STATE_COMPLETED":
+        pass
+
+
+async def until_open(proxy: RunningProxy) -> Json:
+    """The open turn in the store, once it is there."""
+    while not (found := [turn for turn in await proxy.turns() if turn["status"] == "open"]):
+        await asyncio.sleep(0.01)
+    return found[0]
+
+
+def open_gate(agent: str, name: str) -> None:
+    httpx.post(f"{agent}/_control/open", params={"gate": name}, trust_env=False).raise_for_status()
+
+
+def told(turns: list[Json]) -> list[tuple[str, list[int], str]]:
+    """State, orders refunded and text of each turn."""
+    return [
+        (
+            turn["state"].removeprefix("TASK_STATE_"),
+            [call["arguments"]["order"] for call in turn["tool_calls"]],
+            turn["response_text"],
+        )
+        for turn in turns
+    ]
+
+
+def codes(turns: list[Json]) -> list[list[str]]:
+    return [[finding["code"] for finding in turn["findings"]] for turn in turns]
+
+
+THREE_TURNS = [
+    ("INPUT_REQUIRED", [0], "answer 0"),
+    ("INPUT_REQUIRED", [1], "answer 1"),
+    ("COMPLETED", [2], "answer 2"),
+]
+
+# ── tasks that go on ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("ids", ["own", "numbered", "none"])
+async def test_a_task_goes_on_after_a_restart(store: str, ids: str) -> None:
+    with stepwise_agent(ids) as agent:
+        task = None
+        for text in ("ask", "ask", "done"):
+            async with run_proxy(settings(agent.url, store)) as proxy:
+                task = await say(proxy, text, task)
+                await proxy.flush(30)
+                turns = await proxy.turns()
+    assert told(turns) == THREE_TURNS
+    reused = ["id_reused"] if ids == "numbered" else []
+    assert codes(turns) == [[], reused, reused]
+
+
+@ON_BOTH
+async def test_a_task_goes_on_with_another_replica_and_comes_back(agent: str, store: str) -> None:
+    async with run_proxy(settings(agent, store)) as one, run_proxy(settings(agent, store)) as two:
+        task = await say(one, "ask")
+        task = await say(two, "ask", task)
+        await say(one, "done", task)
+        for proxy in (one, two):
+            await proxy.flush(30)
+        turns = await one.turns()
+    assert told(turns) == THREE_TURNS
+    assert codes(turns) == [[], [], []]
+
+
+async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, store: str) -> None:
+    """The second waits for what the store has of its task; the third begins another task, and does not outrun it."""
+    async with run_proxy(settings(agent, store)) as proxy:
+        task = await say(proxy, "ask")
+        await say(proxy, "done", task)
+        await say(proxy, "ask anew", {"contextId": task["contextId"]})
+        await proxy.flush(30)
+        turns = await proxy.turns()
+    assert [turn["user_text"] for turn in turns] == ["ask", "done", "ask anew"]
+    assert [len(turn["tool_calls"]) for turn in turns] == [1, 1, 1]
+    assert codes(turns) == [[], [], []]
+
+
+async def test_a_task_that_the_book_has_forgotten_goes_on(agent: str, store: str) -> None:
+    async with run_proxy(settings(agent, store)) as proxy:
+        task = await say(proxy, "ask")
+        proxy.book.expire(10**10)
+        task = await say(proxy, "ask", task)
+        proxy.book.expire(2 * 10**10)
+        await say(proxy, "done", task)
+        await proxy.flush(30)
+        assert told(await proxy.turns()) == THREE_TURNS
+
+
+async def test_turns_that_are_kept_without_content_are_known_by_their_ids(agent: str, store: str) -> None:
+    task = None
+    for text in ("ask", "done"):
+        async with run_proxy(settings(agent, store, no_content=True, evaluate=True)) as proxy:
+            task = await say(proxy, text, task)
+            await proxy.flush(30)
+            turns = await proxy.turns()
+    assert [[call["name"] for call in turn["tool_calls"]] for turn in turns] == [["refund"], ["refund"]]
+    assert [turn["tool_calls"][0]["id"][-2:] for turn in turns] == ["-0", "-1"]
+    assert codes(turns) == [[], []]
+
+
+async def test_a_store_that_cannot_be_read_costs_a_finding(
+    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault of the store is injected: a real one cannot be timed to the moment of the question."""
+    async with run_proxy(settings(agent, store)) as proxy:
+        task = await say(proxy, "ask")
+
+        async def away(task_id: str, most: int) -> list[Json]:
+            raise StoreUnreachableError("the database is away")
+
+        monkeypatch.setattr(proxy.store, "of_task", away)
+        await say(proxy, "ask", task)
+        await proxy.flush(30)
+        assert told(await proxy.turns()) == THREE_TURNS[:2]
+        assert codes(await proxy.turns()) == [[], ["earlier_calls_unknown"]]
+
+
+async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with run_proxy(settings(agent, store)) as proxy:
+        task = await say(proxy, "ask")
+        asked, go_on, ask = asyncio.Event(), asyncio.Event(), proxy.store.of_task
+
+        async def slow(task_id: str, most: int) -> list[Json]:
+            asked.set()
+            await go_on.wait()
+            return await ask(task_id, most)
+
+        monkeypatch.setattr(proxy.store, "of_task", slow)
+        assert (await say(proxy, "ask", task))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        await asked.wait()
+        assert len(await proxy.turns()) == 1
+        assert len(proxy.book.open_turns) == 1
+        go_on.set()
+        await proxy.flush(30)
+        assert told(await proxy.turns()) == THREE_TURNS[:2]
+
+
+# ── turns that outlive their exchange ───────────────────────────────────────────────────────────────────────
+
+
+@ON_BOTH
+@pytest.mark.parametrize("first_ends", [True, False])
+async def test_an_open_turn_is_completed_by_another_process_once(agent: str, store: str, first_ends: bool) -> None:
+    gate = uuid.uuid4().hex
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(run_proxy(settings(agent, store)))
+        task = await say(first, f"gate {gate}", wait=False)
+        turn = await until_open(first)
+        if first_ends:
+            await stack.aclose()
+        second = await stack.enter_async_context(run_proxy(settings(agent, store)))
+        assert await poll(second, task) == "TASK_STATE_WORKING"
+        open_gate(agent, gate)
+        await until_completed(second, task)
+        if not first_ends:
+            await until_completed(first, task)
+            await first.flush(30)
+        await second.flush(30)
+        turns = await second.turns()
+    assert told(turns) == [("COMPLETED", [0], "answer 0")]
+    assert codes(turns) == [[]]
+    assert (turns[0]["turn_id"], turns[0]["status"]) == (turn["turn_id"], "pending")
+    assert turns[0]["ended_at"] is not None
+
+
+async def test_closed_turns_that_wait_for_a_slow_store_are_bounded(
+    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = uuid.uuid4().hex
+    monkeypatch.setattr(continuity, "_CONFIRMING_BYTES", 0)
+    async with run_proxy(settings(agent, store)) as proxy:
+
+        async def never(turn_id: str) -> str | None:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        monkeypatch.setattr(proxy.store, "status", never)
+        task = await say(proxy, f"gate {gate}", wait=False)
+        await until_open(proxy)
+        open_gate(agent, gate)
+        await until_completed(proxy, task)
+        assert proxy.continuity.waiting == 0
+        await proxy.flush(30)
+        assert told(await proxy.turns()) == [("COMPLETED", [0], "answer 0")]
+
+
+async def test_the_replica_that_had_the_turn_does_not_close_it_again(agent: str, store: str) -> None:
+    gate = uuid.uuid4().hex
+    async with run_proxy(settings(agent, store)) as first, run_proxy(settings(agent, store)) as second:
+        task = await say(first, f"gate {gate}", wait=False)
+        await until_open(first)
+        open_gate(agent, gate)
+        await until_completed(second, task)
+        await second.flush(30)
+        first.book.expire(10**10)
+        await first.flush(30)
+        assert codes(await first.turns()) == [[]]
+        assert (first.metrics.turns_closed, second.metrics.turns_closed) == (0, 1)
+
+
+async def test_a_message_that_follows_with_another_replica_finds_the_turn_completed(agent: str, store: str) -> None:
+    gate = uuid.uuid4().hex
+    async with run_proxy(settings(agent, store)) as first, run_proxy(settings(agent, store)) as second:
+        task = await say(first, "ask")
+        task = await say(first, f"gate {gate} then", task, wait=False)
+        await until_open(first)
+        open_gate(agent, gate)
+        await until_completed(second, task)
+        await second.flush(30)
+        assert told(await second.turns()) == [THREE_TURNS[0], ("COMPLETED", [1], "answer 1")]
+
+
+async def test_an_exchange_that_is_under_way_costs_no_write(agent: str, store: str) -> None:
+    gate = uuid.uuid4().hex
+    async with run_proxy(settings(agent, store)) as proxy:
+        sent = asyncio.create_task(say(proxy, f"gate {gate}"))
+        while not proxy.book.open_turns:
+            await asyncio.sleep(0.01)
+        await proxy.store.drained()
+        assert await proxy.turns() == []
+        open_gate(agent, gate)
+        await sent
+        await proxy.flush(30)
+        assert told(await proxy.turns()) == [("COMPLETED", [0], "answer 0")]
+
+
+@ON_BOTH
+async def test_a_turn_that_nobody_goes_on_with_is_closed_by_one(
+    agent: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run_proxy(settings(agent, store)) as gone:
+        await say(gone, f"gate {uuid.uuid4().hex}", wait=False)
+    impatient = settings(agent, store, turn_timeout=0.2)
+    async with run_proxy(impatient) as one, run_proxy(impatient) as two:
+        while not (turns := [turn for turn in await one.turns() if turn["status"] != "open"]):
+            await asyncio.sleep(0.05)
+        for proxy in (one, two):
+            await proxy.flush(30)
+        assert codes(turns) == [["incomplete"]]
+        assert one.metrics.turns_closed + two.metrics.turns_closed == 1
+
+
+async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> None:
+    async with run_proxy(settings(agent, store, run="nightly")) as proxy:
+        await say(proxy, f"gate {uuid.uuid4().hex}", wait=False)
+        await say(proxy, "done")
+        await until_open(proxy)
+    conclusion = await evaluate_store(parse_suite("suite: s\nevaluators: [tool_error]\n"), store, "nightly")
+    assert not conclusion.verdict.passed
+    async with reading(store) as kept:
+        statuses = [turn["status"] async for turn in turns_of(kept, None)]
+    assert sorted(statuses) == ["done", "open"]
+
+
+async def test_too_many_questions_are_not_asked(agent: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continuity, "_MOST_QUESTIONS", 0)
+    async with run_proxy(settings(agent, store)) as proxy:
+        task = await say(proxy, "ask")
+        await say(proxy, "ask", task)
+        await proxy.flush(30)
+        assert codes(await proxy.turns()) == [[], ["earlier_calls_unknown"]]
+
+
+# ── time ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_silent_agent_does_not_keep_a_turn_open(agent: str, store: str) -> None:
+    gate = uuid.uuid4().hex
+    async with run_proxy(settings(agent, store, turn_timeout=0.2)) as proxy:
+        sent = asyncio.create_task(say(proxy, f"gate {gate}"))
+        while not (turns := await proxy.turns()):
+            await asyncio.sleep(0.05)
+        assert codes(turns) == [["incomplete"]]
+        assert not sent.done()
+        open_gate(agent, gate)
+        assert (await sent)["status"]["state"] == "TASK_STATE_COMPLETED"
+        await proxy.flush(30)
+        assert len(await proxy.turns()) == 1

@@ -1,0 +1,306 @@
+"""Closed turns on their way: stored as pending, scored, done; and after a restart, the rest of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase
+from a2a_eval_proxy.scoring.pipeline import Pipeline
+from a2a_eval_proxy.scoring.scorer import Scorer
+from a2a_eval_proxy.store import SqliteStore, TurnQuery, write_queue
+from a2a_eval_proxy.telemetry.counters import Metrics
+from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import Finding, ToolCall, ToolCallSource
+from tool_call_evaluators import registry
+from tool_call_evaluators.evaluator import ComputedEvaluator, Measurement
+from tool_call_evaluators.model import EvalCase
+from tool_call_evaluators.suite import Suite, parse_case, parse_suite
+
+SUITE = """
+suite: orders
+evaluators: [tool_trajectory]
+cases:
+  - id: twice
+    turns:
+      - {user: Again, expect: {tool_calls: [{name: first}]}}
+      - {user: Again, expect: {tool_calls: [{name: second}]}}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(ComputedEvaluator):
+    """Holds scoring up until a test lets it go on."""
+
+    name: ClassVar[str] = "gate_of_test_pipeline"
+    opened: ClassVar[threading.Event] = threading.Event()
+    reached: ClassVar[threading.Event] = threading.Event()
+
+    def measure(self, case: EvalCase) -> Measurement:
+        self.reached.set()
+        assert self.opened.wait(60)
+        if case.user_text == "raise":
+            raise RuntimeError("this evaluator is broken")
+        return Measurement(1.0, "it was opened")
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Gate]]:
+    """The evaluator, known to suites for the time of the test."""
+    monkeypatch.setitem(registry._registered, Gate.name, Gate)
+    Gate.opened.clear()
+    Gate.reached.clear()
+    yield Gate
+    Gate.opened.set()
+
+
+def turn(number: int, *calls: str, **fields: Any) -> Turn:
+    made = [ToolCall(name, source=ToolCallSource.A2A_PROTOCOL) for name in calls]
+    it = Turn(f"turn-{number:04}", "nightly", "http://agent", "JSONRPC", "1.0", float(number), tool_calls=made)
+    it.status, it.ended_at = "pending", number + 0.5
+    for name, value in fields.items():
+        setattr(it, name, value)
+    return it
+
+
+@dataclass
+class Running:
+    pipeline: Pipeline
+    store: SqliteStore
+    cases: CaseBook
+    bus: EventBus
+    metrics: Metrics
+
+    async def stored(self, **query: Any) -> list[dict[str, Any]]:
+        return (await self.store.turns(TurnQuery(limit=1000, **query))).items
+
+    async def outcomes(self) -> dict[str, list[str]]:
+        """Statuses of the results of each turn."""
+        return {item["turn_id"]: [result["status"] for result in item["evaluations"]] for item in await self.stored()}
+
+
+@asynccontextmanager
+async def running(path: Path, suite: Suite | None = None, *, evaluate: bool = True) -> AsyncIterator[Running]:
+    cases, bus, metrics = CaseBook(suite), EventBus(), Metrics()
+    store = SqliteStore(str(path))
+    pipeline = Pipeline(store, cases, Scorer(cases, suite) if evaluate else None, bus, metrics)
+    try:
+        yield Running(pipeline, store, cases, bus, metrics)
+    finally:
+        await pipeline.close()
+        await asyncio.to_thread(store.close)
+
+
+GATED = "suite: gated\nevaluators: [gate_of_test_pipeline, tool_error]\ncases: []"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "turns.db"
+
+
+@pytest.mark.parametrize("suite", [None, SUITE, "suite: slow\nevaluators: [tool_error, gate_of_test_pipeline]"])
+async def test_a_turn_is_stored_scored_and_done(path: Path, suite: str | None, gate: type[Gate]) -> None:
+    gate.opened.set()
+    async with running(path, parse_suite(suite) if suite else None) as it:
+        it.pipeline.take(turn(1, "search", findings=[Finding("odd", "seen")]))
+        assert it.pipeline.depth == 1
+        await it.pipeline.drained()
+        assert it.pipeline.depth == 0
+        (stored,) = await it.stored()
+        assert stored["status"] == "done"
+        assert stored["evaluations"]
+        assert (it.metrics.turns_closed, it.metrics.turns_scored, it.metrics.turns_dropped) == (1, 1, 0)
+        assert (it.metrics.calls, it.metrics.findings) == ({"a2a_protocol": 1}, {"odd": 1})
+        assert sum(it.metrics.evaluations.values()) == len(stored["evaluations"])
+
+
+async def test_without_evaluation_turns_stay_pending(path: Path) -> None:
+    async with running(path, evaluate=False) as it:
+        it.pipeline.take(turn(1))
+        await it.pipeline.drained()
+        assert [item["status"] for item in await it.stored()] == ["pending"]
+        assert await it.pipeline.resume() == 0
+
+
+async def test_many_turns_keep_their_order(path: Path) -> None:
+    async with running(path) as it:
+        for number in range(300):
+            it.pipeline.take(turn(number))
+            if number % 50 == 0:
+                await asyncio.sleep(0)
+        await it.pipeline.drained()
+        assert [item["turn_id"] for item in await it.stored(status="done")] == [f"turn-{n:04}" for n in range(300)]
+
+
+async def test_turns_are_matched_with_their_cases_as_they_come(path: Path) -> None:
+    async with running(path, parse_suite(SUITE)) as it:
+        it.cases.put(RegisteredCase(parse_case({"id": "mine", "turns": [{"user": "Hello"}]})))
+        it.pipeline.take(turn(1, user_text="Hello"))
+        it.pipeline.take(turn(2, user_text="Hello", case_id="named"))
+        it.pipeline.take(turn(3, user_text="Nothing known"))
+        await it.pipeline.drained()
+        assert [item["case_id"] for item in await it.stored()] == ["mine", "named", None]
+        assert len(await it.stored(case="mine")) == 1
+
+
+async def test_positions_are_counted_by_conversation_and_run(path: Path) -> None:
+    """The case says the same text twice; which of its turns this is depends on what came before."""
+    async with running(path, parse_suite(SUITE)) as it:
+        for number, (conversation, run, call) in enumerate(
+            [
+                ("c1", "nightly", "first"),
+                ("c2", "nightly", "first"),
+                ("c1", "nightly", "second"),
+                ("c1", "another", "first"),
+                ("c2", "nightly", "first"),  # wrong: it should be the second
+            ]
+        ):
+            it.pipeline.take(
+                turn(number, call, conversation_id=conversation, run=run, case_id="twice", user_text="Again")
+            )
+        await it.pipeline.drained()
+        assert list((await it.outcomes()).values()) == [["passed"]] * 4 + [["failed"]]
+
+
+# ── evaluators ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_evaluator_that_raises_does_not_stop_the_line(path: Path, gate: type[Gate]) -> None:
+    gate.opened.set()
+    async with running(path, parse_suite(GATED)) as it:
+        for number, text in enumerate(["fine", "raise", "fine"]):
+            it.pipeline.take(turn(number, user_text=text))
+        await it.pipeline.drained()
+        assert [statuses[0] for statuses in (await it.outcomes()).values()] == ["passed", "errored", "passed"]
+        assert it.metrics.evaluations["gate_of_test_pipeline", "errored"] == 1
+
+
+async def test_a_turn_is_on_disk_before_it_is_scored(path: Path, gate: type[Gate]) -> None:
+    async with running(path, parse_suite(GATED)) as it:
+        it.pipeline.take(turn(1))
+        await asyncio.to_thread(gate.reached.wait, 30)
+        assert [item["status"] for item in await it.stored()] == ["pending"]
+        assert it.pipeline.depth == 1
+        gate.opened.set()
+        await it.pipeline.drained()
+        assert [item["status"] for item in await it.stored()] == ["done"]
+
+
+async def test_scoring_does_not_hold_up_the_event_loop(path: Path, gate: type[Gate]) -> None:
+    async with running(path, parse_suite(GATED)) as it:
+        it.pipeline.take(turn(1))
+        await asyncio.to_thread(gate.reached.wait, 30)
+        for number in range(2, 5):
+            it.pipeline.take(turn(number))  # the loop runs, the evaluator does not
+            await asyncio.sleep(0)
+        gate.opened.set()
+        await it.pipeline.drained()
+        assert len(await it.stored(status="done")) == 4
+
+
+# ── restarts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_was_pending_is_scored_after_a_restart(path: Path) -> None:
+    async with running(path, evaluate=False) as before:
+        for number in range(450):  # more than a page
+            before.pipeline.take(turn(number, "search"))
+        await before.pipeline.drained()
+    async with running(path) as after:
+        assert await after.pipeline.resume() == 450
+        after.pipeline.take(turn(1000))
+        await after.pipeline.drained()
+        assert len(await after.stored(status="done")) == 451
+        assert all(statuses for statuses in (await after.outcomes()).values())
+        assert after.metrics.turns_scored == 451
+    async with running(path) as again:
+        assert await again.pipeline.resume() == 0
+
+
+async def test_closing_amid_scoring_leaves_the_turn_for_the_next_process(path: Path, gate: type[Gate]) -> None:
+    async with running(path, parse_suite(GATED)) as it:
+        it.pipeline.take(turn(1))
+        await asyncio.to_thread(gate.reached.wait, 30)
+        gate.opened.set()
+    async with running(path, parse_suite(GATED)) as it:
+        await it.pipeline.resume()
+        await it.pipeline.drained()
+        assert await it.outcomes() == {"turn-0001": ["passed", "passed"]}
+
+
+async def test_resumed_turns_of_a_conversation_keep_their_positions(path: Path) -> None:
+    async with running(path, parse_suite(SUITE), evaluate=False) as before:
+        for number, call in enumerate(["first", "second"]):
+            before.pipeline.take(turn(number, call, conversation_id="c", case_id="twice", user_text="Again"))
+        await before.pipeline.drained()
+    async with running(path, parse_suite(SUITE)) as after:
+        await after.pipeline.resume()
+        await after.pipeline.drained()
+        assert list((await after.outcomes()).values()) == [["passed"], ["passed"]]
+
+
+async def test_a_conversation_that_goes_on_after_a_restart_keeps_its_position(path: Path) -> None:
+    for number, call in enumerate(["first", "second"]):
+        async with running(path, parse_suite(SUITE)) as it:
+            await it.pipeline.resume()
+            it.pipeline.take(turn(number, call, conversation_id="c", case_id="twice", user_text="Again"))
+            await it.pipeline.drained()
+            outcomes = await it.outcomes()
+    assert list(outcomes.values()) == [["passed"], ["passed"]]
+
+
+# ── a slow disk, listeners ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_turns_that_the_store_cannot_take_are_counted_and_logged_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(write_queue, "MAX_QUEUED", 0)
+    async with running(path) as it:
+        for number in range(5):  # each a batch of its own
+            it.pipeline.take(turn(number))
+            await it.pipeline.drained()
+        assert it.metrics.turns_dropped == 5
+        assert await it.stored() == []
+    said = "the store does not keep up: {} turn(s) were dropped"
+    assert [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()] == [
+        f"{said.format(1)}; more are counted and logged every 60 s",
+        f"{said.format(4)} since the last line",
+    ]
+
+
+async def test_a_locked_store_holds_nobody_up(path: Path) -> None:
+    async with running(path) as it:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            it.pipeline.take(turn(1))
+            await asyncio.sleep(0)
+            it.pipeline.take(turn(2))
+            assert it.pipeline.depth == 2
+            other.execute("COMMIT")
+        await it.pipeline.drained()
+        assert len(await it.stored(status="done")) == 2
+
+
+@pytest.mark.parametrize("suite", [SUITE, GATED])
+async def test_listeners_hear_of_each_turn_twice(path: Path, suite: str, gate: type[Gate]) -> None:
+    gate.opened.set()
+    async with running(path, parse_suite(suite)) as it, it.bus.listen() as events:
+        it.pipeline.take(turn(1, "search"))
+        await it.pipeline.drained()
+        closed, done = events.get_nowait(), events.get_nowait()
+        assert closed is not None
+        assert done is not None
+        assert (closed.name, closed.data["status"], closed.data["evaluations"]) == ("turn.closed", "pending", [])
+        assert (done.name, done.data["status"]) == ("turn.done", "done")
+        assert [{**item} for item in await it.stored()] == [done.data]
+        assert events.empty()

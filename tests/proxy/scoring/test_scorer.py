@@ -1,0 +1,206 @@
+"""From a turn to its results: the case it belongs to, and evaluators that may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.scoring.case_book import CaseBook
+from a2a_eval_proxy.scoring.scorer import Scorer
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import ToolCall
+from agents.serving import ServerThread
+from hypothesis import given
+from hypothesis import strategies as st
+from judges.fake_api import KEY, MODEL, FakeApi, says
+from support.junk import json_objects
+from tool_call_evaluators import registry
+from tool_call_evaluators.judge import MemoryJudgeCache
+from tool_call_evaluators.suite import parse_suite
+
+SUITE = """
+suite: orders
+evaluators: [tool_trajectory, tool_error]
+tools: [{name: search}]
+cases:
+  - id: status
+    turns:
+      - {user: Where is it?, expect: {tool_calls: [{name: search}]}}
+      - {user: Thanks, expect: {tool_calls: []}}
+"""
+
+
+def scorer_of(text: str, folder: Path = Path()) -> Scorer:
+    suite = parse_suite(text, str(folder / "suite.yaml"))
+    return Scorer(CaseBook(suite), suite)
+
+
+def turn(*calls: str, case_id: str | None = None, user_text: str = "Where is it?") -> Turn:
+    made = [ToolCall(name, result="done") for name in calls]
+    return Turn("t", "r", "a", "JSONRPC", "1.0", 0.0, case_id=case_id, user_text=user_text, tool_calls=made)
+
+
+async def statuses(scorer: Scorer, scored: Turn, earlier: int = 0) -> dict[str, str]:
+    results = await scorer.score(scored, earlier)
+    return {result["evaluator"]: result["status"] for result in results}
+
+
+async def test_a_turn_is_held_against_its_case() -> None:
+    scorer = scorer_of(SUITE)
+    assert await statuses(scorer, turn("search", case_id="status")) == {
+        "tool_trajectory": "passed",
+        "tool_error": "passed",
+    }
+    assert (await statuses(scorer, turn("pay", case_id="status")))["tool_trajectory"] == "failed"
+
+
+async def test_a_later_turn_has_expectations_of_its_own() -> None:
+    scorer = scorer_of(SUITE)
+    thanks = turn(case_id="status", user_text="Thanks")
+    assert (await statuses(scorer, thanks, 1))["tool_trajectory"] == "passed"
+    off_script = turn("search", case_id="status", user_text="Off script")
+    assert (await statuses(scorer, off_script, 0))["tool_trajectory"] == "passed"
+    assert (await statuses(scorer, off_script, 1))["tool_trajectory"] == "failed"
+
+
+@pytest.mark.parametrize("case_id", [None, "nobody"])
+async def test_a_turn_without_a_case_has_no_expectations(case_id: str | None) -> None:
+    found = await statuses(scorer_of(SUITE), turn("search", case_id=case_id))
+    assert found == {"tool_trajectory": "skipped", "tool_error": "passed"}
+
+
+async def test_a_turn_beyond_the_script_has_no_expectations() -> None:
+    found = await statuses(scorer_of(SUITE), turn("search", case_id="status", user_text="And now?"), 7)
+    assert found["tool_trajectory"] == "skipped"
+
+
+async def test_without_a_suite_what_needs_no_expectation_is_scored() -> None:
+    scorer = Scorer(CaseBook(None), None)
+    assert await statuses(scorer, turn("search")) == {"tool_error": "passed"}
+    assert scorer.swift
+    assert not scorer.evaluators(None).waits
+
+
+def test_what_the_evaluators_get_to_see() -> None:
+    seen = scorer_of(SUITE).eval_case(turn("search", case_id="status", user_text="Where's it?"), 0)
+    assert [call.name for call in seen.tool_calls] == ["search"]
+    assert [call.name for call in seen.expected_tool_calls or ()] == ["search"]
+    assert [tool.name for tool in seen.tools or ()] == ["search"]
+    assert seen.user_text == "Where's it?"
+
+
+PLUGIN = """
+from dataclasses import dataclass
+from tool_call_evaluators.evaluator import AwaitedEvaluator, ComputedEvaluator, Measurement
+from tool_call_evaluators.registry import register
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Broken(ComputedEvaluator):
+    name = "broken_for_this_test"
+    def measure(self, case):
+        raise KeyError("no such thing")
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Patient(AwaitedEvaluator):
+    name = "patient_for_this_test"
+    async def measure(self, case):
+        import asyncio
+        await asyncio.sleep(0)
+        return Measurement(1.0, "thought about it")
+"""
+
+
+@pytest.fixture(scope="module")
+def with_plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    registry.evaluator_names()  # the built-in ones are registered by now
+    known = dict(registry._registered)
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "own.py").write_text(PLUGIN)
+
+    def make(*names: str) -> Scorer:
+        return scorer_of(f"suite: own\nplugins: [own.py]\nevaluators: [{', '.join(names)}]\ncases: []", folder)
+
+    yield make
+    registry._registered.clear()
+    registry._registered.update(known)
+
+
+async def test_an_evaluator_that_raises_is_an_errored_result_and_the_others_go_on(with_plugin: Any) -> None:
+    scorer = with_plugin("broken_for_this_test", "tool_error")
+    results = await scorer.score(turn("search"), 0)
+    assert [result["status"] for result in results] == ["errored", "passed"]
+    assert "KeyError" in results[0]["reason"]
+    assert scorer.score_now(turn("search"), 0) == results
+
+
+async def test_evaluators_that_wait(with_plugin: Any) -> None:
+    scorer = with_plugin("patient_for_this_test", "tool_error")
+    assert scorer.evaluators(None).waits
+    assert not scorer.swift
+    assert await statuses(scorer, turn("search")) == {"patient_for_this_test": "passed", "tool_error": "passed"}
+
+
+def test_evaluators_of_others_are_not_taken_for_swift(with_plugin: Any) -> None:
+    scorer = with_plugin("broken_for_this_test")
+    assert not scorer.evaluators(None).waits
+    assert not scorer.swift
+
+
+def test_evaluators_of_conversations_are_not_for_turns() -> None:
+    scorer = scorer_of("suite: x\nevaluators: [tool_error, turn_success_ratio]\ncases: []")
+    assert [result["evaluator"] for result in scorer.score_now(turn(), 0)] == ["tool_error"]
+
+
+ALL_SWIFT = """
+suite: all
+evaluators: [tool_trajectory, tool_error, tool_call_args, tool_call_validity]
+tools: [{name: search, parameters: {type: object, properties: {q: {type: string}}}}]
+cases:
+  - {id: status, turns: [{user: Where?, expect: {tool_calls: [{name: search, arguments: {q: x}}]}}]}
+"""
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["search", "pay", ""]), st.none() | json_objects, st.none() | st.text(max_size=5)),
+        max_size=4,
+    ),
+    st.sampled_from([None, "status"]),
+)
+def test_whatever_an_agent_did_can_be_scored(made: list[Any], case_id: str | None) -> None:
+    calls = [ToolCall(name, arguments, result=result) for name, arguments, result in made]
+    scored = turn(case_id=case_id)
+    scored.tool_calls = calls
+    results = scorer_of(ALL_SWIFT).score_now(scored, 0)
+    assert len(results) == 4
+    assert all(result["status"] != "errored" or result["reason"] for result in results)
+
+
+@pytest.mark.parametrize(("repetitions", "asked"), [(1, 1), (3, 3)])
+async def test_each_repetition_is_judged_by_itself_and_again_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, repetitions: int, asked: int
+) -> None:
+    monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
+    api = FakeApi(
+        says({"reason": "a", "score": 1}), says({"reason": "b", "score": 3}), says({"reason": "c", "score": 5})
+    )
+    with ServerThread(api.app) as server:
+        suite = parse_suite(f"""
+suite: judged
+evaluators: [helpfulness]
+judge: {{model: {MODEL}, base_url: "{server.url}/v1"}}
+cases: [{{id: status, repetitions: {repetitions}, turns: [{{user: Where is it?}}]}}]
+""")
+        scorer = Scorer(CaseBook(suite), suite, MemoryJudgeCache())
+        for _ in range(2):
+            scores = []
+            for number in range(3):
+                said = turn(case_id="status")
+                said.conversation_id, said.response_text = f"conversation-{number}", "Here."
+                scores += [result["score"] for result in await scorer.score(said, 0)]
+            assert scores == ([1, 3, 5] if repetitions > 1 else [1, 1, 1])
+    assert len(api.requests) == asked

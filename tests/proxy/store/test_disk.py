@@ -1,0 +1,125 @@
+"""A disk that is full or read-only: real ones, in a mount namespace of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from a2a_eval_proxy.store import SqliteStore, open_store
+from a2a_eval_proxy.store.sqlite.file import copied
+from support.kept import Kept, turn
+
+PROXY = [sys.executable, "-m", "a2a_eval_proxy"]
+
+
+def _can_mount() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    command = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not _can_mount(), reason="nothing can be mounted here: needs unshare and the right")
+
+
+def mounted(script: str, *command: str) -> list[str]:
+    """The command, in a mount namespace in which `script` was run."""
+    return ["unshare", "-m", "sh", "-c", f'{script}; exec "$@"', "sh", *command]
+
+
+@contextmanager
+def serving(script: str, store: Path) -> Iterator[tuple[str, Path]]:
+    """A proxy with that store: its admin URL and its log."""
+    log = store.parent.with_name("log")
+    command = [*PROXY, "serve", "--upstream", "http://127.0.0.1:1", "--no-otlp", "--store", str(store)]
+    command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(mounted(script, *command), stdout=subprocess.PIPE, stderr=errors, text=True) as proxy,
+    ):
+        try:
+            assert proxy.stdout is not None
+            ready = re.search(r"admin (\S+),", proxy.stdout.readline())
+            assert ready, log.read_text()
+            yield ready.group(1), log
+        finally:
+            proxy.terminate()
+            assert proxy.wait(60) == 0
+
+
+@needs_mounts
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("mount -t tmpfs -o size=64k tmpfs {0} && dd if=/dev/zero of={0}/full bs=4k 2>/dev/null", "full"),
+        ("mount --bind {0} {0} && mount -o remount,ro,bind {0}", "Read-only file system"),
+    ],
+)
+def test_a_proxy_starts_on_a_disk_that_cannot_be_written(tmp_path: Path, script: str, problem: str) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with (
+        serving(script.format(folder), folder / "turns.db") as (admin, log),
+        urllib.request.urlopen(f"{admin}/readyz") as ready,
+    ):
+        assert ready.read() == b"ready\nstore: unavailable, turns wait in memory\n"
+    told = log.read_text()
+    assert len(re.findall("retrying", told)) == 1
+    assert problem in told
+    assert "Traceback" not in told
+
+
+@needs_mounts
+def test_a_store_that_can_only_be_read_is_exported_and_evaluated(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    store = SqliteStore(str(folder / "turns.db"))
+    store.add([turn(1), turn(2)], lambda: None)
+    store.close()
+    before = (folder / "turns.db").read_bytes()
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("suite: s\nevaluators: [tool_error]")
+    script = f"mount --bind {folder} {folder} && mount -o remount,ro,bind {folder}"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = mounted(script, *PROXY, *arguments, "--store", str(folder / "turns.db"))
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    exported = run("export")
+    assert exported.returncode == 0, exported.stderr
+    assert [json.loads(line)["turn_id"] for line in exported.stdout.splitlines()] == ["turn-0001", "turn-0002"]
+    assert exported.stderr == ""
+    evaluated = run("evaluate", "--suite", str(suite), "--report", str(tmp_path / "report"))
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "is read-only: the results of this evaluation are not kept in it" in evaluated.stderr
+    assert json.loads((tmp_path / "report" / "report.json").read_text())["passed"] is True
+    assert (folder / "turns.db").read_bytes() == before
+    refused = run("serve", "--upstream", "nonsense")
+    assert refused.returncode == 2
+
+
+async def test_a_copy_has_what_only_the_log_has(tmp_path: Path) -> None:
+    """As a proxy leaves a store that was killed: its log was not written back."""
+    path = tmp_path / "turns.db"
+    store = SqliteStore(str(path))
+    kept = Kept(store)
+    await kept.add(turn(1), turn(2))
+    left = tmp_path / "left"
+    left.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copyfile(f"{path}{suffix}", left / f"turns.db{suffix}")
+    store.close()
+    (tmp_path / "copy").mkdir()
+    path = Path(copied(str(left / "turns.db"), tmp_path / "copy"))
+    assert path.stat().st_mode & 0o777 == 0o600
+    copy = open_store(str(path), must_exist=True)
+    assert await Kept(copy).ids() == ["turn-0001", "turn-0002"]
+    copy.close()

@@ -1,0 +1,319 @@
+"""A store in a real PostgreSQL: many at once, a database that goes away and comes back, foreign and future schemas."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import socket
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import procrastinate
+import psycopg
+import pytest
+from a2a_eval_proxy import cli
+from a2a_eval_proxy.store import (
+    Scored,
+    StoreError,
+    StoreUnreachableError,
+    TurnQuery,
+    every_turn,
+    open_store,
+    write_queue,
+)
+from a2a_eval_proxy.store import (
+    postgres as package,
+)
+from a2a_eval_proxy.store.encoding import encoded_turn
+from a2a_eval_proxy.store.postgres import retention
+from a2a_eval_proxy.store.postgres.migrate import _config, latest_revision
+from a2a_eval_proxy.store.postgres.migrations.versions import r0002_jobs
+from alembic import command
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+from support.kept import Kept, result, turn
+from support.postgres_server import PASSWORD, PostgresServer
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.new_database()
+
+
+@pytest.fixture
+async def kept(url: str) -> AsyncIterator[Kept]:
+    store = open_store(url, for_workers=True)
+    yield Kept(store)
+    await asyncio.to_thread(store.close)
+
+
+def rows(url: str, statement: str) -> list[Any]:
+    with psycopg.connect(url) as connection:
+        return connection.execute(statement).fetchall()
+
+
+async def test_a_database_of_the_version_before_is_brought_to_this_one(url: str) -> None:
+    store = open_store(url)
+    await Kept(store).add(turn(1, task_id="t-1", user_text='"task_id": "another"'), turn(2, task_id="t\x00"))
+    await asyncio.to_thread(store.close)
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    with engine.begin() as connection:
+        command.downgrade(_config(connection), "0003")
+    store = open_store(url)
+    try:
+        assert [item["turn_id"] for item in await store.of_task("t-1", 5)] == ["turn-0001"]
+        assert await store.of_task("another", 5) == []
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+# ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_any_number_may_start_together_on_an_empty_database(url: str) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        stores = list(threads.map(open_store, [url] * 4))
+    for store in stores:
+        store.close()
+    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(latest_revision(),)]
+
+
+async def test_a_reader_misses_no_turn_that_several_add_at_once(url: str) -> None:
+    """A turn that is committed later must not have an earlier place."""
+    count = 300
+    stores = [open_store(url) for _ in range(3)]
+
+    def add(number: int) -> None:
+        for turn_number in range(number, count, len(stores)):
+            stores[number].add([turn(turn_number)], lambda: None)
+            if turn_number % 10 < len(stores):
+                asyncio.run(stores[number].drained())
+
+    adding = asyncio.gather(*(asyncio.to_thread(add, number) for number in range(len(stores))))
+    seen: list[str] = []
+    cursor = None
+    while len(seen) < count:
+        page = await stores[0].turns(TurnQuery(limit=5, cursor=cursor))
+        if adding.done() and not page.items:
+            break
+        seen += [item["turn_id"] for item in page.items]
+        cursor = page.next_cursor or await last_cursor(url, seen, cursor)
+    await adding
+    for store in stores:
+        await asyncio.to_thread(store.close)
+    assert sorted(seen) == [f"turn-{number:04}" for number in range(count)]
+
+
+async def last_cursor(url: str, seen: list[str], before: str | None) -> str | None:
+    """Where the last page ended."""
+    if not seen:
+        return before
+    ((seq,),) = await asyncio.to_thread(rows, url, f"SELECT seq FROM turns WHERE turn_id = '{seen[-1]}'")
+    return str(seq)
+
+
+async def test_two_proxies_that_finish_the_same_turns(url: str) -> None:
+    stores = [Kept(open_store(url)) for _ in range(2)]
+    await stores[0].add(*(turn(number) for number in range(50)))
+    scored = [Scored(f"turn-{number:04}", [result()]) for number in range(50)]
+    await asyncio.gather(stores[0].finish(*scored), stores[1].finish(*reversed(scored)))
+    (summary,) = await stores[1].store.runs()
+    assert (summary.turns, summary.pending, summary.passed) == (50, 0, 50)
+    for one in stores:
+        await asyncio.to_thread(one.store.close)
+
+
+async def test_pending_turns_are_queued_with_their_transaction(kept: Kept, url: str) -> None:
+    await kept.add(turn(1), turn(2), turn(3), score=lambda turn_id: [result()] if turn_id == "turn-0002" else None)
+    await kept.add(turn(1))
+    queued = rows(url, "SELECT args->'turn_ids' FROM procrastinate_jobs ORDER BY id LIMIT 1")
+    assert queued == [(["turn-0001", "turn-0003"],)]
+    without = rows(url, "SELECT turn_id FROM turns WHERE job_id IS NULL")
+    assert without == [("turn-0002",)]
+
+
+async def test_a_large_history_goes_in_several_transactions(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "MOST_AT_ONCE", 2)
+    await kept.add(*(turn(number) for number in range(7)))
+    kept.store.prune(datetime.fromtimestamp(turn(5).started_at, UTC), None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0005", "turn-0006"]
+    kept.store.prune(None, 0)
+    await kept.store.drained()
+    assert await kept.ids() == []
+
+
+# ── a database that is away ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_turns_wait_in_memory_while_the_database_is_away(
+    kept: Kept, postgres: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "_RETRY_S", 0.01)
+    await kept.add(turn(1))
+    postgres.stop()
+    try:
+        retried = threading.Event()
+        monkeypatch.setattr(write_queue.QueuedWrites, "_pause", lambda store: retried.set())
+        committed = threading.Event()
+        kept.store.add([turn(2)], committed.set)
+        assert await asyncio.to_thread(retried.wait, 30)
+        retried.clear()
+        assert await asyncio.to_thread(retried.wait, 30)
+        with pytest.raises(StoreUnreachableError, match="cannot be read"):
+            await kept.ids()
+        assert not committed.is_set()
+        monkeypatch.undo()
+    finally:
+        postgres.start()
+    assert await asyncio.to_thread(committed.wait, 30)
+    assert await kept.ids() == ["turn-0001", "turn-0002"]
+    told = [record.getMessage() for record in caplog.records if "retrying" in record.getMessage()]
+    assert len(told) == 1
+    assert PASSWORD not in caplog.text
+    assert "***" in told[0]
+
+
+async def test_trouble_of_the_database_is_one_line_without_sql(
+    kept: Kept, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "_RETRY_S", 0.05)
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("ALTER TABLE turns RENAME TO elsewhere")
+        kept.store.add([turn(1)], lambda: None)
+        while "retrying" not in caplog.text:
+            await asyncio.sleep(0.01)
+        other.execute("ALTER TABLE elsewhere RENAME TO turns")
+    await kept.store.drained()
+    (told,) = [record.getMessage() for record in caplog.records if "retrying" in record.getMessage()]
+    assert told.endswith(': relation "turns" does not exist; retrying, turns wait in memory')
+    assert "INSERT" not in caplog.text
+    assert await kept.ids() == ["turn-0001"]
+
+
+async def test_a_store_that_is_closed_while_the_database_is_away_gives_up(
+    url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(url)
+    postgres.stop()
+    try:
+        store.add([turn(1), turn(2)], lambda: None)
+        await asyncio.wait_for(asyncio.to_thread(store.close, 0.0), 60)
+    finally:
+        postgres.start()
+    assert "2 turn(s) are lost" in caplog.text
+
+
+async def test_what_waits_has_a_limit(kept: Kept, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_queue, "MAX_WAITING_BYTES", 2 * encoded_turn(turn(1, user_text="x" * 400)).size + 1)
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE turns IN ACCESS EXCLUSIVE MODE")
+        taken = [kept.store.add([turn(number, user_text="x" * 400)], lambda: None) for number in range(6)]
+    assert taken == [True, True, True, False, False, False]
+    await kept.store.drained()
+    assert len(await kept.ids()) == 3
+    assert kept.store.add([turn(9)], lambda: None)
+
+
+async def test_a_turn_that_the_database_will_not_take_stops_no_other(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    committed = threading.Event()
+    for one in (turn(1), turn(2, turn_id="a\x00b"), turn(3)):
+        kept.store.add([one], lambda: None)
+    kept.store.add([turn(4)], committed.set)
+    assert await asyncio.to_thread(committed.wait, 30)
+    assert await kept.ids() == ["turn-0001", "turn-0003", "turn-0004"]
+    assert "will not take turn(s) a" in caplog.text
+
+
+# ── what can be opened ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_pages_of_deleted_turns_are_given_back(kept: Kept, url: str) -> None:
+    noise = random.Random(1)
+    await kept.add(*(turn(number, user_text=noise.randbytes(5_000).hex()) for number in range(200)))
+    size = "SELECT pg_total_relation_size('turns')"
+    ((before,),) = rows(url, size)
+    kept.store.prune(datetime.now(UTC), None)
+    await kept.store.drained()
+    assert await kept.ids() == []
+    ((after,),) = rows(url, size)
+    assert after < before / 5
+
+
+def test_a_database_without_a_store_is_not_made_one_by_reading(url: str) -> None:
+    with pytest.raises(StoreError, match="holds no store"):
+        open_store(url, must_exist=True)
+    assert rows(url, "SELECT FROM pg_tables WHERE schemaname = 'public'") == []
+    open_store(url).close()
+    open_store(url, must_exist=True).close()
+
+
+def test_a_store_of_a_later_version_is_refused(url: str) -> None:
+    open_store(url).close()
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE a2a_eval_proxy_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match=r"another version.*9999"):
+        open_store(url)
+
+
+def test_another_programs_tables_are_left_alone(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE turns (customer text)")
+    with pytest.raises(StoreError, match=r'"turns" already exists.*database of its own'):
+        open_store(url)
+    assert rows(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == [("turns",)]
+
+
+def command_line(*arguments: str) -> int:
+    """The exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["a2a-eval-proxy", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    return int(stop.value.code or 0)
+
+
+def test_a_wrong_password_is_told_without_it(postgres: PostgresServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line("export", "--store", postgres.url("postgres", password="wrong one")) == 3
+    told = capsys.readouterr().err
+    assert re.fullmatch(r"a2a-eval-proxy: store postgresql://tester:\*\*\*@.*authentication failed.*\n", told)
+    assert "wrong" not in told
+
+
+def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        assert command_line("export", "--store", f"postgresql://me@127.0.0.1:{port}/db") == 3
+    assert "cannot connect" in capsys.readouterr().err
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(package, "_MODULES", ("sqlalchemy", "no_such_driver"))
+    assert command_line("export", "--store", "postgresql://host/db") == 2
+    told = capsys.readouterr().err
+    assert told == ("a2a-eval-proxy: a PostgreSQL store needs no_such_driver: pip install 'a2a-eval-proxy[postgres]'\n")
+
+
+def test_the_job_engines_tables_are_those_of_its_release() -> None:
+    """Where this fails, the engine has new migrations: add a revision that applies them, and name the last one."""
+    migrations = Path(procrastinate.__file__).parent / "sql" / "migrations"
+    assert max(path.name for path in migrations.glob("*.sql")) == r0002_jobs.LAST_MIGRATION
+
+
+async def test_everything_is_there_after_a_restart(url: str) -> None:
+    first = Kept(open_store(url))
+    await first.add(turn(1), turn(2))
+    await first.finish(Scored("turn-0001", [result()]))
+    await asyncio.to_thread(first.store.close)
+    second = open_store(url, must_exist=True)
+    found = [(item["turn_id"], item["status"]) async for item in every_turn(second, TurnQuery(), 1)]
+    assert found == [("turn-0001", "done"), ("turn-0002", "pending")]
+    await asyncio.to_thread(second.close)

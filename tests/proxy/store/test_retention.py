@@ -1,0 +1,159 @@
+"""Retention: old turns go, and their bytes are nowhere in the files any more."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.app import run_proxy
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.store import ConversationKey, Scored, ScoredConversation, SqliteStore, TurnQuery
+from a2a_eval_proxy.turn import Turn
+
+MARK = "rosebud"
+
+
+def turn(number: int, **fields: Any) -> Turn:
+    """One that ended so many seconds after the epoch; each has some 20 kB of text."""
+    it = Turn(f"turn-{number:04}", "nightly", "http://agent", "JSONRPC", "1.0", float(number))
+    it.status, it.ended_at, it.conversation_id, it.case_id = "pending", number + 0.5, f"conversation-{number}", "case"
+    it.user_text = f"{MARK}-{number:04} " * 2000
+    for name, value in fields.items():
+        setattr(it, name, value)
+    return it
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def said(number: int) -> ScoredConversation:
+    key = ConversationKey("nightly", f"conversation-{number}", "case")
+    return ScoredConversation(key, 1, [{"evaluator": "whole", "status": "passed", "reason": f"{MARK}-{number:04}"}])
+
+
+def kept_bytes(path: Path) -> bytes:
+    """Of all files of the store."""
+    return b"".join(file.read_bytes() for file in sorted(path.parent.glob(f"{path.name}*")))
+
+
+async def fill(store: SqliteStore, count: int) -> None:
+    for number in range(count):
+        store.add([turn(number)], lambda: None)
+        store.finish([Scored(f"turn-{number:04}", [{"evaluator": "e", "status": "passed"}])], lambda: None)
+        store.finish_conversations([said(number)], lambda: None)
+    await store.drained()
+
+
+async def ids(store: SqliteStore) -> list[str]:
+    return [item["turn_id"] for item in (await store.turns(TurnQuery(limit=1000))).items]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> Any:
+    it = SqliteStore(str(tmp_path / "turns.db"))
+    yield it
+    await asyncio.to_thread(it.close)
+
+
+async def test_turns_go_by_age_with_all_that_was_said_of_them(store: SqliteStore, tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    await fill(store, 300)
+    before = len(kept_bytes(path))
+    assert f"{MARK}-0000".encode() in kept_bytes(path)
+    store.prune(moment(298), None)
+    await store.drained()
+    assert await ids(store) == ["turn-0298", "turn-0299"]
+    assert [one.key.conversation_id for one in await store.conversations()] == ["conversation-298", "conversation-299"]
+    bytes_now = kept_bytes(path)
+    for number in range(298):
+        assert f"{MARK}-{number:04}".encode() not in bytes_now
+    assert f"{MARK}-0299".encode() in bytes_now
+    assert len(bytes_now) < before / 10
+
+
+async def test_the_oldest_go_where_the_store_is_too_large(store: SqliteStore, tmp_path: Path) -> None:
+    await fill(store, 1000)
+    store.prune(None, 10_000_000)
+    await store.drained()
+    left = await ids(store)
+    assert left
+    assert left == [f"turn-{number:04}" for number in range(1000)][-len(left) :]
+    assert (tmp_path / "turns.db").stat().st_size <= 10_000_000
+    assert f"{MARK}-0000".encode() not in kept_bytes(tmp_path / "turns.db")
+
+
+async def test_what_a_reader_kept_in_the_log_goes_the_next_time(store: SqliteStore, tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    await fill(store, 3)
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM turns").fetchall()
+        store._connection.execute("PRAGMA busy_timeout = 1")
+        store.prune(moment(10), None)
+        await store.drained()
+        assert await ids(store) == []
+        assert f"{MARK}-0000".encode() in kept_bytes(path)
+    store.prune(moment(10), None)
+    await store.drained()
+    assert MARK.encode() not in kept_bytes(path)
+
+
+async def test_what_is_young_and_small_stays(store: SqliteStore) -> None:
+    await fill(store, 3)
+    store.prune(moment(0), 10_000_000)
+    await store.drained()
+    assert len(await ids(store)) == 3
+
+
+async def test_answers_of_judges_go_with_the_turns(store: SqliteStore, tmp_path: Path) -> None:
+    await store.judge_cache.put("old", {"value": f"it said {MARK}"})
+    with closing(sqlite3.connect(tmp_path / "turns.db")) as connection, connection:
+        connection.execute("UPDATE judge_answers SET kept_at = '2000-01-01T00:00:00.000Z'")
+    await store.judge_cache.put("new", {"value": "fine"})
+    store.prune(datetime(2020, 1, 1, tzinfo=UTC), None)
+    await store.drained()
+    assert await store.judge_cache.get("old") is None
+    assert await store.judge_cache.get("new") == {"value": "fine"}
+    assert MARK.encode() not in kept_bytes(tmp_path / "turns.db")
+
+
+async def test_discarded_and_replaced_texts_are_gone_too(store: SqliteStore, tmp_path: Path) -> None:
+    await fill(store, 20)
+    store.discard([f"turn-{number:04}" for number in range(10)], lambda: None)
+    store.finish([Scored("turn-0015", [], turn(15, user_text="short"))], lambda: None)
+    store.prune(moment(0.1), None)
+    await store.drained()
+    await asyncio.to_thread(checkpoint, tmp_path / "turns.db")
+    for number in (0, 9):
+        assert f"{MARK}-{number:04}".encode() not in kept_bytes(tmp_path / "turns.db")
+
+
+def checkpoint(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+async def test_serve_prunes_at_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    store = SqliteStore(str(path))
+    await fill(store, 3)
+    await asyncio.to_thread(store.close)
+    settings = Settings(
+        upstream="http://127.0.0.1:9",
+        listen="127.0.0.1:0",
+        admin="127.0.0.1:0",
+        otlp=None,
+        store=str(path),
+        retain_days=30,
+    )
+    async with run_proxy(settings) as proxy:
+        await asyncio.sleep(0)  # its first look
+        await proxy.store.drained()
+        assert await proxy.turns() == []
+    assert MARK.encode() not in kept_bytes(path)

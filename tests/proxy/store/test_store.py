@@ -1,0 +1,472 @@
+"""What every store does: what is committed stays, whatever the turns hold. The same tests for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from a2a_eval_proxy.store import (
+    ConversationKey,
+    Scored,
+    ScoredConversation,
+    SqliteStore,
+    Store,
+    TurnQuery,
+    open_store,
+)
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import Finding, ToolCall, ToolCallSource
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.junk import json_values
+from support.kept import Kept, result, turn
+from support.postgres_server import PostgresServer
+
+EMPTIED = "TRUNCATE turns, conversations, judge_answers, procrastinate_jobs RESTART IDENTITY CASCADE"
+
+
+@pytest.fixture(scope="module")
+def postgres_store(postgres: PostgresServer) -> Iterator[tuple[Store, str]]:
+    url = postgres.new_database()
+    store = open_store(url)
+    yield store, url
+    store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    """An empty store."""
+    if request.param == "sqlite":
+        store: Store = SqliteStore(str(tmp_path / "turns.db"))
+        yield Kept(store)
+        await asyncio.to_thread(store.close)
+    else:
+        store, url = request.getfixturevalue("postgres_store")
+        with psycopg.connect(url) as connection:
+            connection.execute(EMPTIED)
+        yield Kept(store)
+        await store.drained()
+
+
+# ── retention ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_old_turns_go_with_what_was_said_of_them(kept: Kept) -> None:
+    await kept.add(*(turn(number, conversation_id=f"c{number}") for number in range(5)))
+    await kept.finish_conversations(
+        *(ScoredConversation(ConversationKey("nightly", f"c{number}", None), 1, [result()]) for number in range(5))
+    )
+    await kept.store.judge_cache.put("kept just now", {"value": "fine"})
+    kept.store.prune(datetime.fromtimestamp(turn(3).started_at, UTC), None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0003", "turn-0004"]
+    assert sorted(one.key.conversation_id for one in await kept.store.conversations()) == ["c3", "c4"]
+    assert await kept.store.judge_cache.get("kept just now") == {"value": "fine"}
+
+
+async def test_the_oldest_turns_go_where_there_is_too_much(kept: Kept) -> None:
+    noise = random.Random(1)
+    texts = ["".join(noise.choices("abcdefghijklmnopqrstuvwxyz", k=50_000)) for _ in range(400)]
+    await kept.add(*(turn(number, user_text=text) for number, text in enumerate(texts)))
+    kept.store.prune(None, 5_000_000)
+    await kept.store.drained()
+    left = await kept.ids(limit=1000)
+    assert 1 <= len(left) <= 200
+    assert left == [f"turn-{number:04}" for number in range(400)][-len(left) :]
+
+
+async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2))
+    kept.store.prune(datetime.fromtimestamp(0, UTC), 100_000_000)
+    kept.store.prune(None, None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0001", "turn-0002"]
+
+
+# ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_turn_comes_back_as_it_was(kept: Kept) -> None:
+    call = ToolCall("search", {"q": "ü", "n": [1, 2.5, None]}, "1", "42", None, ToolCallSource.A2A_PROTOCOL)
+    original = turn(1, tool_calls=[call], findings=[Finding("odd", "seen")], user_text="hi ☃", case_id="c", state="S")
+    await kept.add(original)
+    stored = await kept.store.turn("turn-0001")
+    assert stored == {**original.to_dict(), "status": "pending", "evaluations": []}
+    assert Turn.from_dict(stored) == original
+
+
+async def test_a_turn_that_is_not_there(kept: Kept) -> None:
+    assert await kept.store.turn("nobody") is None
+
+
+async def test_evaluations_mark_a_turn_done(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2))
+    await kept.finish(Scored("turn-0001", [result(score=1.0)]))
+    assert (await kept.store.turn("turn-0001") or {})["status"] == "done"
+    assert (await kept.store.turn("turn-0001") or {})["evaluations"] == [result(score=1.0)]
+    assert await kept.ids(status="pending") == ["turn-0002"]
+
+
+async def test_finishing_again_replaces_the_results(kept: Kept) -> None:
+    await kept.add(turn(1))
+    await kept.finish(Scored("turn-0001", [result("failed"), result("skipped")]))
+    await kept.finish(Scored("turn-0001", [result("passed")]))
+    assert (await kept.store.turn("turn-0001") or {})["evaluations"] == [result("passed")]
+    (summary,) = await kept.store.runs()
+    assert (summary.passed, summary.failed, summary.skipped) == (1, 0, 0)
+
+
+async def test_finishing_may_change_the_turn_itself(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2))
+    merged = turn(1, tool_calls=[ToolCall("from_the_trace")])
+    await kept.finish(Scored("turn-0001", [], merged), Scored("turn-0002", []))
+    assert [len(item["tool_calls"]) for item in (await kept.store.turns(TurnQuery())).items] == [1, 0]
+    assert (await kept.store.turn("turn-0001") or {})["status"] == "done"
+
+
+async def test_finishing_what_is_not_there_harms_nobody(kept: Kept) -> None:
+    await kept.finish(Scored("nobody", [result()]))
+    assert await kept.ids() == []
+
+
+async def test_a_turn_added_twice_is_one(kept: Kept) -> None:
+    await kept.add(turn(1, user_text="first"))
+    await kept.add(turn(1, user_text="second"))
+    assert [item["user_text"] for item in (await kept.store.turns(TurnQuery())).items] == ["first"]
+
+
+async def test_a_turn_scored_before_it_is_written_is_done_at_once(kept: Kept) -> None:
+    scores = {"turn-0001": [result()], "turn-0002": None}
+    await kept.add(turn(1), turn(2), score=lambda turn_id: scores[turn_id])
+    found = (await kept.store.turns(TurnQuery())).items
+    assert [(item["status"], len(item["evaluations"])) for item in found] == [("done", 1), ("pending", 0)]
+
+
+async def test_a_turn_that_is_discarded_is_gone_with_what_was_said_of_its_conversation(kept: Kept) -> None:
+    await kept.add(turn(1, conversation_id="c", case_id="x"), turn(2, conversation_id="d", case_id="x"))
+    await kept.finish_conversations(conversation("c", "x", 1), conversation("d", "x", 1))
+    kept.store.discard(["turn-0001", "nobody"], lambda: None)
+    await kept.store.drained()
+    assert await kept.ids() == ["turn-0002"]
+    assert [found.key.conversation_id for found in await kept.store.conversations()] == ["d"]
+
+
+async def test_of_two_results_written_together_the_later_one_counts(kept: Kept) -> None:
+    await kept.add(turn(1))
+    merged = turn(1, tool_calls=[ToolCall("from_the_trace")])
+    kept.store.finish([Scored("turn-0001", [result("failed")], merged)], lambda: None)
+    kept.store.finish([Scored("turn-0001", [result("passed")])], lambda: None)
+    await kept.store.drained()
+    stored = await kept.store.turn("turn-0001") or {}
+    assert stored["evaluations"] == [result("passed")]
+    assert [call["name"] for call in stored["tool_calls"]] == ["from_the_trace"]
+
+
+async def test_a_turn_that_settles_is_pending_with_what_is_known_now(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2), held=["turn-0001"])
+    await kept.finish(Scored("turn-0002", [result()]))
+    for number in (1, 2):
+        kept.store.settle([turn(number, tool_calls=[ToolCall("from_the_trace")])], lambda: None)
+    await kept.store.drained()
+    found = (await kept.store.turns(TurnQuery())).items
+    assert [(item["status"], len(item["tool_calls"])) for item in found] == [("pending", 1)] * 2
+
+
+# ── finding them again ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_selecting(kept: Kept) -> None:
+    await kept.add(
+        turn(1, run="a", conversation_id="c1", case_id="x"),
+        turn(2, run="a", conversation_id="c2"),
+        turn(3, run="b", conversation_id="c1", case_id="y"),
+    )
+    await kept.finish(Scored("turn-0003", []))
+    assert await kept.ids(run="a") == ["turn-0001", "turn-0002"]
+    assert await kept.ids(conversation="c1") == ["turn-0001", "turn-0003"]
+    assert await kept.ids(case="y") == ["turn-0003"]
+    assert await kept.ids(run="a", conversation="c1") == ["turn-0001"]
+    assert await kept.ids(status="done") == ["turn-0003"]
+    assert await kept.ids(run="nobody") == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+async def test_paging_sees_every_turn_once_in_order(kept: Kept, limit: int) -> None:
+    await kept.add(*(turn(number) for number in range(7)))
+    found: list[str] = []
+    cursor: str | None = None
+    pages = 0
+    while True:
+        page = await kept.store.turns(TurnQuery(limit=limit, cursor=cursor))
+        found += [item["turn_id"] for item in page.items]
+        pages += 1
+        assert len(page.items) <= limit
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == [f"turn-{number:04}" for number in range(7)]
+    assert pages == math.ceil(7 / limit)
+
+
+async def test_a_page_ends_where_its_turns_are_large(kept: Kept) -> None:
+    """One that is larger than a page ends it."""
+    sizes = [3, 3, 3, 0, 12, 0, 3]
+    await kept.add(*(turn(n, task_id="t", user_text="é" * (mib << 19)) for n, mib in enumerate(sizes)))
+    pages: list[list[str]] = []
+    cursor: str | None = None
+    while cursor is not None or not pages:
+        page = await kept.store.turns(TurnQuery(limit=1000, cursor=cursor))
+        pages.append([item["turn_id"][-1] for item in page.items])
+        cursor = page.next_cursor
+    assert pages == [["0", "1", "2"], ["3", "4"], ["5", "6"]]
+    assert [item["turn_id"][-1] for item in await kept.store.of_task("t", 200)] == ["4", "5", "6"]
+
+
+async def test_turns_that_come_while_paging_are_on_later_pages(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2))
+    page = await kept.store.turns(TurnQuery(limit=1))
+    await kept.add(turn(3))
+    assert await kept.ids(cursor=page.next_cursor) == ["turn-0002", "turn-0003"]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "²", "1; DROP TABLE turns", "1.5"])
+async def test_a_cursor_of_ones_own_making(kept: Kept, cursor: str) -> None:
+    with pytest.raises(ValueError, match="next_cursor"):
+        await kept.store.turns(TurnQuery(cursor=cursor))
+
+
+@pytest.mark.parametrize("limit", [-5, 0, 10**6])
+async def test_a_limit_out_of_range_is_brought_into_it(kept: Kept, limit: int) -> None:
+    await kept.add(turn(1), turn(2))
+    assert 1 <= len((await kept.store.turns(TurnQuery(limit=limit))).items) <= 2
+
+
+async def test_values_are_never_part_of_the_statement(kept: Kept) -> None:
+    name = "'; DROP TABLE turns; --"
+    await kept.add(turn(1, run=name, conversation_id=name, case_id=name))
+    assert await kept.ids(run=name, conversation=name, case=name) == ["turn-0001"]
+
+
+async def test_runs_in_numbers(kept: Kept) -> None:
+    await kept.add(turn(1, run="a"), turn(2, run="a"), turn(3, run="b"), turn(4, run="a", ended_at=None))
+    await kept.finish(
+        Scored("turn-0001", [result("passed"), result("failed"), result("skipped")]),
+        Scored("turn-0003", [result("errored"), result("scored")]),
+    )
+    one, other = await kept.store.runs()
+    assert (one.name, one.turns, one.pending) == ("a", 3, 2)
+    assert (one.passed, one.failed, one.errored, one.skipped) == (1, 1, 0, 1)
+    assert (one.started_at, one.ended_at) == (turn(1).to_dict()["started_at"], turn(2).to_dict()["ended_at"])
+    assert (other.name, other.turns, other.pending, other.errored) == ("b", 1, 0, 1)
+    assert await kept.store.runs("b") == [other]
+    assert await kept.store.runs("nobody") == []
+
+
+# ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def conversation(conversation_id: str, case_id: str | None, turns: int, status: str = "passed") -> ScoredConversation:
+    return ScoredConversation(ConversationKey("nightly", conversation_id, case_id), turns, [result(status)])
+
+
+async def test_what_is_said_of_conversations_is_replaced_as_a_whole(kept: Kept) -> None:
+    await kept.add(turn(1, conversation_id="c", case_id="x"))
+    await kept.finish_conversations(conversation("c", "x", 1, "failed"), conversation("c", None, 1))
+    await kept.finish_conversations(conversation("c", "x", 2))
+    found = await kept.store.conversations(run="nightly", conversation="c")
+    assert sorted(found, key=lambda one: one.turns) == [conversation("c", None, 1), conversation("c", "x", 2)]
+    assert await kept.store.conversations(run="another") == []
+    (summary,) = await kept.store.runs()
+    assert (summary.passed, summary.failed) == (2, 0)
+
+
+async def test_conversations_of_which_nothing_was_said_yet(kept: Kept) -> None:
+    await kept.add(
+        turn(1, conversation_id="c", case_id="x"),
+        turn(2, conversation_id="d", case_id="x"),
+        turn(3, conversation_id="d", case_id="x"),
+        turn(4, conversation_id="without case"),
+        turn(5, conversation_id="pending", case_id="x"),
+        turn(6, conversation_id="said", case_id="x"),
+    )
+    await kept.finish(*(Scored(f"turn-000{number}", []) for number in (1, 2, 3, 4, 6)))
+    await kept.finish_conversations(conversation("said", "x", 1), conversation("d", "x", 1))
+    unscored = await kept.store.unscored_conversations(100)
+    assert unscored == [ConversationKey("nightly", "c", "x"), ConversationKey("nightly", "d", "x")]
+    assert await kept.store.positions(100) == {
+        ("nightly", "x", "c"): 1,
+        ("nightly", "x", "d"): 2,
+        ("nightly", "x", "said"): 1,
+    }
+    assert await kept.store.positions(1) == {("nightly", "x", "said"): 1}
+
+
+async def test_the_turns_before_a_turn(kept: Kept) -> None:
+    turns = [turn(number, conversation_id="c", run=run) for number, run in enumerate(["a", "a", "b", "a", "a"])]
+    await kept.add(*turns)
+    earlier = await kept.store.earlier(turns[3], 10)
+    assert [item["turn_id"] for item in earlier] == ["turn-0000", "turn-0001"]
+    assert [item["turn_id"] for item in await kept.store.earlier(turns[4], 1)] == ["turn-0003"]
+    assert await kept.store.earlier(turn(9), 10) == []
+
+
+async def test_answers_of_judges_are_kept(kept: Kept) -> None:
+    cache = kept.store.judge_cache
+    assert await cache.get("a") is None
+    await cache.put("a", {"value": "first"})
+    await cache.put("a", {"value": "a\x00b \U0001f600"})
+    assert await cache.get("a") == {"value": "a\x00b \U0001f600"}
+
+
+# ── anything an agent may say ───────────────────────────────────────────────────────────────────────────────
+
+LONE_SURROGATE = "\ud800"  # legal in JSON, but not in UTF-8
+ODD_TEXTS = [LONE_SURROGATE, "a\x00b", "\U0001f600", "'\"\\", "x" * 100_000]
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+async def test_texts_of_any_kind(kept: Kept, text: str) -> None:
+    await kept.add(turn(1, user_text=text, response_text=text, tool_calls=[ToolCall(text, {text: text}, text, text)]))
+    stored = await kept.store.turn("turn-0001") or {}
+    kept_text = "\ufffd" if text == LONE_SURROGATE else text
+    assert (stored["user_text"], stored["tool_calls"][0]["arguments"]) == (kept_text, {kept_text: kept_text})
+    assert json.dumps(stored, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("field", ["conversation_id", "task_id", "case_id", "run", "trace_id"])
+@pytest.mark.parametrize("text", ODD_TEXTS)
+async def test_ids_of_any_kind(kept: Kept, field: str, text: str) -> None:
+    """Ids come from the wire too. One that cannot be stored must not stop the others."""
+    await kept.add(turn(1, **{field: text}))
+    await kept.add(turn(2))
+    assert await kept.ids() == ["turn-0001", "turn-0002"]
+    if field in ("conversation_id", "case_id", "run"):
+        assert await kept.ids(**{field.removesuffix("_id"): text}) == ["turn-0001"]
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**300, 1e308, -0.0, math.inf, math.nan])
+async def test_numbers_of_any_size(kept: Kept, number: float) -> None:
+    await kept.add(turn(1, tool_calls=[ToolCall("pay", {"eur": number, "note": LONE_SURROGATE})]), turn(2))
+    await kept.finish(Scored("turn-0001", [result()]))
+    stored = await kept.store.turn("turn-0001") or {}
+    assert stored["tool_calls"][0]["arguments"]["eur"] == (number if math.isfinite(number) else None)
+    assert json.dumps(stored, ensure_ascii=False, allow_nan=False).encode()
+    (summary,) = await kept.store.runs()
+    assert (summary.turns, summary.passed) == (2, 1)
+
+
+ENDLESS: dict[str, Any] = {"deeper": []}
+ENDLESS["deeper"].append(ENDLESS)
+
+
+@pytest.mark.parametrize(
+    "details", [{"seen": {1, 2}}, {"when": object()}, {"big": 10**30}, {1: 2}, {"text": LONE_SURROGATE}, ENDLESS]
+)
+async def test_an_evaluator_with_odd_details_stops_nobody(kept: Kept, details: Any) -> None:
+    await kept.add(turn(1), turn(2))
+    await kept.finish(Scored("turn-0001", [result(details=details)]), Scored("turn-0002", [result()]))
+    assert await kept.ids(status="done") == ["turn-0001", "turn-0002"]
+    assert len(await kept.store.runs()) == 1
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(json_values, min_size=1, max_size=3))
+async def test_any_arguments_can_be_kept(kept: Kept, values: list[Any]) -> None:
+    run = uuid.uuid4().hex
+    calls = [[ToolCall("x", {"v": value})] for value in values]
+    await kept.add(*(turn(n, turn_id=f"{run}-{n}", run=run, tool_calls=made) for n, made in enumerate(calls)))
+    assert len(await kept.ids(run=run)) == len(values)
+    items = (await kept.store.turns(TurnQuery(run=run))).items
+    assert json.dumps(items, ensure_ascii=False, allow_nan=False).encode()
+    assert len(await kept.store.runs(run)) == 1
+
+
+# ── open turns ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_open(number: int, **fields: Any) -> Turn:
+    return turn(number, **{"status": "open", "ended_at": None, "task_id": "t", **fields})
+
+
+async def test_an_open_turn_is_replaced_until_it_is_closed(kept: Kept) -> None:
+    await kept.add(is_open(1, response_text="begun"), turn(2))
+    await kept.add(is_open(1, response_text="going on"))
+    (stored,) = (await kept.store.turns(TurnQuery(status="open"))).items
+    assert (stored["response_text"], stored["ended_at"]) == ("going on", None)
+    await kept.add(turn(1, task_id="t", response_text="over"))
+    await kept.add(turn(1, task_id="t", response_text="another process"), is_open(1, response_text="late"))
+    assert await kept.ids() == ["turn-0001", "turn-0002"]
+    closed = await kept.store.turn("turn-0001")
+    assert closed is not None
+    assert (closed["status"], closed["response_text"]) == ("pending", "over")
+
+
+async def test_an_open_turn_and_its_end_in_one_batch(kept: Kept) -> None:
+    await kept.add(is_open(1), turn(1, task_id="t", response_text="over"), score=lambda turn: [result()])
+    await kept.store.drained()
+    closed = await kept.store.turn("turn-0001")
+    assert closed is not None
+    assert (closed["status"], closed["response_text"], closed["evaluations"]) == ("done", "over", [result()])
+
+
+async def test_an_open_turn_is_not_scored(kept: Kept) -> None:
+    asked: list[str] = []
+
+    def score(turn_id: str) -> list[dict[str, Any]]:
+        asked.append(turn_id)
+        return [result()]
+
+    await kept.add(is_open(1), turn(2), score=score)
+    assert asked == ["turn-0002"]
+    assert await kept.ids(status="open") == ["turn-0001"]
+    assert [summary.pending for summary in await kept.store.runs()] == [0]
+
+
+async def test_the_turns_of_a_task(kept: Kept) -> None:
+    await kept.add(*(turn(n, task_id="t" if n % 2 else f"t{n}") for n in range(6)), is_open(6), turn(7))
+    assert [item["turn_id"] for item in await kept.store.of_task("t", 3)] == ["turn-0003", "turn-0005", "turn-0006"]
+    assert [item["status"] for item in await kept.store.of_task("t", 2)] == ["pending", "open"]
+    assert await kept.store.of_task("unknown", 3) == []
+
+
+async def test_a_silent_turn_is_taken_over_by_one(kept: Kept) -> None:
+    await kept.add(*(is_open(n) for n in range(5)), turn(5))
+    assert await kept.store.take_over(3600, 10) == []
+    first, second = await asyncio.gather(kept.store.take_over(-5, 2), kept.store.take_over(-5, 2))
+    assert [len(first), len(second)] == [2, 2]
+    assert all(item["status"] == "open" for item in first + second)
+
+
+async def test_what_was_taken_over_is_not_given_to_another(kept: Kept) -> None:
+    await kept.add(*(is_open(n) for n in range(3)))
+    taken = await kept.store.take_over(-5, 10)
+    assert sorted(item["turn_id"] for item in taken) == ["turn-0000", "turn-0001", "turn-0002"]
+    assert await kept.store.take_over(30, 10) == []
+
+
+# ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_drained_means_on_disk(kept: Kept) -> None:
+    for number in range(50):
+        kept.store.add([turn(number)], lambda: None)
+    await kept.store.drained()
+    assert len(await kept.ids()) == 50
+
+
+async def test_many_at_once(kept: Kept) -> None:
+    numbers = list(range(1000))
+    for start in range(0, 1000, 37):
+        kept.store.add([turn(n) for n in numbers[start : start + 37]], lambda: None)
+    kept.store.finish([Scored(f"turn-{n:04}", [result()]) for n in numbers], lambda: None)
+    await kept.store.drained()
+    assert await kept.ids(status="done", limit=1000) == [f"turn-{n:04}" for n in numbers]

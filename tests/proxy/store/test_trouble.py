@@ -1,0 +1,403 @@
+"""A proxy whose store is away, damaged or gone: at its start and under traffic, which passes all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import socket
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.cli import main
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, write_queue
+from agents.scenario_agent import scenario_agent
+from support.kept import Kept, turn
+from support.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """An agent that answers every message with one; it has no card."""
+    try:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            body = b""
+            if length:
+                await reader.readexactly(int(length.group(1)))
+                body = b'{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[]}}}'
+            status = b"200 OK" if length else b"404 Not Found"
+            form = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
+            writer.write(form % (status, len(body), body))
+            await writer.drain()
+    except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+
+
+class Traffic:
+    """A running proxy and who uses it."""
+
+    def __init__(self, proxy: RunningProxy, client: httpx.AsyncClient) -> None:
+        self.proxy = proxy
+        self._client = client
+
+    async def send(self) -> None:
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        answered = await self._client.post(self.proxy.url, json=body, headers={"a2a-version": "1.0"})
+        assert answered.status_code == 200
+
+    async def get(self, path: str) -> httpx.Response:
+        return await self._client.get(self.proxy.admin_url + path)
+
+    async def metric(self, name: str) -> float:
+        found = re.search(rf"^a2a_eval_proxy_store_{name} (\S+)$", (await self.get("/metrics")).text, re.MULTILINE)
+        assert found
+        return float(found.group(1))
+
+    async def runs(self) -> list[tuple[int, int]]:
+        """Turns of each run, and how many are pending."""
+        return [(run["turns"], run["pending"]) for run in (await self.get("/api/runs")).json()["items"]]
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not true():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_queue, "_RETRY_S", 0.05)
+
+
+@asynccontextmanager
+async def traffic(store: str | Path, **settings: Any) -> AsyncIterator[Traffic]:
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as agent:
+        upstream = f"http://127.0.0.1:{agent.sockets[0].getsockname()[1]}"
+        settings = {"upstream": upstream, "listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": None} | settings
+        async with run_proxy(Settings(store=str(store), **settings)) as proxy, httpx.AsyncClient() as client:
+            yield Traffic(proxy, client)
+
+
+def damage(path: Path, page: int = 2) -> None:
+    """Garbage over pages of the file, from one on; of its write-ahead log nothing is left."""
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xde\xad\xbe\xef" * 10_000)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def full_of_turns(path: Path, count: int = 300) -> None:
+    store = SqliteStore(str(path))
+    store.add([turn(number, user_text="x" * 200) for number in range(count)], lambda: None)
+    store.close()
+
+
+# ── at the start ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_proxy_serves_while_the_database_is_away_and_stores_when_it_is_there(
+    postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgres.new_database()
+    postgres.stop()
+    try:
+        async with traffic(url, evaluate=False) as it:
+            ready = await it.get("/readyz")
+            assert (ready.status_code, ready.text) == (200, "ready\nstore: unavailable, turns wait in memory\n")
+            await it.send()
+            assert await it.metric("up") == 0
+            assert await it.metric("failures_total") >= 1
+            refused = await it.get("/api/runs")
+            assert refused.status_code == 503
+            assert "cannot be read" in refused.json()["error"]
+            postgres.start()
+            await it.until(lambda: it.proxy.store.health.problem is None)
+            await it.proxy.flush(30)
+            assert await it.runs() == [(1, 1)]
+            assert (await it.get("/readyz")).text == "ready\n"
+            assert await it.metric("up") == 1
+    finally:
+        if postgres._process is None:
+            postgres.start()
+    told = [record.getMessage() for record in caplog.records if "retrying" in record.getMessage()]
+    assert len(told) == 1
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("dear to somebody" * 1_000)
+    async with traffic(path) as it:
+        await it.send()
+        assert (await it.get("/readyz")).status_code == 200
+        assert (await it.get("/api/runs")).status_code == 503
+        assert await it.metric("up") == 0
+        path.unlink()  # whoever is responsible sees to it
+        await it.until(lambda: it.proxy.store.health.problem is None)
+        await it.proxy.flush(30)
+        assert await it.runs() == [(1, 0)]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["notes.txt"]
+    (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "file is not a database" in told
+
+
+@pytest.mark.parametrize("page", [2, 3])
+async def test_a_damaged_store_is_moved_aside_at_the_start(
+    tmp_path: Path, page: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "turns.db"
+    full_of_turns(path)
+    damage(path, page)
+    damaged = path.read_bytes()
+    async with traffic(path) as it:
+        await it.until(lambda: it.proxy.store.health.replaced == 1 and it.proxy.store.health.problem is None)
+        await it.send()
+        await it.proxy.flush(30)
+        assert await it.runs() == [(1, 0)]
+        assert await it.metric("replaced_total") == 1
+    (aside,) = tmp_path.glob("turns.db.damaged-*Z")
+    assert aside.read_bytes()[4096:] == damaged[4096:]  # the first page counts changes
+    assert f"it was moved to {aside}" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_store_that_lacks_its_end_is_moved_aside_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    full_of_turns(path)
+    os.truncate(path, path.stat().st_size // 2)
+    async with traffic(path) as it:
+        await it.until(lambda: it.proxy.store.health.replaced == 1 and it.proxy.store.health.problem is None)
+        await it.send()
+        await it.proxy.flush(30)
+        assert await it.runs() == [(1, 0)]
+    assert list(tmp_path.glob("turns.db.damaged-*Z"))
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+@pytest.mark.parametrize("command", [("export",), ("evaluate", "--suite", "suite.yaml"), ("compare", "a", "b")])
+def test_commands_leave_a_damaged_store_where_it_is(
+    tmp_path: Path,
+    page: int,
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a proxy does so that traffic is kept would here be an empty result, and another file under the name."""
+    path = tmp_path / "turns.db"
+    full_of_turns(path)
+    damage(path, page)
+    (tmp_path / "suite.yaml").write_text("suite: s\nevaluators: [tool_error]")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["a2a-eval-proxy", *command, "--store", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2
+    assert re.fullmatch(r"a2a-eval-proxy: store .* (malformed|file is not a database).*\n", err)
+    assert out == ""
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
+@pytest.mark.parametrize("command", [("evaluate",), ("run", "--agent", "AGENT", "--run", "r")])
+def test_a_command_that_cannot_write_a_damaged_store_ends_and_leaves_it(
+    tmp_path: Path,
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its reads do not meet the damage: it is in an index that only writes look into."""
+    path = tmp_path / "turns.db"
+    store = SqliteStore(str(path))
+    store.add([turn(number, status="pending") for number in range(3)], lambda: None)
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_turns_1'"
+        ).fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xde\xad\xbe\xef" * 1_024)
+    damaged = path.read_bytes()
+    (tmp_path / "suite.yaml").write_text(
+        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: chunks}, {user: chunks}]}]"
+    )
+    monkeypatch.chdir(tmp_path)
+    with scenario_agent() as agent:
+        arguments = [argument.replace("AGENT", agent.url) for argument in command]
+        suite = ["suite.yaml"] if command[0] == "run" else ["--suite", "suite.yaml"]
+        monkeypatch.setattr(sys, "argv", ["a2a-eval-proxy", *arguments, *suite, "--store", str(path)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert re.search(r"(?m)^a2a-eval-proxy: store .*malformed.*\.recover.*$", err)
+    assert ("turn(s) are lost" in err) is (command[0] == "run")
+    assert "Traceback" not in err
+    assert path.read_bytes()[4096:] == damaged[4096:]  # the first page counts changes
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
+async def test_what_will_not_pass_ends_the_start(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+    for store, words in ((tmp_path / "missing" / "t.db", "no directory"), (other, "no store of this version")):
+        with pytest.raises(StoreError, match=words):
+            async with traffic(store):
+                pass
+    for store, words in (("mysql://u:p@h/d", "not supported"), ("postgresql://h:port/d", "expected postgresql")):
+        with pytest.raises(StoreError, match=words):
+            async with traffic(store):
+                pass
+
+
+async def test_what_an_earlier_process_left_is_scored_when_the_store_comes(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "_RETRY_S", 0.05)
+    path = tmp_path / "turns.db"
+    full_of_turns(path, 3)
+    away = path.rename(tmp_path / "away.db")
+    path.write_text("not a database, for now" * 100)
+    async with traffic(path) as it:
+        assert it.proxy.store.health.problem
+        away.rename(path)
+        await it.until(lambda: it.proxy.metrics.turns_scored == 3)
+        assert await it.runs() == [(3, 0)]
+
+
+# ── under traffic ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_store_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "turns.db"
+    async with traffic(path) as it:
+        await it.send()
+        await it.proxy.flush(30)
+        for file in tmp_path.iterdir():
+            file.unlink()
+        refused = await it.get("/api/runs")
+        assert refused.status_code == 503
+        assert "unable to open" in refused.json()["error"]
+        await it.send()
+        await it.proxy.flush(30)
+        assert await it.runs() == [(1, 0)]
+        assert await it.metric("replaced_total") == 1
+    assert "was deleted or replaced while in use" in caplog.text
+    assert "Traceback" not in caplog.text
+    with closing(open_store(str(path), must_exist=True)) as store:
+        assert len(await Kept(store).ids()) == 1
+
+
+async def test_a_write_ahead_log_that_is_deleted_loses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite would go on in a file without a name: nobody else could read it, and it would end with the process."""
+    path = tmp_path / "turns.db"
+    async with traffic(path) as it:
+        await it.send()
+        await it.proxy.flush(30)
+        (tmp_path / "turns.db-wal").unlink()
+        await it.send()
+        await it.proxy.flush(30)
+        assert await it.runs() == [(2, 0)]
+        assert await it.metric("replaced_total") == 1
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT COUNT(*) FROM turns").fetchone() == (2,)
+    assert "write-ahead log was deleted or replaced while in use" in caplog.text
+
+
+async def test_a_store_that_is_damaged_under_traffic_is_moved_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "turns.db"
+    full_of_turns(path)
+    async with traffic(path) as it:
+        await it.proxy.flush(30)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with path.open("r+b") as file:
+            file.write(b"\xde\xad\xbe\xef" * 50_000)
+        statuses = []
+        for _ in range(5):
+            await it.send()
+            await it.proxy.flush(30)
+            statuses.append((await it.get("/api/runs")).status_code)
+        await it.until(lambda: it.proxy.store.health.replaced >= 1 and it.proxy.store.health.problem is None)
+        await it.send()
+        await it.proxy.flush(30)
+        assert set(statuses) <= {200, 503}
+        assert (await it.get("/api/runs")).status_code == 200
+    assert list(tmp_path.glob("turns.db.damaged-*Z"))
+    assert "Traceback" not in caplog.text
+
+
+def test_reading_does_not_make_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    store = SqliteStore(str(path))
+    path.unlink()
+    with pytest.raises(StoreFileError, match="cannot be read"):
+        asyncio.run(store.runs())
+    assert not path.exists()
+    store.close()
+
+
+async def test_a_store_that_is_not_patient_makes_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "turns.db"
+    with closing(SqliteStore(str(path))) as store:
+        path.unlink()
+        store.add([turn(1)], lambda: None)
+        for _ in range(2):  # also when it is known
+            with pytest.raises(StoreFileError, match="deleted or replaced while in use"):
+                await store.drained()
+    assert not path.exists()
+
+
+# ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_database_that_never_answers_does_not_hold_up_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    """A listening socket that accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d"
+        async with traffic(url, evaluate=False, shutdown_timeout=1.0) as it:
+            await it.send()
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+        assert loop.time() - begun < 8
+    assert "1 turn(s) are lost" in caplog.text
+
+
+async def test_a_database_that_stops_answering_does_not_hold_up_the_end(
+    postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgres.new_database()
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as proxy:
+        it = await proxy.enter_async_context(traffic(url, evaluate=False, shutdown_timeout=1.0))
+        await it.send()
+        await it.proxy.flush(30)
+        with psycopg.connect(url) as other:
+            other.execute("LOCK TABLE turns IN ACCESS EXCLUSIVE MODE")
+            await it.send()
+            begun = loop.time()
+            await proxy.aclose()
+            assert loop.time() - begun < 8
+    assert "1 turn(s) are lost" in caplog.text

@@ -1,0 +1,554 @@
+"""Our own telemetry: real requests through a real proxy, exported to a real receiver."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.otlp.http_receiver import otlp_app
+from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.telemetry import provider
+from a2a_eval_proxy.telemetry.common import SCOPE
+from a2a_eval_proxy.telemetry.evaluations import result_attributes
+from a2a_eval_proxy.telemetry.start import wanted_signals
+from agents.scenario_agent import scenario_agent
+from opentelemetry import _logs, metrics, trace
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.trace import TraceFlags
+from support.otlp import PROTOBUF, CollectingSink, serving
+from tool_call_evaluators.model import EvalResult
+
+TRACE_ID, CLIENT_SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACEPARENT = f"00-{TRACE_ID}-{CLIENT_SPAN_ID}-01"
+UNSAMPLED = f"00-{TRACE_ID}-{CLIENT_SPAN_ID}-00"
+
+
+class Collector(CollectingSink):
+    """A collector that keeps metrics, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.metric_requests: list[ExportMetricsServiceRequest] = []
+        self._others = otlp_app(self, max_bytes=1024 * 1024)
+        self._arrived = asyncio.Condition()
+
+    async def __call__(self, scope, receive, send):
+        if scope["path"] == "/v1/metrics":
+            await self._take_metrics(receive, send)
+        else:
+            await self._others(scope, receive, send)
+        async with self._arrived:
+            self._arrived.notify_all()
+
+    async def wait_for(self, condition) -> None:
+        async with self._arrived:
+            await self._arrived.wait_for(condition)
+
+    async def _take_metrics(self, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        self.metric_requests.append(ExportMetricsServiceRequest.FromString(body))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def pair(self) -> tuple[Span, Span]:
+        """The server and the client span of the only request that was traced."""
+        spans = {span.kind: span for span in self.spans}
+        assert len(self.spans) == len(spans) == 2, self.spans
+        return spans[Span.SPAN_KIND_SERVER], spans[Span.SPAN_KIND_CLIENT]
+
+    @property
+    def events(self):
+        return [
+            record
+            for request in self.log_requests
+            for resource in request.resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
+        ]
+
+    def points(self, name: str):
+        """The last exported data points of a metric."""
+        metrics_of_last = [
+            metric
+            for resource in self.metric_requests[-1].resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+        ]
+        assert len(metrics_of_last) == 1, name
+        kind = metrics_of_last[0].WhichOneof("data")
+        return list(getattr(metrics_of_last[0], kind).data_points)
+
+
+def values(attributes) -> dict[str, object]:
+    return {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in attributes}
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch) -> None:
+    for name in os.environ:
+        if name.startswith("OTEL_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+async def collector(monkeypatch) -> AsyncIterator[Collector]:
+    collector = Collector()
+    async with serving(collector) as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with scenario_agent() as server:
+        yield server.url
+
+
+@asynccontextmanager
+async def proxying(tmp_path, upstream: str, **settings) -> AsyncIterator[tuple[RunningProxy, httpx.AsyncClient]]:
+    options = {"otlp": None, "negotiate": "always", **settings}
+    chosen = Settings(
+        upstream=upstream, listen="127.0.0.1:0", admin="127.0.0.1:0", store=str(tmp_path / "turns.db"), **options
+    )
+    async with run_proxy(chosen) as proxy, httpx.AsyncClient(base_url=proxy.url, trust_env=False) as client:
+        yield proxy, client
+
+
+async def say(client: httpx.AsyncClient, text: str, *, stream: bool = False, **headers: str) -> httpx.Response:
+    message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}]}
+    method = "SendStreamingMessage" if stream else "SendMessage"
+    content = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+    return await client.post("/a2a/jsonrpc", json=content, headers={"A2A-Version": "1.0", **headers})
+
+
+async def traceparent_at(agent: str) -> str | None:
+    """What the agent's last request bore."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        requests = (await client.get(f"{agent}/_control/requests")).json()
+    return dict(requests[-1]["headers"]).get("traceparent")
+
+
+# ── spans ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["answer", "stream"])
+async def test_spans_join_the_clients_trace_and_are_the_agents_parent(collector, agent, tmp_path, stream):
+    async with proxying(tmp_path, agent) as (proxy, client):
+        response = await say(client, "artifact please", stream=stream, traceparent=TRACEPARENT)
+        assert response.status_code == 200
+        sent = await traceparent_at(agent)
+        await proxy.flush(10)
+        turns = await proxy.turns()
+    server, inner = collector.pair()
+    assert server.trace_id.hex() == inner.trace_id.hex() == TRACE_ID
+    assert server.parent_span_id.hex() == CLIENT_SPAN_ID
+    assert inner.parent_span_id == server.span_id
+    assert sent == f"00-{TRACE_ID}-{inner.span_id.hex()}-01"
+    assert [turn["trace_id"] for turn in turns] == [TRACE_ID]
+    assert server.start_time_unix_nano <= inner.start_time_unix_nano
+    assert inner.end_time_unix_nano <= server.end_time_unix_nano
+
+
+async def test_the_agents_spans_find_the_turn_whose_client_span_is_their_parent(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent, otlp="127.0.0.1:0") as (proxy, client):
+        await say(client, "message one", traceparent=TRACEPARENT)
+        parent = (await traceparent_at(agent)).split("-")[2]
+        await say(client, "message two", traceparent=TRACEPARENT)
+        request = ExportTraceServiceRequest()
+        span = (
+            request.resource_spans.add()
+            .scope_spans.add()
+            .spans.add(
+                trace_id=bytes.fromhex(TRACE_ID),
+                span_id=b"toolspan",
+                parent_span_id=bytes.fromhex(parent),
+                name="execute_tool search",
+                start_time_unix_nano=time.time_ns(),
+                end_time_unix_nano=time.time_ns(),
+            )
+        )
+        for key, value in (("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", "search")):
+            span.attributes.add(key=key).value.string_value = value
+        headers = {"content-type": PROTOBUF}
+        await proxy.flush(10)
+        async with proxy.bus.listen() as done, asyncio.timeout(20):
+            await client.post(f"{proxy.otlp_url}/v1/traces", content=request.SerializeToString(), headers=headers)
+            await done.get()
+        await proxy.flush(10)
+        turns = await proxy.turns()
+    assert {turn["user_text"]: [call["name"] for call in turn["tool_calls"]] for turn in turns} == {
+        "message one": ["search"],
+        "message two": [],
+    }
+
+
+async def test_spans_follow_the_http_conventions(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent) as (proxy, client):
+        await say(client, "artifact please")
+        port = int(proxy.url.rpartition(":")[2])
+    server, inner = collector.pair()
+    attributes = values(server.attributes)
+    assert server.name == inner.name == "POST"
+    assert isinstance(attributes.pop("client.port"), int)
+    assert attributes == {
+        "http.request.method": "POST",
+        "http.response.status_code": 200,
+        "url.scheme": "http",
+        "url.path": "/a2a/jsonrpc",
+        "network.protocol.version": "1.1",
+        "server.address": "127.0.0.1",
+        "server.port": port,
+        "client.address": "127.0.0.1",
+    }
+    assert values(inner.attributes) == {
+        "http.request.method": "POST",
+        "http.response.status_code": 200,
+        "url.full": f"{agent}/a2a/jsonrpc",
+        "server.address": "127.0.0.1",
+        "server.port": int(agent.rpartition(":")[2]),
+    }
+    assert {server.status.code, inner.status.code} == {Status.STATUS_CODE_UNSET}
+    resource = values(collector.trace_requests[0].resource_spans[0].resource.attributes)
+    assert resource["service.name"] == "a2a-eval-proxy"
+    assert collector.trace_requests[0].resource_spans[0].scope_spans[0].scope.name == SCOPE
+
+
+async def test_a_query_may_hold_secrets_and_is_left_out(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent) as (_, client):
+        await client.get("/a2a/rest/tasks/unknown?key=secret", headers={"A2A-Version": "1.0"})
+    assert "secret" not in str(collector.trace_requests)
+    server, inner = collector.pair()
+    assert values(server.attributes)["http.response.status_code"] == 404
+    assert server.status.code == Status.STATUS_CODE_UNSET  # the client's mistake, not the server's
+    assert inner.status.code == Status.STATUS_CODE_ERROR
+    assert values(inner.attributes)["error.type"] == "404"
+
+
+async def test_spans_are_redacted_by_the_rules(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent, redact=parse_rules("email,ip")) as (_, client):
+        await client.get("/a2a/rest/tasks/ann@example.com", headers={"A2A-Version": "1.0", "Host": "bob@example.com"})
+        sent = await traceparent_at(agent)
+    assert "@example.com" not in str(collector.trace_requests)
+    server, inner = collector.pair()
+    assert sent.split("-")[1:3] == [server.trace_id.hex(), inner.span_id.hex()]
+    assert inner.parent_span_id == server.span_id
+    attributes = values(server.attributes)
+    assert (attributes["url.path"], attributes["client.address"]) == ("/a2a/rest/tasks/[email]", "[ip]")
+    assert attributes["http.response.status_code"] == 404
+    assert values(inner.attributes)["url.full"].endswith("/a2a/rest/tasks/[email]")
+    assert inner.status.code == Status.STATUS_CODE_ERROR
+    assert collector.trace_requests[0].resource_spans[0].scope_spans[0].scope.name == SCOPE
+
+
+async def test_the_card_is_traced(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent) as (_, client):
+        await client.get("/.well-known/agent-card.json", headers={"traceparent": TRACEPARENT})
+        sent = await traceparent_at(agent)
+    _, inner = collector.pair()
+    assert sent == f"00-{TRACE_ID}-{inner.span_id.hex()}-01"
+
+
+async def test_an_agent_that_is_not_there(collector, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        upstream = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        async with proxying(tmp_path, upstream) as (_, client):
+            assert (await say(client, "artifact please")).status_code == 502
+    server, inner = collector.pair()
+    assert values(server.attributes)["http.response.status_code"] == 502
+    assert "http.response.status_code" not in values(inner.attributes)
+    for span in (server, inner):
+        assert values(span.attributes)["error.type"] == "upstream_unreachable"
+        assert span.status.code == Status.STATUS_CODE_ERROR
+
+
+async def test_a_stream_that_breaks_off_is_an_error(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent) as (_, client):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await say(client, "cut please", stream=True)
+    for span in collector.pair():
+        assert values(span.attributes)["http.response.status_code"] == 200
+        assert values(span.attributes)["error.type"] == "upstream_failed"
+
+
+async def test_a_client_that_leaves(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent) as (_, client):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage"}
+        body["params"] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "slow leaving"}]}}
+        async with client.stream("POST", "/a2a/jsonrpc", json=body, headers={"A2A-Version": "1.0"}) as response:
+            await anext(response.aiter_bytes())
+    for span in collector.pair():
+        assert values(span.attributes)["error.type"] == "client_gone"
+    async with httpx.AsyncClient(trust_env=False) as client:
+        await client.post(f"{agent}/_control/open?gate=leaving")
+
+
+async def test_a_request_we_refuse_never_reaches_the_agent(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent, max_header_bytes=300) as (_, client):
+        assert (await say(client, "artifact please", **{"x-large": "x" * 300})).status_code == 431
+    (server,) = collector.spans
+    assert server.kind == Span.SPAN_KIND_SERVER
+    assert values(server.attributes)["http.response.status_code"] == 431
+
+
+@pytest.mark.parametrize(
+    ("sampler", "given"), [("parentbased_always_on", UNSAMPLED), ("always_off", TRACEPARENT)], ids=["client", "ours"]
+)
+async def test_what_is_not_sampled_passes_as_without_telemetry(collector, agent, tmp_path, monkeypatch, sampler, given):
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", sampler)
+    async with proxying(tmp_path, agent) as (_, client):
+        await say(client, "artifact please", traceparent=given)
+        assert await traceparent_at(agent) == given
+        await say(client, "artifact please")
+        begun = await traceparent_at(agent)
+    assert begun is not None
+    assert int(begun[-2:], 16) & TraceFlags.SAMPLED  # the agent's spans are evidence
+    assert len(collector.spans) == (2 if sampler.startswith("parent") else 0)
+
+
+# ── events and metrics ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_each_evaluation_result_is_an_event_of_the_turns_span(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent, run="night") as (proxy, client):
+        await say(client, "multi please", traceparent=TRACEPARENT)
+        await proxy.flush(10)
+        (turn,) = await proxy.turns()
+    (event,) = collector.events
+    _, inner = collector.pair()
+    assert event.event_name == "gen_ai.evaluation.result"
+    assert (event.trace_id.hex(), event.span_id) == (TRACE_ID, inner.span_id)
+    (result,) = turn["evaluations"]
+    attributes = values(event.attributes)
+    assert result["reason"]
+    assert attributes == {
+        "gen_ai.evaluation.name": "tool_error",
+        "gen_ai.evaluation.score.value": pytest.approx(result["score"]),
+        "gen_ai.evaluation.score.label": "fail",
+        "gen_ai.evaluation.explanation": result["reason"],
+        "gen_ai.conversation.id": turn["conversation_id"],
+        "a2a_eval_proxy.evaluation.status": "failed",
+        "a2a_eval_proxy.turn_id": turn["turn_id"],
+        "a2a_eval_proxy.run": "night",
+    }
+
+
+async def test_results_of_whole_conversations_are_events_without_a_turn(collector, agent, tmp_path):
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(
+        "suite: x\nevaluators: [{tool_efficiency: {scope: conversation}}]\n"
+        "cases: [{id: one, turns: [{user: artifact please}]}]"
+    )
+    async with proxying(tmp_path, agent, run="night", suite=str(suite)) as (proxy, client):
+        await say(client, "artifact please", traceparent=TRACEPARENT)
+        await proxy.flush(10)
+        (turn,) = await proxy.turns()
+    (event,) = collector.events
+    assert (event.trace_id, event.span_id) == (b"", b"")
+    attributes = values(event.attributes)
+    assert attributes.pop("gen_ai.evaluation.explanation")
+    assert attributes == {
+        "gen_ai.evaluation.name": "tool_efficiency",
+        "gen_ai.evaluation.score.value": 1.0,
+        "gen_ai.evaluation.score.label": "pass",
+        "gen_ai.conversation.id": turn["conversation_id"],
+        "a2a_eval_proxy.evaluation.status": "passed",
+        "a2a_eval_proxy.run": "night",
+        "a2a_eval_proxy.case_id": "one",
+    }
+
+
+def test_results_without_a_score_have_neither_value_nor_label():
+    skipped = result_attributes(EvalResult.skipped("judge", "no rubric").to_dict())
+    errored = result_attributes(EvalResult.errored("judge", "the judge is not there").to_dict())
+    assert skipped == {
+        "gen_ai.evaluation.name": "judge",
+        "gen_ai.evaluation.explanation": "no rubric",
+        "a2a_eval_proxy.evaluation.status": "skipped",
+    }
+    assert errored == {
+        "gen_ai.evaluation.name": "judge",
+        "gen_ai.evaluation.explanation": "the judge is not there",
+        "a2a_eval_proxy.evaluation.status": "errored",
+        "error.type": "evaluator_error",
+    }
+
+
+async def test_an_evaluators_own_label_is_the_label():
+    assert result_attributes(EvalResult("kind", 4.0, label="helpful", scale=(1.0, 5.0)).to_dict()) == {
+        "gen_ai.evaluation.name": "kind",
+        "gen_ai.evaluation.score.value": 4.0,
+        "gen_ai.evaluation.score.label": "helpful",
+        "a2a_eval_proxy.evaluation.status": "scored",
+    }
+
+
+async def test_metrics(collector, agent, tmp_path):
+    async with proxying(tmp_path, agent) as (proxy, client):
+        await say(client, "multi please")
+        await say(client, "snapshot-drops please", stream=True)
+        await proxy.flush(10)
+        (dropped,) = [turn for turn in await proxy.turns() if turn["findings"]]
+
+    def counts(name: str) -> dict[tuple[object, ...], int]:
+        return {tuple(values(point.attributes).values()): point.as_int for point in collector.points(name)}
+
+    assert counts("a2a_eval_proxy.requests") == {(): 2}
+    assert counts("a2a_eval_proxy.turns.closed") == {(): 2}
+    assert counts("a2a_eval_proxy.turns.scored") == {(): 2}
+    assert counts("a2a_eval_proxy.queue_depth") == {(): 0}
+    assert counts("a2a_eval_proxy.tool_calls") == {("a2a_protocol",): 4}
+    assert counts("a2a_eval_proxy.findings") == {(finding["code"],): 1 for finding in dropped["findings"]}
+    assert counts("a2a_eval_proxy.evaluations") == {("tool_error", "passed"): 1, ("tool_error", "failed"): 1}
+    (scores,) = collector.points("a2a_eval_proxy.evaluation.score")
+    assert values(scores.attributes) == {"gen_ai.evaluation.name": "tool_error"}
+    assert scores.count == 2
+    assert scores.max == 1.0
+    assert scores.min < 1.0
+    for name in ("a2a_eval_proxy.turn.duration", "a2a_eval_proxy.evaluation.duration", "http.server.request.duration"):
+        (durations,) = collector.points(name)
+        assert durations.count == 2, name
+        assert durations.min >= 0.0
+    assert values(durations.attributes)["http.response.status_code"] == 200
+
+
+# ── what it must not do ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{address}")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
+    monkeypatch.setenv("OTEL_BLRP_SCHEDULE_DELAY", "10")
+    collector = Collector()
+    async with (
+        serving(collector) as url,
+        proxying(tmp_path, agent, otlp=address, otlp_forward=url) as (proxy, client),
+    ):
+        await say(client, "multi please", traceparent=TRACEPARENT)
+        await proxy.flush(10)
+        async with asyncio.timeout(20):
+            # They came back to us, and went on from there.
+            await collector.wait_for(lambda: bool(collector.spans and collector.events))
+        await say(client, "artifact please", traceparent=TRACEPARENT)
+        await proxy.flush(10)
+        assert proxy.metrics.spans == 0
+        assert not proxy._tracing.heard
+        turns = await proxy.turns()
+    assert [turn["findings"] for turn in turns] == [[], []]
+    assert len(collector.events) == 2  # a result that counted as evidence would be scored again, and so on
+
+
+async def test_no_provider_of_the_process_is_touched(collector, agent, tmp_path):
+    before = (trace._TRACER_PROVIDER, metrics._internal._METER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
+    async with proxying(tmp_path, agent) as (_, client):
+        await say(client, "artifact please")
+        assert before == (trace._TRACER_PROVIDER, metrics._internal._METER_PROVIDER, _logs._internal._LOGGER_PROVIDER)
+
+
+@pytest.mark.parametrize("interval", ["60000", "0"], ids=["no collector", "no valid setting"])
+async def test_traffic_passes_where_telemetry_cannot(agent, tmp_path, monkeypatch, interval):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{probe.getsockname()[1]}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.1")
+        monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", interval)
+        async with proxying(tmp_path, agent) as (proxy, client):
+            assert (await say(client, "artifact please")).status_code == 200
+            await proxy.flush(10)
+            (turn,) = await proxy.turns()
+    assert turn["status"] == "done"
+
+
+async def test_a_collector_that_never_answers_does_not_hold_up_the_end(agent, tmp_path, monkeypatch, caplog):
+    released = asyncio.Event()
+
+    async def never(scope, receive, send):
+        await released.wait()
+
+    monkeypatch.setattr(provider, "_CLOSE_S", 0.2)
+    async with serving(never) as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        async with proxying(tmp_path, agent) as (proxy, client):
+            await say(client, "artifact please")
+            await proxy.flush(10)
+        assert "within 0.2 s" in caplog.text
+        released.set()
+
+
+async def test_without_an_endpoint_headers_pass_unchanged(agent, tmp_path):
+    async with proxying(tmp_path, agent) as (_, client):
+        await say(client, "artifact please", traceparent=TRACEPARENT)
+        assert await traceparent_at(agent) == TRACEPARENT
+
+
+@pytest.mark.parametrize("disabled", [False, True], ids=["no endpoint", "disabled"])
+def test_off_imports_nothing_of_the_sdk(agent, tmp_path, disabled):
+    script = """
+import asyncio, json, sys
+from a2a_eval_proxy.app import run_proxy
+from a2a_eval_proxy.settings import Settings
+
+async def main():
+    async with run_proxy(Settings(upstream=sys.argv[1], listen="127.0.0.1:0", admin="127.0.0.1:0",
+                                  otlp="127.0.0.1:0", store=sys.argv[2])):
+        pass
+
+asyncio.run(main())
+print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry")]))
+"""
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"} if disabled else {}
+    command = [sys.executable, "-c", script, agent, str(tmp_path / "turns.db")]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = {".".join(name.split(".")[:2]) for name in json.loads(done.stdout)}
+    assert loaded == {"opentelemetry", "opentelemetry.proto"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "signals"),
+    [
+        ({}, ()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, ()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, ("traces", "metrics", "logs")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "True"}, ()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "no"}, ("traces", "metrics", "logs")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_METRICS_EXPORTER": "none"}, ("traces", "logs")),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, ("traces",)),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c/m", "OTEL_METRICS_EXPORTER": "console, otlp"}, ("metrics",)),
+        ({"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://c/l"}, ("logs",)),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ()),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317",
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+                "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": "http/protobuf",
+            },
+            ("logs",),
+        ),
+    ],
+)
+def test_wanted_signals(environment, signals):
+    assert wanted_signals(environment) == signals

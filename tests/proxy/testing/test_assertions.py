@@ -1,0 +1,154 @@
+"""What `assert_tool_calls` accepts, and what it says where it does not."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from a2a_eval_proxy.testing import assert_tool_calls
+from hypothesis import given
+from hypothesis import strategies as st
+from support.turn_samples import call, turn
+from tool_call_evaluators import EvalCase, OptionError, ToolTrajectory
+from tool_call_evaluators.matching.call_diff import MAX_DIFFED
+from tool_call_evaluators.metrics.tool_trajectory import TrajectoryMode
+
+LOOKUP = call("lookup", order_id="A-1")
+REFUND = call("refund", order_id="A-1", amount=14.5)
+MAIL = call("mail", to="ada@example.com")
+FINDING = {"code": "uri_not_listed", "severity": "warning", "message": "2 calls\nwere ignored", "where": "artifact a"}
+
+
+def expected(*calls: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": call["name"], "arguments": call["arguments"]} for call in calls]
+
+
+def failure(*args: Any, **options: Any) -> list[str]:
+    """The lines of the error."""
+    with pytest.raises(AssertionError) as caught:
+        assert_tool_calls(*args, **options)
+    return str(caught.value).splitlines()
+
+
+def test_a_turn_that_made_the_calls() -> None:
+    assert_tool_calls(turn("t", calls=[LOOKUP, REFUND]), expected(LOOKUP, REFUND))
+    assert_tool_calls(turn("t"), [])
+
+
+def test_the_calls_of_several_turns_follow_one_another() -> None:
+    turns = (turn(name, calls=[made]) for name, made in (("a", LOOKUP), ("b", REFUND)))
+    assert_tool_calls(turns, expected(LOOKUP, REFUND))
+
+
+def test_everything_that_differs_is_on_a_line() -> None:
+    made = call("refund", order_id="A-1", amount=29, note="x")
+    assert failure(turn("t", calls=[LOOKUP, made, MAIL]), [*expected(LOOKUP, REFUND), {"name": "close"}]) == [
+        "the tool calls are not the expected ones (in_order)",
+        "",
+        '  lookup(order_id="A-1")',
+        '~ refund(amount=29, note="x", order_id="A-1")',
+        "    amount: expected 14.5, got 29",
+        '    note was not expected (got "x")',
+        "- close()   (not made)",
+        '+ mail(to="ada@example.com")   (not expected)',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "moved"),
+    [
+        ("strict", "> a()   (call 2, expected as call 1)"),
+        ("in_order", "> a()   (call 2, expected as call 1)"),
+        ("any_order", "  a()"),
+        ("superset", "  a()"),
+    ],
+)
+def test_order_counts_where_the_mode_says_so(mode: TrajectoryMode, moved: str) -> None:
+    wanted = [{"name": "a"}, {"name": "b"}, {"name": "c"}]
+    told = failure(turn("t", calls=[call("b"), call("a")]), wanted, mode=mode)
+    assert sorted(told[2:]) == sorted(["  b()", moved, "- c()   (not made)"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "lines"),
+    [
+        ("superset", ["- a()   (not made)", "  b()   (not expected, which is accepted)"]),
+        ("recall", ["- a()   (not made)", "  b()   (not expected, which is accepted)"]),
+        ("subset", ["  a()   (not made, which is accepted)", "+ b()   (not expected)"]),
+        ("precision", ["  a()   (not made, which is accepted)", "+ b()   (not expected)"]),
+        ("any_order", ["- a()   (not made)", "+ b()   (not expected)"]),
+    ],
+)
+def test_what_the_mode_accepts_is_not_marked(mode: TrajectoryMode, lines: list[str]) -> None:
+    assert failure(turn("t", calls=[call("b")]), [{"name": "a"}], mode=mode)[2:] == lines
+
+
+def test_no_calls_at_all_have_no_precision_and_no_expectation_no_recall() -> None:
+    assert failure(turn("t"), [{"name": "a"}], mode="precision")[2:] == ["- a()   (not made)"]
+    assert failure(turn("t", calls=[call("b")]), [], mode="recall")[2:] == ["+ b()   (not expected)"]
+
+
+def test_within_lets_an_expected_call_serve_several_times() -> None:
+    again = turn("t", calls=[LOOKUP, LOOKUP])
+    assert_tool_calls(again, expected(LOOKUP, REFUND), mode="within")
+    other = call("lookup", order_id="B-2")
+    assert failure(turn("t", calls=[LOOKUP, LOOKUP, other]), expected(LOOKUP, REFUND), mode="within")[2:] == [
+        '  lookup(order_id="A-1")',
+        '  refund(amount=14.5, order_id="A-1")   (not made, which is accepted)',
+        '  lookup(order_id="A-1")',
+        '+ lookup(order_id="B-2")   (not expected)',
+    ]
+
+
+def test_arguments_as_the_matcher_has_them() -> None:
+    made = turn("t", calls=[REFUND])
+    assert_tool_calls(made, [{"name": "refund"}], arguments="ignore")
+    assert_tool_calls(made, [{"name": "refund", "arguments": {"amount": 14.5}}], arguments="subset")
+    wanted = [{"name": "refund", "arguments": {"order_id": {"$any": True}, "amount": 14.5}}]
+    assert_tool_calls(made, wanted)
+    assert_tool_calls(made, [{"name": "refund"}], arguments=lambda wanted, made: made["amount"] < 20)
+    assert failure(made, [{"name": "refund"}], arguments=lambda wanted, made: False)[2].startswith("~ refund(")
+
+
+def test_what_the_turn_knows_of_missing_calls_is_told() -> None:
+    told = failure(turn("t", findings=[FINDING] * 12), expected(LOOKUP))
+    assert told[3:6] == ["", "findings:", "  uri_not_listed: 2 calls were ignored"]
+    assert told[-1] == "  … and 2 more"
+    undeclared = turn("t", capture={**turn("t")["capture"], "declared": False})
+    assert "does not declare the tool-call-capture extension" in failure(undeclared, expected(LOOKUP))[-1]
+    assert "does not declare" not in "".join(failure([undeclared, turn("u", calls=[MAIL])], expected(LOOKUP)))
+
+
+def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:
+    assert "\x1b" not in "".join(failure(turn("t", calls=[call("a\x1b[31m")]), []))
+
+
+def test_a_test_that_cannot_say_anything_is_an_error() -> None:
+    with pytest.raises(ValueError, match="there is no turn; did the traffic go through the proxy"):
+        assert_tool_calls([], [])
+    with pytest.raises(ValueError, match=r"expected_tool_calls\[0\]: name is missing"):
+        assert_tool_calls(turn("t"), [{"arguments": {}}])
+    with pytest.raises(OptionError, match="mode must be"):
+        assert_tool_calls(turn("t"), [], mode="ordered")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="matcher"):
+        assert_tool_calls(turn("t"), [], arguments="sub")  # type: ignore[arg-type]
+
+
+def test_very_many_calls() -> None:
+    told = failure(turn("t", calls=[LOOKUP] * (MAX_DIFFED + 5)), expected(*[LOOKUP] * (MAX_DIFFED + 4)))
+    assert told[-1] == "  … and 5 more calls"
+
+
+calls = st.lists(st.builds(lambda name, x: call(name, x=x), st.sampled_from("ab"), st.integers(0, 1)), max_size=5)
+
+
+@given(calls, calls, st.sampled_from(get_args(TrajectoryMode)))
+def test_it_agrees_with_the_evaluator_and_marks_what_is_wrong(
+    made: list[dict[str, Any]], wanted: list[dict[str, Any]], mode: TrajectoryMode
+) -> None:
+    case = EvalCase(tool_calls=made, expected_tool_calls=expected(*wanted))
+    if ToolTrajectory(mode=mode).measure(case).score == 1.0:
+        assert_tool_calls(turn("t", calls=made), expected(*wanted), mode=mode)
+    else:
+        told = failure(turn("t", calls=made), expected(*wanted), mode=mode)
+        assert any(line[0] in "-+~>" for line in told[2:])

@@ -1,0 +1,164 @@
+"""Each wrapping is taken off, and content that is not wrapped is left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.traces import content
+from a2a_eval_proxy.traces.content import UNKNOWN, Arguments, Outcome
+from a2a_eval_proxy.traces.model import CutText
+from hypothesis import given
+from hypothesis import strategies as st
+
+PARIS = {"city": "Paris"}
+
+READERS = [
+    content.plain_arguments,
+    content.keyword_arguments,
+    content.traceloop_arguments,
+    content.mcp_arguments,
+    content.undeclared_parameters,
+    content.plain_outcome,
+    content.encoded_outcome,
+    content.text_blocks,
+    content.run_output,
+    content.tool_message,
+    content.adk_response,
+    content.llama_index_output,
+    content.mcp_result,
+]
+
+_keys = st.sampled_from(
+    [
+        *("args", "kwargs", "input_str", "inputs", "arguments", "params", "output", "lc", "type", "data", "content"),
+        *("result", "error", "response", "name", "raw_output", "tool_output", "isError", "tool_call_id", "text"),
+    ]
+)
+_junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.sampled_from(["tool", "error", "{}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+@given(value=_junk)
+def test_readers_take_anything(reader: Callable[[Any], Any], value: Any) -> None:
+    assert reader(json.dumps(value)) is not None
+    assert reader(value) is not None
+    assert reader(CutText(json.dumps(value))) is not None
+
+
+@pytest.mark.parametrize(
+    ("reader", "value", "expected"),
+    [
+        (content.keyword_arguments, {"args": [], "kwargs": PARIS, "sanitize_inputs_outputs": True}, Arguments(PARIS)),
+        (content.keyword_arguments, {"kwargs": PARIS}, Arguments(PARIS)),
+        (content.keyword_arguments, {"args": ["Paris"], "kwargs": {}}, UNKNOWN),
+        (content.keyword_arguments, PARIS, Arguments(PARIS)),
+        (content.keyword_arguments, {"kwargs": "text"}, Arguments({"kwargs": "text"})),
+        (
+            content.traceloop_arguments,
+            {"input_str": "{'city': 'Paris'}", "inputs": PARIS, "kwargs": {"tool_call_id": "call_1"}},
+            Arguments(PARIS, "call_1"),
+        ),
+        (content.traceloop_arguments, {"input_str": "{'city': 'Paris'}", "kwargs": {}}, Arguments(PARIS)),
+        (content.traceloop_arguments, {"input_str": "Paris"}, UNKNOWN),
+        (content.traceloop_arguments, {"args": [], "kwargs": PARIS}, Arguments(PARIS)),
+        (content.traceloop_arguments, PARIS, Arguments(PARIS)),
+        (content.mcp_arguments, {"tool_name": "get_weather", "arguments": PARIS}, Arguments(PARIS)),
+        (
+            content.mcp_arguments,
+            {"method": "tools/call", "params": {"name": "w", "arguments": PARIS}},
+            Arguments(PARIS),
+        ),
+        (content.mcp_arguments, {"tool_name": "now", "arguments": None}, Arguments({})),
+        (content.mcp_arguments, PARIS, Arguments(PARIS)),
+        (content.undeclared_parameters, PARIS, Arguments(PARIS)),
+        (content.undeclared_parameters, {"type": "object", "required": ["city"]}, UNKNOWN),
+        (content.undeclared_parameters, {"properties": {"city": {"type": "string"}}}, UNKNOWN),
+        (content.undeclared_parameters, {"city": {"type": "string", "description": "the city"}}, UNKNOWN),
+        (content.undeclared_parameters, {}, UNKNOWN),
+    ],
+)
+def test_arguments(reader: Callable[[Any], Arguments], value: Any, expected: Arguments) -> None:
+    assert reader(value) == expected
+    assert reader(json.dumps(value)) == expected
+
+
+TOOL_MESSAGE = {"content": "Sunny", "type": "tool", "tool_call_id": "call_1", "status": "success"}
+SUNNY = Outcome("Sunny", "call_1")
+
+
+@pytest.mark.parametrize(
+    ("reader", "value", "expected"),
+    [
+        (content.tool_message, TOOL_MESSAGE, SUNNY),
+        (content.tool_message, {"type": "tool", "data": TOOL_MESSAGE}, SUNNY),
+        (content.tool_message, {"lc": 1, "type": "constructor", "kwargs": TOOL_MESSAGE}, SUNNY),
+        (content.tool_message, TOOL_MESSAGE | {"status": "error"}, Outcome("Sunny", "call_1", failed=True)),
+        (
+            content.tool_message,
+            TOOL_MESSAGE | {"content": [{"type": "text", "text": "Sun"}, {"type": "text", "text": "ny"}]},
+            Outcome("Sun\nny", "call_1"),
+        ),
+        (content.tool_message, {"content": "not a message"}, Outcome('{"content":"not a message"}')),
+        (content.run_output, {"output": TOOL_MESSAGE}, SUNNY),
+        (content.run_output, {"output": {"lc": 1, "kwargs": TOOL_MESSAGE}, "kwargs": {"color": "green"}}, SUNNY),
+        (content.run_output, {"output": "Sunny"}, Outcome("Sunny")),
+        (content.run_output, {}, Outcome(None)),
+        (content.run_output, {"output": "x", "unit": "C"}, Outcome('{"output":"x","unit":"C"}')),
+        (content.adk_response, {"result": "Sunny"}, Outcome("Sunny")),
+        (content.adk_response, {"result": {"degrees": 21}}, Outcome('{"degrees":21}')),
+        (content.adk_response, {"degrees": 21}, Outcome('{"degrees":21}')),
+        (content.adk_response, {"error": "no such city"}, Outcome("no such city", failed=True)),
+        (content.adk_response, {"result": "late", "isError": True}, Outcome("late", failed=True)),
+        (content.adk_response, {"result": "Sunny", "isError": False}, Outcome("Sunny")),
+        (content.adk_response, {"error": "late", "result": "Sunny"}, Outcome('{"error":"late","result":"Sunny"}')),
+        (content.adk_response, {"result": "<not specified>"}, Outcome(None)),
+        (content.adk_response, {"id": "call_1", "name": "w", "response": {"result": "Sunny"}}, SUNNY),
+        (content.adk_response, {}, Outcome(None)),
+        (content.llama_index_output, {"raw_output": "Sunny", "is_error": False}, Outcome("Sunny")),
+        (content.llama_index_output, {"raw_output": "no", "is_error": True}, Outcome("no", failed=True)),
+        (content.llama_index_output, {"tool_id": "call_1", "tool_output": {"raw_output": "Sunny"}}, SUNNY),
+        (content.mcp_result, {"content": [{"type": "text", "text": "Sunny"}], "isError": False}, Outcome("Sunny")),
+        (
+            content.mcp_result,
+            {"content": [{"type": "text", "text": "no"}], "isError": True},
+            Outcome("no", failed=True),
+        ),
+        (content.mcp_result, {"result": "no", "is_error": True}, Outcome("no", failed=True)),
+        (content.mcp_result, {"result": "x", "other": 1}, Outcome('{"result":"x","other":1}')),
+        (content.text_blocks, [{"text": "Sun"}, {"text": "ny"}], Outcome("Sun\nny")),
+        (content.text_blocks, [{"json": {}}], Outcome('[{"json":{}}]')),
+        (content.text_blocks, [], Outcome("[]")),
+        (content.encoded_outcome, "Sunny", Outcome("Sunny")),
+        (content.encoded_outcome, {"degrees": 21}, Outcome('{"degrees":21}')),
+    ],
+)
+def test_results(reader: Callable[[Any], Outcome], value: Any, expected: Outcome) -> None:
+    assert reader(json.dumps(value, separators=(",", ":"))) == expected
+
+
+def test_a_tool_message_may_be_a_python_repr() -> None:
+    text = "content='Sunny' name='get_weather' tool_call_id='call_1'"
+
+    assert content.tool_message(text) == SUNNY
+
+
+def test_text_stays_as_it_is() -> None:
+    python = "{'flights': [{'id': 'AF 006'}]}"
+
+    for reader in READERS[5:]:
+        assert reader(python).text == python
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("call_1", "call_1"), (' "call_1" ', "call_1"), ("", ""), ("<not specified>", ""), (None, ""), (7, "")],
+)
+def test_ids(value: Any, expected: str) -> None:
+    assert content.usable_id(value) == expected

@@ -1,0 +1,86 @@
+"""What traces say of conversation and task, and when an agent is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.traces.correlation_hints import HINTS, Hints, correlation_hints, hints_of, root_ended
+from a2a_eval_proxy.traces.model import KIND_SERVER, Span
+from golden.spans.building import OTHER_TRACE, TRACE, a_span
+from golden.spans.fixtures import Fixture, fixtures
+
+REMOTE = "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)
+def test_recordings_tell_their_conversation(fixture: Fixture) -> None:
+    told = {value for values in fixture.expected.get("conversation_attributes", {}).values() for value in values}
+
+    found = {value for hints in correlation_hints(fixture.spans).values() for value in hints.conversation_ids}
+
+    assert told <= found
+
+
+def test_any_span_of_a_trace_speaks_for_it() -> None:
+    spans = [
+        a_span(1, {"gen_ai.operation.name": "execute_tool"}, parent=2),
+        a_span(2, {"gen_ai.conversation.id": "ctx-1", "a2a.task.id": "task-1", "a2a.message.id": "m-1"}),
+        a_span(3, {"session.id": "other"}, trace=OTHER_TRACE),
+    ]
+
+    assert correlation_hints(spans) == {
+        TRACE: Hints(conversation_ids=("ctx-1",), task_ids=("task-1",), message_ids=("m-1",)),
+        OTHER_TRACE: Hints(conversation_ids=("other",)),
+    }
+
+
+@pytest.mark.parametrize("attribute", sorted(HINTS))
+def test_every_hint_fills_its_field(attribute: str) -> None:
+    assert hints_of([a_span(1, {attribute: "id-1"})]) == Hints(**{HINTS[attribute]: ("id-1",)})
+
+
+def test_several_ids_are_sorted_and_the_resource_is_heard() -> None:
+    resource = {"session.id": "a"}
+    spans = [
+        Span(TRACE, "1" * 16, attributes={"gen_ai.conversation.id": "b"}, resource=resource),
+        Span(TRACE, "2" * 16, attributes={"a2a.context.id": "a", "session.id": 7}, resource=resource),
+    ]
+
+    assert hints_of(spans).conversation_ids == ("7", "a", "b")
+
+
+@pytest.mark.parametrize("value", ["", "  ", None, True, ["a"], "<not specified>", 1.5])
+def test_what_is_no_id_is_none(value: Any) -> None:
+    assert hints_of([a_span(1, {"session.id": value})]) == Hints()
+
+
+@pytest.mark.parametrize(
+    ("spans", "ended"),
+    [
+        pytest.param([], False, id="nothing"),
+        pytest.param([a_span(1)], True, id="a root"),
+        pytest.param([a_span(1, parent=2, remote=False)], False, id="a child whose parent is late"),
+        pytest.param([a_span(1, parent=REMOTE, remote=True)], True, id="below the client"),
+        pytest.param(
+            [a_span(1, parent=2, remote=True), a_span(2, parent=3, remote=False)], False, id="a service below"
+        ),
+        pytest.param([a_span(1, parent=REMOTE, kind=KIND_SERVER)], True, id="a server, not told whether remote"),
+        pytest.param([a_span(1, parent=REMOTE)], False, id="not told whether remote"),
+        pytest.param([a_span(1), a_span(2, parent=3, remote=False, trace=OTHER_TRACE)], False, id="one trace of two"),
+        pytest.param([a_span(1), a_span(2, trace=OTHER_TRACE)], True, id="two traces"),
+        pytest.param([a_span(1), a_span(3, parent=2, remote=False)], False, id="a root that its children outlast"),
+        pytest.param([a_span(1), a_span(3, parent=2, remote=True)], True, id="a service below, its caller elsewhere"),
+    ],
+)
+def test_the_outermost_span_is_recognised(spans: list[Span], ended: bool) -> None:
+    assert root_ended(spans) is ended
+
+
+def test_with_the_parent_that_was_sent_only_its_child_is_outermost() -> None:
+    agent = a_span(1, parent=REMOTE, remote=True)
+    sub_agent = a_span(2, parent=3, remote=True, kind=KIND_SERVER)
+
+    assert root_ended([sub_agent], [REMOTE]) is False
+    assert root_ended([sub_agent, agent], [REMOTE]) is True
+    assert root_ended([a_span(4)], [REMOTE]) is True

@@ -1,0 +1,292 @@
+"""From the spans of a turn to its tool calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, CutText, LogEvent, Span, SpanEvent
+from a2a_eval_proxy.traces.tool_calls import tool_calls
+from golden.spans.building import (
+    OTHER_TRACE,
+    START,
+    TRACE,
+    a_span,
+    a_tool_span,
+    an_llm_span,
+    answers,
+    asks,
+    exception,
+    user,
+)
+
+PARIS = {"city": "Paris"}
+ZURICH = {"city": "Zürich"}
+
+
+def convert(*spans: Span, logs: list[LogEvent] | None = None) -> list[tuple[str, str, Any, str | None, str | None]]:
+    calls = tool_calls(spans, logs or []).tool_calls
+    return [(call.id, call.name, call.arguments, call.result, call.error) for call in calls]
+
+
+def test_nothing_gives_nothing() -> None:
+    conversion = tool_calls([])
+
+    assert (conversion.tool_calls, conversion.ignored, conversion.findings) == ([], 0, [])
+
+
+def test_other_spans_are_ignored_and_counted_once_each() -> None:
+    spans = [a_span(1, {"http.request.method": "GET"}), a_span(2, name="tools"), a_tool_span(3, arguments={})]
+
+    assert tool_calls(spans + spans).ignored == 2
+
+
+def test_a_call_is_merged_field_by_field() -> None:
+    assert convert(
+        a_tool_span(1, call_id="call_1", took=3),
+        a_tool_span(2, arguments=PARIS, parent=1, at=1),
+        a_tool_span(3, result="Sunny", parent=2, at=1.5),
+    ) == [("call_1", "get_weather", PARIS, "Sunny", None)]
+
+
+def test_an_error_wins_over_a_result() -> None:
+    assert convert(
+        a_tool_span(1, arguments=PARIS, result="Error: no such city", took=3),
+        a_tool_span(2, parent=1, at=1, error="no such city"),
+    ) == [("", "get_weather", PARIS, None, "no such city")]
+
+
+def test_a_result_tells_more_than_the_type_of_an_error() -> None:
+    server = a_span(
+        2,
+        {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_weather", "error.type": "tool_error"},
+        parent=1,
+        kind=KIND_SERVER,
+        error="",
+    )
+
+    assert convert(a_tool_span(1, arguments=PARIS, result="Error: no such city"), server) == [
+        ("", "get_weather", PARIS, None, "Error: no such city")
+    ]
+
+
+def test_ids_and_results_come_from_the_messages() -> None:
+    call = asks(("call_1", "get_weather", PARIS), ("call_2", "get_weather", ZURICH))
+    history = [user(), call, answers("call_1", "Sunny"), answers("call_2", "Rain")]
+
+    assert convert(
+        an_llm_span(1, [user()], [call]),
+        a_tool_span(2, arguments=ZURICH, at=1),
+        a_tool_span(3, arguments=PARIS, at=2, result="Sun"),
+        an_llm_span(4, history, [], at=4),
+    ) == [("call_2", "get_weather", ZURICH, "Rain", None), ("call_1", "get_weather", PARIS, "Sun", None)]
+
+
+def test_unknown_arguments_come_from_the_messages_by_name_in_order() -> None:
+    call = asks(("call_1", "get_weather", PARIS), ("call_2", "get_time", {}), ("call_3", "get_weather", ZURICH))
+
+    assert convert(
+        an_llm_span(1, [user()], [call]),
+        a_tool_span(2, at=1),
+        a_tool_span(3, at=2),
+        a_tool_span(4, "get_time", at=3),
+    ) == [
+        ("call_1", "get_weather", PARIS, None, None),
+        ("call_3", "get_weather", ZURICH, None, None),
+        ("call_2", "get_time", {}, None, None),
+    ]
+
+
+def test_arguments_come_from_messages_without_ids_too() -> None:
+    assert convert(an_llm_span(1, [user()], [asks(("", "get_weather", PARIS))]), a_tool_span(2, call_id="x", at=1)) == [
+        ("x", "get_weather", PARIS, None, None)
+    ]
+
+
+def test_defaults_that_a_framework_fills_in_do_not_hide_the_call() -> None:
+    full = PARIS | {"units": "metric"}
+
+    assert convert(
+        an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))]), a_tool_span(2, arguments=full)
+    ) == [("call_1", "get_weather", full, None, None)]
+
+
+def test_an_id_is_given_to_one_call_only() -> None:
+    spans = [an_llm_span(1, [user()], [asks(("call_1", "get_weather", PARIS))])]
+    spans += [a_tool_span(number, arguments=PARIS, at=number) for number in (2, 3)]
+
+    assert [call[0] for call in convert(*spans)] == ["call_1", ""]
+
+
+def test_an_earlier_turns_call_lends_nothing() -> None:
+    history = [user("first"), asks(("call_1", "get_weather", PARIS)), answers("call_1", "Sunny"), user("second")]
+
+    assert convert(an_llm_span(1, history, []), a_tool_span(2, arguments=PARIS)) == [
+        ("", "get_weather", PARIS, None, None)
+    ]
+
+
+def test_a_call_that_was_asked_for_but_not_run_is_none() -> None:
+    call = asks(("call_1", "get_weather", PARIS), ("call_2", "transfer_to_billing", {}))
+
+    assert [found[1] for found in convert(an_llm_span(1, [user()], [call]), a_tool_span(2, at=1))] == ["get_weather"]
+
+
+def test_without_tool_spans_the_messages_tell_the_calls() -> None:
+    call = asks(("call_1", "get_weather", PARIS))
+    conversion = tool_calls(
+        [
+            an_llm_span(1, [user()], [call]),
+            an_llm_span(2, [user(), call, answers("call_1", "Sunny")], [], trace=OTHER_TRACE, at=1),
+        ]
+    )
+
+    (found,) = conversion.tool_calls
+    assert (found.id, found.arguments, found.result, found.started_at) == ("call_1", PARIS, "Sunny", None)
+
+
+def test_log_events_alone_tell_the_calls() -> None:
+    log = LogEvent(
+        TRACE,
+        "",
+        "gen_ai.client.inference.operation.details",
+        START,
+        attributes={"gen_ai.output.messages": [asks(("call_1", "get_weather", PARIS))]},
+    )
+
+    assert convert(logs=[log, log]) == [("call_1", "get_weather", PARIS, None, None)]
+
+
+def test_spans_of_mcp_do_not_tell_of_the_agents_own_tools() -> None:
+    call = asks(("call_1", "trip_get_weather", PARIS), ("call_2", "add", {"a": 1}))
+    mcp = a_span(
+        2, {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_weather"}, kind=KIND_CLIENT, at=1, scope="mcp"
+    )
+
+    assert convert(an_llm_span(1, [user()], [call]), mcp) == [
+        ("call_2", "add", {"a": 1}, None, None),
+        ("call_1", "trip_get_weather", PARIS, None, None),
+    ]
+
+
+def test_a_frameworks_answering_tool_is_no_call() -> None:
+    span = an_llm_span(1, [user()], [asks(("call_1", "final_result", {"city": "Paris"}))], scope="pydantic-ai")
+
+    assert convert(span) == []
+
+
+def test_calls_are_in_order_of_start_and_parallel_ones_as_asked() -> None:
+    call = asks(("call_1", "a", {}), ("call_2", "b", {}))
+    spans = [a_tool_span(9, "a", {}, at=1), a_tool_span(8, "b", {}, at=1), a_tool_span(7, "c", {}, at=0)]
+
+    assert [found[1] for found in convert(*spans, an_llm_span(1, [user()], [call], at=0.5))] == ["c", "a", "b"]
+
+
+def test_times_are_utc_to_the_microsecond() -> None:
+    span = Span(TRACE, "1" * 16, start_ns=1_500_000_000_123_456_789, end_ns=0, attributes=a_tool_span(1).attributes)
+
+    (call,) = tool_calls([span]).tool_calls
+
+    assert call.to_dict()["started_at"] == "2017-07-14T02:40:00.123456Z"
+    assert call.ended_at == call.started_at
+
+
+@pytest.mark.parametrize("start_ns", [0, -5, 2**70])
+def test_impossible_times_are_unknown(start_ns: int) -> None:
+    span = Span(TRACE, "1" * 16, start_ns=start_ns, end_ns=start_ns, attributes=a_tool_span(1).attributes)
+
+    (call,) = tool_calls([span]).tool_calls
+
+    assert (call.started_at, call.ended_at) == (None, None)
+
+
+def test_the_fuller_of_two_versions_of_a_span_counts() -> None:
+    early, late = a_tool_span(1, took=0), a_tool_span(1, arguments=PARIS, result="Sunny", took=1)
+
+    assert convert(early, late) == convert(late, early) == [("", "get_weather", PARIS, "Sunny", None)]
+
+
+def test_unknown_arguments_are_a_finding() -> None:
+    (finding,) = tool_calls([a_tool_span(1), a_tool_span(2, arguments={}, at=1)]).findings
+
+    assert finding.code == "trace_arguments_unknown"
+    assert finding.message.startswith("1 of 2 ")
+
+
+def test_a_cut_result_is_a_finding() -> None:
+    (finding,) = tool_calls([a_tool_span(1, arguments={}, result=CutText("x" * 9))]).findings
+
+    assert finding.code == "trace_result_cut"
+
+
+def test_an_error_that_is_but_a_type_keeps_the_answer() -> None:
+    call = asks(("call_1", "get_weather", PARIS))
+    tool = a_span(
+        2,
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather", "error.type": "TOOL_ERROR"},
+        at=1,
+        error="TOOL_ERROR",
+    )
+
+    assert convert(an_llm_span(1, [user(), call, answers("call_1", "no such city")], []), tool) == [
+        ("call_1", "get_weather", PARIS, "no such city", "TOOL_ERROR")
+    ]
+
+
+def test_a_told_error_leaves_no_result() -> None:
+    call = asks(("call_1", "get_weather", PARIS))
+    tool = a_tool_span(2, arguments=PARIS, at=1, error="", events=(exception("no such city"),))
+
+    assert convert(an_llm_span(1, [user(), call, answers("call_1", "Error!")], []), tool) == [
+        ("call_1", "get_weather", PARIS, None, "no such city")
+    ]
+
+
+def test_python_reprs_are_read() -> None:
+    assert convert(a_tool_span(1, arguments=repr(PARIS), result=repr({"sun": True}))) == [
+        ("", "get_weather", PARIS, "{'sun': True}", None)
+    ]
+
+
+EXECUTES = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "events"),
+    [
+        (
+            EXECUTES
+            | {
+                "gcp.vertex.agent.tool_call_args": '{"city": "Paris"}',
+                "gcp.vertex.agent.tool_response": '{"result": "Sunny"}',
+            },
+            (),
+        ),
+        (
+            EXECUTES | {"gen_ai.tool.status": "success"},
+            (
+                SpanEvent("gen_ai.tool.message", START, {"content": '{"city": "Paris"}'}),
+                SpanEvent("gen_ai.choice", START, {"message": '[{"text": "Sunny"}]'}),
+            ),
+        ),
+        (
+            {"gen_ai.tool.name": "get_weather", "tool_arguments": '{"city": "Paris"}', "tool_response": "Sunny"},
+            (),
+        ),
+    ],
+    ids=["google-adk", "strands", "pydantic-ai 2"],
+)
+def test_attributes_of_a_framework_tell_it_in_any_scope(
+    attributes: dict[str, Any], events: tuple[SpanEvent, ...]
+) -> None:
+    """A collector, or an instrumentation that builds on another, may have renamed the scope."""
+    assert convert(a_span(1, attributes, name="running tool", scope="renamed", events=events)) == [
+        ("", "get_weather", PARIS, "Sunny", None)
+    ]
+
+
+def test_calls_are_json() -> None:
+    calls = tool_calls([a_tool_span(1, arguments="{'n': 10000000000000000000000000000000}")]).tool_calls
+
+    assert json.loads(json.dumps([call.to_dict() for call in calls]))[0]["arguments"] == {"n": 1e31}

@@ -1,0 +1,354 @@
+"""Workers on a real PostgreSQL: what they score, that they score it once, and what they do when others die."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import psycopg
+import pytest
+from a2a_eval_proxy.privacy.policy import privacy_of
+from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.scoring.case_book import CaseBook
+from a2a_eval_proxy.store import Scored, TurnQuery
+from a2a_eval_proxy.store.postgres.jobs import queue_abandoned
+from a2a_eval_proxy.store.postgres.store import PostgresStore
+from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.worker.command import log_lost_task
+from a2a_eval_proxy.worker.job_engine import Engine, EngineOptions
+from a2a_eval_proxy.worker.job_scorer import JobScorer
+from a2a_eval_proxy.worker.turn_placement import Place, places
+from a2a_tool_capture import ToolCall
+from support.kept import Kept, turn
+from support.postgres_server import PostgresServer
+from tool_call_evaluators import registry
+from tool_call_evaluators.evaluator import AwaitedEvaluator, Measurement
+from tool_call_evaluators.model import EvalCase
+from tool_call_evaluators.suite import parse_suite
+
+SUITE = """
+suite: orders
+evaluators:
+  - tool_error
+  - {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}
+cases:
+  - id: refund
+    turns: [{user: Refund it}, {user: Really}]
+    expect: {tool_calls: [{name: find}, {name: pay}]}
+  - id: status
+    turns: [{user: Where is it?, expect: {tool_calls: [{name: find}]}}]
+"""
+
+
+@dataclass
+class Shared:
+    """A store that queues for workers, and what they make of it."""
+
+    url: str
+    store: PostgresStore
+    kept: Kept
+
+    async def work(self, suite: str | None = SUITE, *turn_ids: str) -> int:
+        """Score these turns, or all, as a worker does with a job."""
+        ids = turn_ids or await self.kept.ids(limit=1000)
+        return await JobScorer(self.store, parse_suite(suite) if suite else None).score(list(ids))
+
+    async def turns(self) -> list[dict[str, Any]]:
+        return (await self.store.turns(TurnQuery(limit=1000))).items
+
+    async def said(self) -> dict[tuple[str, str | None], tuple[int, list[str]]]:
+        """What was said of conversations: of how many turns, and the outcomes."""
+        return {
+            (found.key.conversation_id, found.key.case_id): (
+                found.turns,
+                [result["status"] for result in found.evaluations],
+            )
+            for found in await self.store.conversations()
+        }
+
+    def rows(self, statement: str) -> list[Any]:
+        with psycopg.connect(self.url) as connection:
+            return connection.execute(statement).fetchall()
+
+    def change(self, statement: str) -> None:
+        with psycopg.connect(self.url) as connection:
+            connection.execute(statement)
+
+
+@pytest.fixture
+async def shared(postgres: PostgresServer) -> AsyncIterator[Shared]:
+    url = postgres.new_database()
+    store = PostgresStore(url, for_workers=True)
+    yield Shared(url, store, Kept(store))
+    await asyncio.to_thread(store.close)
+
+
+def said(number: int, text: str, *calls: str, conversation: str = "c", **fields: Any) -> Turn:
+    made = [ToolCall(name, result="done") for name in calls]
+    return turn(number, user_text=text, conversation_id=conversation, tool_calls=made, **fields)
+
+
+# ── scoring ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_pending_turns_are_scored_with_the_cases_of_the_workers_suite(shared: Shared) -> None:
+    """The proxies that stored them may know no suite."""
+    await shared.kept.add(said(1, "Refund it", "find"), said(2, "Really", "pay"), said(3, "Hello", conversation="d"))
+    assert await shared.work() == 3
+    turns = await shared.turns()
+    assert [(item["status"], item["case_id"]) for item in turns] == [("done", "refund")] * 2 + [("done", None)]
+    assert [[result["evaluator"] for result in item["evaluations"]] for item in turns] == [["tool_error"]] * 3
+    assert await shared.kept.ids(case="refund") == ["turn-0001", "turn-0002"]
+    assert await shared.said() == {("c", "refund"): (2, ["passed"])}
+
+
+async def test_a_worker_with_the_rules_of_the_proxy_finds_what_was_expected(shared: Shared) -> None:
+    suite = parse_suite("""
+suite: payments
+evaluators: [tool_call_args]
+cases:
+  - id: pay
+    turns: [{user: Pay ann@example.com, expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}]}}]
+""")
+    privacy = privacy_of(parse_rules("email:hash"), "a key")
+    assert privacy is not None
+    for number, to in enumerate(("ann@example.com", "eve@example.com")):
+        paid = turn(number, user_text="Pay ann@example.com", tool_calls=[ToolCall("pay", {"to": to})])
+        await shared.kept.add(privacy.shown(paid))
+    assert await JobScorer(shared.store, suite, privacy).score(await shared.kept.ids()) == 2
+    turns = await shared.turns()
+    assert [(item["case_id"], item["evaluations"][0]["status"]) for item in turns] == [
+        ("pay", "passed"),
+        ("pay", "failed"),
+    ]
+    assert "@" not in str(turns)
+
+
+async def test_without_a_suite(shared: Shared) -> None:
+    await shared.kept.add(said(1, "Hello", case_id="named by the client"), said(2, "Hello", conversation=""))
+    assert await shared.work(None) == 2
+    assert [item["evaluations"][0]["evaluator"] for item in await shared.turns()] == ["tool_error"] * 2
+
+
+async def test_a_job_that_comes_twice_changes_nothing(shared: Shared) -> None:
+    await shared.kept.add(said(1, "Refund it", "find"), said(2, "Really", "pay"))
+    assert await shared.work() == 2
+    before = await shared.turns()
+    assert await shared.work() == 0
+    assert await shared.work("suite: other\nevaluators: [tool_call_count]\ncases: []") == 0
+    assert await shared.turns() == before
+    assert shared.rows("SELECT version FROM turns") == [(1,), (1,)]
+
+
+async def test_two_workers_with_the_same_turns(shared: Shared) -> None:
+    await shared.kept.add(*(said(number, "Where is it?", "find", conversation=f"c{number}") for number in range(40)))
+    scored = await asyncio.gather(*(shared.work() for _ in range(4)))
+    assert sum(scored) == 40
+    assert set(shared.rows("SELECT version, status FROM turns")) == {(1, "done")}
+    assert len(await shared.said()) == 40
+
+
+async def test_turns_of_a_conversation_in_several_jobs(shared: Shared) -> None:
+    """Whoever comes last scores the conversation; the later turn knows its place although the earlier is not done."""
+    await shared.kept.add(said(1, "Refund it", "find"))
+    await shared.kept.add(said(2, "Really", "pay"))
+    await shared.work(SUITE, "turn-0002")
+    assert await shared.said() == {}
+    assert (await shared.turns())[1]["case_id"] == "refund"
+    await shared.work(SUITE, "turn-0001")
+    assert await shared.said() == {("c", "refund"): (2, ["passed"])}
+
+
+async def test_a_worker_that_died_between_the_turns_and_their_conversation(shared: Shared) -> None:
+    await shared.kept.add(said(1, "Refund it", "find"), said(2, "Really", "pay"))
+    await shared.work()
+    shared.change("DELETE FROM conversations")  # as if it had died before this was written
+    assert await shared.work() == 0
+    assert await shared.said() == {("c", "refund"): (2, ["passed"])}
+
+
+async def test_a_conversation_that_goes_on_is_scored_again(shared: Shared) -> None:
+    await shared.kept.add(said(1, "Refund it", "find"), said(2, "Really"))
+    await shared.work()
+    assert await shared.said() == {("c", "refund"): (2, ["failed"])}
+    await shared.kept.add(said(3, "Please", "pay"))
+    await shared.work(SUITE, "turn-0003")
+    assert await shared.said() == {("c", "refund"): (3, ["passed"])}
+
+
+async def test_a_job_of_turns_that_are_gone(shared: Shared) -> None:
+    assert await shared.work(SUITE, "nobody") == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witness(AwaitedEvaluator):
+    """Keeps what it was shown; waits, as a judge does."""
+
+    name: ClassVar[str] = "witness_of_test_worker"
+    seen: ClassVar[list[EvalCase]] = []
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        await asyncio.sleep(0)
+        self.seen.append(case)
+        return Measurement(1.0, "seen")
+
+
+async def test_evaluators_that_wait_see_the_turns_before(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._registered, Witness.name, Witness)
+    Witness.seen.clear()
+    await shared.kept.add(*(said(number, f"text {number}") for number in range(3)), said(9, "alone", conversation="d"))
+    await shared.work("suite: s\nevaluators: [witness_of_test_worker]\ncases: []", "turn-0002", "turn-0009")
+    seen = {case.user_text: [past.user_text for past in case.history] for case in Witness.seen}
+    assert seen == {"text 2": ["text 0", "text 1"], "alone": []}
+
+
+def test_places_do_not_depend_on_what_was_seen_before() -> None:
+    texts = ["Refund it", "Really", "Hello", "Where is it?", "Really"]
+    turns = [said(number, text).to_dict() for number, text in enumerate(texts)]
+    cases = CaseBook(parse_suite(SUITE))
+    expected = [Place("refund", 0), Place("refund", 1), Place("refund", 2), Place("status", 0), Place("refund", 3)]
+    assert places(cases, turns) == expected
+    assert places(cases, turns[:1]) == expected[:1]
+    assert places(cases, turns) == expected
+    assert places(cases, []) == []
+    named = {**turns[2], "case_id": "named"}
+    assert places(cases, [named, turns[2]]) == [Place("named", 0), Place("named", 1)]
+
+
+# ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def abandoned(shared: Shared, after_s: float = 600) -> int:
+    return await shared.store._database.run(lambda connection: queue_abandoned(connection, after_s))
+
+
+async def test_turns_without_a_job_are_queued(shared: Shared) -> None:
+    await shared.kept.add(said(1, "queued"), said(2, "its job is gone"), said(3, "scored"))
+    await shared.kept.add(said(4, "a proxy was to score it"))
+    await shared.kept.finish(Scored("turn-0003", []))
+    shared.change("UPDATE turns SET job_id = 999999 WHERE turn_id IN ('turn-0002', 'turn-0003')")
+    shared.change("UPDATE turns SET job_id = NULL WHERE turn_id = 'turn-0004'")
+    assert await abandoned(shared) == 1
+    assert await abandoned(shared, after_s=0) == 1
+    assert await abandoned(shared, after_s=0) == 0
+    queued = shared.rows("SELECT args->'turn_ids' FROM procrastinate_jobs ORDER BY id OFFSET 2")
+    assert queued == [(["turn-0002"],), (["turn-0004"],)]
+
+
+async def test_a_turn_whose_job_failed_for_good_is_left_to_people(shared: Shared) -> None:
+    await shared.kept.add(said(1, "x"))
+    shared.change("UPDATE procrastinate_jobs SET status = 'failed'")
+    assert await abandoned(shared, after_s=0) == 0
+
+
+async def until(shared: Shared, statement: str) -> None:
+    async with asyncio.timeout(60):
+        while not await asyncio.to_thread(shared.rows, statement):
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def working(
+    shared: Shared, score: Callable[[Sequence[str]], Awaitable[int]] | None = None
+) -> AsyncIterator[Engine]:
+    """An engine that runs for the time of the block."""
+    score = score or JobScorer(shared.store, None).score
+    engine = Engine(shared.url, shared.store.work, score, EngineOptions(stalled_after_s=2))
+    running = asyncio.create_task(engine.run())
+    yield engine
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_engine_works_until_it_is_cancelled(shared: Shared) -> None:
+    await shared.kept.add(*(said(number, "Where is it?", "find") for number in range(70)))
+    async with working(shared) as engine:
+        await until(shared, "SELECT WHERE NOT EXISTS (SELECT FROM procrastinate_jobs)")
+        await shared.kept.add(said(99, "later"))
+        await until(shared, "SELECT FROM turns WHERE turn_id = 'turn-0099' AND status = 'done'")
+    assert engine.scored == 71
+    assert await shared.kept.ids(status="pending") == []
+
+
+async def test_an_engine_ends_when_cancelled_though_the_database_refuses_its_farewell(shared: Shared) -> None:
+    async with asyncio.timeout(60), working(shared):
+        await until(shared, "SELECT FROM procrastinate_workers")
+        shared.change("ALTER TABLE procrastinate_workers RENAME TO gone")
+
+
+async def test_an_engine_takes_over_the_job_of_a_worker_that_died(shared: Shared) -> None:
+    await shared.kept.add(said(1, "Where is it?"))
+    shared.change("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 hour')")
+    shared.change("UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)")
+    async with working(shared):
+        await until(shared, "SELECT FROM turns WHERE status = 'done'")
+
+
+async def test_a_job_over_which_workers_keep_dying_is_given_up(shared: Shared) -> None:
+    await shared.kept.add(said(1, "Where is it?"))
+    shared.change("UPDATE procrastinate_jobs SET status = 'doing', attempts = 9")  # its worker is forgotten already
+    async with working(shared):
+        await until(shared, "SELECT FROM procrastinate_jobs WHERE status = 'failed'")
+    assert await shared.kept.ids(status="pending") == ["turn-0001"]
+
+
+async def test_a_job_that_was_given_to_another_worker_meanwhile_is_one_line(
+    shared: Shared, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job engine cannot end such a job, and awaits nobody who would hear of that."""
+    asyncio.get_running_loop().set_exception_handler(log_lost_task)
+    given_away = asyncio.Event()
+
+    async def score(turn_ids: Sequence[str]) -> int:
+        gone = "UPDATE procrastinate_jobs SET status = 'cancelled', worker_id = NULL"
+        await asyncio.to_thread(shared.change, gone)
+        given_away.set()
+        return 0
+
+    await shared.kept.add(said(1, "x"))
+    async with asyncio.timeout(60), working(shared, score):
+        await given_away.wait()
+        while "left to other workers" not in caplog.text:
+            gc.collect()  # the task is in a cycle with its traceback
+            await asyncio.sleep(0.02)
+    lines = [record for record in caplog.records if "left to other workers" in record.getMessage()]
+    assert len(lines) == 1
+    assert lines[0].exc_info is None
+    assert "never retrieved" not in caplog.text
+
+
+async def test_a_job_that_fails_is_tried_again_later(shared: Shared) -> None:
+    await shared.kept.add(said(1, "x"))
+
+    async def fail(turn_ids: Sequence[str]) -> int:
+        raise OSError(f"no scoring of {turn_ids} today")
+
+    async with working(shared, fail):
+        await until(shared, "SELECT FROM procrastinate_jobs WHERE attempts = 1 AND scheduled_at > now()")
+
+
+@pytest.mark.slow
+async def test_an_engine_waits_for_a_database_that_is_away_and_tells_it_once(
+    shared: Shared, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "a2a_eval_proxy.worker")
+
+    async def until_told(what: str) -> None:
+        async with asyncio.timeout(60):
+            while what not in caplog.text:
+                await asyncio.sleep(0.02)
+
+    async with working(shared):
+        await shared.kept.add(said(1, "before"))
+        await until(shared, "SELECT FROM turns WHERE status = 'done'")
+        postgres.stop()
+        shared.store.add([said(2, "meanwhile")], lambda: None)
+        await until_told("the database cannot be reached: ")
+        postgres.start()
+        await until(shared, "SELECT FROM turns WHERE turn_id = 'turn-0002' AND status = 'done'")
+        await until_told("the database can be reached again")
+    assert caplog.text.count("cannot be reached") == 1

@@ -1,0 +1,63 @@
+"""A store with shorthands that wait until things are committed, and turns to put into it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Collection
+from typing import Any
+
+from a2a_eval_proxy.store import Scored, ScoredConversation, Store, TurnQuery
+from a2a_eval_proxy.store.base import Score
+from a2a_eval_proxy.turn import Turn
+
+_TIMEOUT_S = 30
+
+
+def turn(number: int, **fields: Any) -> Turn:
+    """A closed turn, not scored yet."""
+    defaults: dict[str, Any] = {
+        "turn_id": f"turn-{number:04}",
+        "run": "nightly",
+        "agent": "http://agent",
+        "binding": "JSONRPC",
+        "protocol_version": "1.0",
+        "started_at": 1_763_700_000.0 + number,
+        "ended_at": 1_763_700_000.5 + number,
+        "status": "pending",
+    }
+    return Turn(**{**defaults, **fields})
+
+
+def result(status: str = "passed", **more: Any) -> dict[str, Any]:
+    return {"evaluator": "tool_error", "status": status, **more}
+
+
+class Kept:
+    """A store and what tests do with it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def add(self, *turns: Turn, score: Score | None = None, held: Collection[str] = ()) -> None:
+        committed = threading.Event()
+        assert self.store.add(turns, committed.set, score, held)
+        await _awaited(committed)
+
+    async def finish(self, *scored: Scored) -> None:
+        committed = threading.Event()
+        self.store.finish(scored, committed.set)
+        await _awaited(committed)
+
+    async def finish_conversations(self, *scored: ScoredConversation) -> None:
+        committed = threading.Event()
+        self.store.finish_conversations(scored, committed.set)
+        await _awaited(committed)
+
+    async def ids(self, **query: Any) -> list[str]:
+        return [item["turn_id"] for item in (await self.store.turns(TurnQuery(**query))).items]
+
+
+async def _awaited(committed: threading.Event) -> None:
+    await asyncio.to_thread(committed.wait, _TIMEOUT_S)
+    assert committed.is_set()

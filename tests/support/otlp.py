@@ -1,0 +1,91 @@
+"""A real OTLP receiver in the event loop of a test, and what it received."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from a2a_eval_proxy.net.http_server import HttpServer
+from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
+from a2a_eval_proxy.otlp.http_receiver import otlp_app
+from a2a_eval_proxy.otlp.intake import OtlpSink, Rejected
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+
+
+class CollectingSink:
+    """Keeps what it is given; rejects or fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.trace_requests: list[ExportTraceServiceRequest] = []
+        self.log_requests: list[ExportLogsServiceRequest] = []
+        self.sizes: list[int] = []
+        self.busy = False
+        self.rejects: Rejected | None = None
+        self.fail: Callable[[], object] = lambda: None
+
+    def rejected(self, request: Any) -> Rejected | None:
+        return self.rejects
+
+    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
+        self.trace_requests.append(request)
+        self.sizes.append(size_bytes)
+        self.fail()
+
+    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
+        self.log_requests.append(request)
+        self.sizes.append(size_bytes)
+        self.fail()
+
+    @property
+    def spans(self) -> list[Span]:
+        return [span for request in self.trace_requests for span in spans_of(request)]
+
+
+def spans_of(request: Any) -> list[Span]:
+    return [
+        span
+        for resource_spans in request.resource_spans
+        for scope_spans in resource_spans.scope_spans
+        for span in scope_spans.spans
+    ]
+
+
+def export_request(names: list[str]) -> ExportTraceServiceRequest:
+    """A valid request with a span of each name."""
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for number, name in enumerate(names, 1):
+        span = spans.add(trace_id=bytes(15) + b"\x01", span_id=number.to_bytes(8, "big"), name=name)
+        span.start_time_unix_nano, span.end_time_unix_nano = 1_795_000_000_000_000_000, 1_795_000_000_000_000_001
+        span.attributes.add(key="gen_ai.tool.name").value.string_value = name
+    return request
+
+
+@asynccontextmanager
+async def receiver(
+    sink: OtlpSink,
+    *,
+    address: str = "127.0.0.1:0",
+    max_bytes: int = 1024 * 1024,
+    forward: OtlpForwarder | None = None,
+    body_timeout_s: float = 30.0,
+) -> AsyncIterator[str]:
+    """The receiver behind the URL it yields."""
+    app = otlp_app(sink, max_bytes=max_bytes, forward=forward, body_timeout_s=body_timeout_s)
+    async with serving(app, address) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serving(app: Any, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
+    server = HttpServer(app, address, shutdown_timeout_s=1.0)
+    await server.start()
+    try:
+        yield server.url
+    finally:
+        await server.stop()
