@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 
 # Seeded by the operating system once. `os.urandom` for every request would let go of the interpreter lock each time.
-_bits = random.Random().getrandbits  # noqa: S311  # unique is enough, nobody has to be unable to guess them
+_random = random.Random()  # noqa: S311  # unique is enough, nobody has to be unable to guess them
+_bits = _random.getrandbits
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.seed)  # else parent and child would make the same ids
 
 
 def new_turn_id() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from a2a_eval_proxy.ids import new_trace_context, new_turn_id
@@ -20,3 +21,14 @@ def test_a_new_trace_is_a_valid_one() -> None:
         trace_id, span_id = new_trace_context()
         header = f"00-{trace_id}-{span_id}-01".encode()
         assert read_request([(b"traceparent", header)]).trace_context == (trace_id, span_id)
+
+
+def test_a_forked_process_makes_ids_of_its_own() -> None:
+    reader, writer = os.pipe()
+    if not os.fork():
+        os.write(writer, new_trace_context()[0].encode())
+        os._exit(0)
+    assert os.read(reader, 100).decode() != new_trace_context()[0]
+    os.wait()
+    os.close(reader)
+    os.close(writer)
