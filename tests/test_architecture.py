@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -230,6 +231,26 @@ def test_functions_are_short() -> None:
                 name = f"{name_of(path)} {node.name}"
                 found[name] = max(found.get(name, 0), (node.end_lineno or 0) - node.lineno + 1)
     assert too_long(found, MAX_FUNCTION_LINES, LONG_FUNCTIONS) == []
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+EQUAL_CLASS_NAMES = {
+    *("Answer", "Asked", "Breach", "CapturingRequestHandler", "Conversation", "Event", "Exchange", "Group", "Outcome"),
+    *("Recording", "Report", "Request", "Sighting", "Status", "TooLargeError", "ToolDefinition", "ToolError", "Turn"),
+    *("Verdict", "_Open", "_Request"),
+}
+"""Names that two classes have; they may only become fewer."""
+
+
+def test_class_names_are_unique() -> None:
+    names = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, number in names.items() if number > 1} == EQUAL_CLASS_NAMES
 
 
 # ── what importing costs ────────────────────────────────────────────────────────────────────────────────────
