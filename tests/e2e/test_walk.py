@@ -17,7 +17,7 @@ from tool_call_evaluators import load_suite
 
 README = Path(__file__).parents[2] / "README.md"
 HEADING = "## From zero to a failing gate and back\n"
-END = "\n## A suite\n"
+END = "\n## What must my agent do?\n"
 PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
 """The ports of the README, and the variables that put the proxy elsewhere."""
 READY = ("Sample agent ready", "a2a-eval-proxy ready")
