@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 UPSTREAM = {"upstream": "http://agent:9000"}
 FIELDS = {spec.name: spec for spec in dataclasses.fields(Settings)}
-README = Path(a2a_eval_proxy.__file__).parents[1] / "README.md"
+PAGE = Path(a2a_eval_proxy.__file__).parents[1] / "docs" / "settings.md"
 
 
 def load(flags: dict[str, Any] | None = None, env: dict[str, str] | None = None, file: str | None = None) -> Settings:
@@ -323,8 +323,8 @@ def test_every_setting_is_in_the_help_under_one_heading(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_every_setting_is_in_the_readme_as_it_is(name: str) -> None:
-    rows = [line for line in README.read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")]
+def test_every_setting_is_in_the_documents_as_it_is(name: str) -> None:
+    rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")]
     assert len(rows) == 1
     _, _, flag, default, help_text, _ = (cell.strip() for cell in rows[0].split("|"))
     assert f"--{name.replace('_', '-')}" in flag
@@ -338,8 +338,8 @@ def test_every_setting_is_in_the_readme_as_it_is(name: str) -> None:
         assert default == f"`{value}`"
 
 
-def test_the_readme_knows_no_setting_that_is_gone() -> None:
-    section = README.read_text("utf-8").split("## Settings")[1].split("\n## ")[0]
+def test_the_page_knows_no_setting_that_is_gone() -> None:
+    section = PAGE.read_text("utf-8").split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(FIELDS)
 
 

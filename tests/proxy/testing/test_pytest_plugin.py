@@ -20,7 +20,7 @@ from support.prefork import PYTEST, run
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
-README = Path(pytest_plugin.__file__).parents[1] / "README.md"
+PAGE = Path(pytest_plugin.__file__).parents[1] / "docs" / "testing.md"
 TALK = """
 import asyncio
 
@@ -217,7 +217,7 @@ def test_mistakes_are_one_clear_sentence(session: Session, arguments: tuple[str,
 
 
 async def test_the_example_of_the_documentation(session: Session, tmp_path: Path) -> None:
-    section = README.read_text("utf-8").split("## Tests with pytest")[1].split("\n## ")[0]
+    section = PAGE.read_text("utf-8")
     example, suite = (re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)[0] for language in ("python", "yaml"))
     Path(session.folder, "test_shop.py").write_text(example, "utf-8")
     Path(session.folder, "suite.yaml").write_text(suite, "utf-8")

@@ -1,4 +1,4 @@
-"""The program of proxy/README.md does what the commands do."""
+"""The program of proxy/docs/library.md does what the commands do."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 from a2a_eval_proxy.demo.agent import run_agent
 
-README = Path(__file__).parents[2] / "proxy" / "README.md"
+PAGE = Path(__file__).parents[2] / "proxy/docs/library.md"
 DEMO = Path(__file__).parents[2] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 
 
 async def test_the_library_example_runs(tmp_path: Path) -> None:
     (example,) = (
         block
-        for block in re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
         if "run_suite" in block
     )
     (tmp_path / "suite.yaml").write_bytes(DEMO.read_bytes())
