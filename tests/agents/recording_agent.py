@@ -1,4 +1,4 @@
-"""A real a2a-sdk 1.x agent by the recipe of the extension's README, webhooks included, over A2A 1.0 and 0.3.
+"""A real a2a-sdk 1.x agent as extension/README.md describes it, webhooks included, over A2A 1.0 and 0.3.
 
 The first word of the message says what it does; see `Agent`.
 """

@@ -24,7 +24,7 @@ from a2a_tool_capture.a2e import ToolAPI
 from a2a_tool_capture.client import CaptureClient
 from starlette.applications import Starlette
 
-README = Path(__file__).parents[2] / "extension" / "README.md"
+PAGE = Path(__file__).parents[2] / "extension/docs/a2e.md"
 
 SUITE = """\
 suite: orders
@@ -39,8 +39,8 @@ cases:
 
 
 def example(word: str) -> str:
-    """The one Python example of the README with this word in it."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    """The one Python example of the page with this word in it."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (block,) = [block for block in blocks if word in block]
     return str(block)
 
@@ -71,7 +71,7 @@ class OrderAgent(AgentExecutor):
 
 @asynccontextmanager
 async def proxy_before_the_agent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningProxy]:
-    """The README's host and agent, the agent served, and the proxy before it."""
+    """The page's host and agent, the agent served, and the proxy before it."""
     (folder / "shop.py").write_text(example("class Shop"), "utf-8")
     (folder / "suite.yaml").write_text(SUITE, "utf-8")
     monkeypatch.chdir(folder)

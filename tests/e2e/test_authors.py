@@ -1,4 +1,4 @@
-"""Agents of frameworks that serve A2A themselves, as extension/README.md shows them to their authors."""
+"""Agents of frameworks that serve A2A themselves, as extension/docs/bridges.md shows them to their authors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from a2a_eval_proxy.check.probe.record import Asked
 from a2a_eval_proxy.check.probe.responses import calls_of
 from a2a_eval_proxy.check.report.report import Report
 from a2a_eval_proxy.check.rules.base import Status, Verdict
-from e2e.authors.served import PROGRAM, README
+from e2e.authors.served import PAGE, PROGRAM
 from e2e.processes import ChildProcess
 from e2e.provision import python_environment
 from support.checking import check, rules_with
 
-EXTENSION = README.parent
+EXTENSION = PAGE.parents[1]
 MOST_CHANGED_LINES = 5
 QUESTION = "Where is order ORD-1001?"
 
@@ -73,6 +73,6 @@ async def test_without_these_lines_it_answers_and_reports_nothing(script: str) -
 
 @pytest.mark.parametrize("word", ["bridges.google_adk", "bridges.pydantic_ai", "bridges.strands"])
 def test_few_lines_are_enough(word: str) -> None:
-    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", README.read_text("utf-8"), re.DOTALL) if word in diff]
+    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in diff]
     added = [line for line in diff.splitlines() if line.startswith("+") and line != "+"]
     assert len(added) <= MOST_CHANGED_LINES

@@ -1,4 +1,4 @@
-"""Serves an agent of extension/README.md as its author has it: `served.py SCRIPT SIDE`, with a scripted model.
+"""Serves an agent of extension/docs/bridges.md as its author has it: `served.py SCRIPT SIDE`, with a scripted model.
 
 `SCRIPT` names the module with the model, `SIDE` is `-` for the agent before the extension, `+` for the one after.
 Prints `listening on URL` and serves until it is ended.
@@ -16,12 +16,12 @@ from pathlib import Path
 import uvicorn
 
 PROGRAM = Path(__file__)
-README = Path(__file__).parents[3] / "extension" / "README.md"
+PAGE = Path(__file__).parents[3] / "extension/docs/bridges.md"
 
 
 def source(word: str, mark: str) -> str:
-    """One side of the README's diff with `word` in it."""
-    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", README.read_text("utf-8"), re.DOTALL) if word in diff]
+    """One side of the page's diff with `word` in it."""
+    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in diff]
     return "".join(line[1:] + "\n" for line in diff.splitlines() if line[:1] in (" ", mark, ""))
 
 

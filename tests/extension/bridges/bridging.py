@@ -1,4 +1,4 @@
-"""What the bridge programs share: tools, the README's example, requests, and the report that is printed as JSON.
+"""What the bridge programs share: tools, the page's example, requests, and the report that is printed as JSON.
 
 The scripted models of the programs call the tools that the user's text names, all in one answer, then say "done".
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from a2a_tool_capture import ToolCallRecorder
 
-README = Path(__file__).parents[3] / "extension" / "README.md"
+PAGE = Path(__file__).parents[3] / "extension/docs/bridges.md"
 MOST_LINES = 15
 
 Run = Callable[[str], Awaitable[None]]
@@ -50,13 +50,11 @@ def text(*calls: tuple[str, dict[str, Any]]) -> str:
 
 
 def example(word: str, **names: Any) -> dict[str, Any]:
-    """The names that the README's example with `word` in it leaves, given `names`."""
-    (code,) = [
-        code for code in re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL) if word in code
-    ]
+    """The names that the page's example with `word` in it defines, given `names`."""
+    (code,) = [code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in code]
     lines = [line for line in code.splitlines() if line.strip()]
     assert len(lines) <= MOST_LINES, f"the example of {word} has {len(lines)} lines"
-    exec(compile(code, f"README.md: {word}", "exec", dont_inherit=True), names)
+    exec(compile(code, f"bridges.md: {word}", "exec", dont_inherit=True), names)
     return names
 
 

@@ -1,13 +1,15 @@
-"""The examples of extension/README.md run and do what the text says."""
+"""The examples of extension/README.md and extension/docs run and do what the text says."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextvars
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -15,23 +17,41 @@ import grpc.aio
 import httpx
 import pytest
 from a2a.server.agent_execution import AgentExecutor
+from a2a.server.events import EventQueue
 from a2a.server.routes import create_jsonrpc_routes
-from a2a.server.tasks import BasePushNotificationSender, InMemoryPushNotificationConfigStore, InMemoryTaskStore
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    InMemoryPushNotificationConfigStore,
+    InMemoryTaskStore,
+    TaskUpdater,
+)
 from a2a.types import AgentCard
 from a2a_eval_proxy.check.rules.base import Verdict
-from a2a_tool_capture import URI, CaptureClient, CapturingRequestHandler, ToolCallRecorder
+from a2a_tool_capture import (
+    URI,
+    CaptureClient,
+    CapturedTurn,
+    CapturingRequestHandler,
+    ToolCallRecorder,
+    read_tool_calls,
+)
 from agents.serving import ServerThread
+from google.protobuf.json_format import MessageToDict
 from opentelemetry.sdk.trace import TracerProvider
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from support.checking import check
 
-README = (Path(__file__).parents[2] / "extension" / "README.md").read_text("utf-8")
+EXTENSION = Path(__file__).parents[2] / "extension"
+PAGES = [EXTENSION / "README.md", *sorted((EXTENSION / "docs").glob("*.md"))]
 MOST_CHANGED_LINES = 5
 
 
-def blocks(language: str, word: str) -> list[str]:
-    return [block for block in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL) if word in block]
+def example(page: str, language: str, word: str) -> str:
+    """The one code block of a page that contains `word`."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", (EXTENSION / page).read_text("utf-8"), re.DOTALL)
+    (found,) = [block for block in blocks if word in block]
+    return str(found)
 
 
 def side(diff: str, mark: str) -> str:
@@ -40,7 +60,7 @@ def side(diff: str, mark: str) -> str:
 
 
 async def test_five_changed_lines_make_a_stock_agent_report_its_calls() -> None:
-    (diff,) = blocks("diff", "CapturingRequestHandler")
+    diff = example("README.md", "diff", "CapturingRequestHandler")
     added = [line for line in diff.splitlines() if line.startswith("+")]
     assert len(added) <= MOST_CHANGED_LINES
 
@@ -56,12 +76,54 @@ async def test_five_changed_lines_make_a_stock_agent_report_its_calls() -> None:
                 turn = await client.send("Where is my order?")
             if mark == "+":
                 assert (await check(server.url)).verdict is Verdict.CONFORMING
+                turn = await turn_of_the_client_example(server.url)
         assert turn.text == "It is shipped."
         assert [(call.name, call.arguments) for call in turn.tool_calls] == calls
 
 
+async def turn_of_the_client_example(url: str) -> CapturedTurn:
+    code = example("README.md", "python", "CaptureClient").replace("http://127.0.0.1:9999", url)
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TOKEN", "secret")
+        await eval(compile(code, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    turn: CapturedTurn = names["turn"]
+    return turn
+
+
+async def test_calls_can_be_put_on_artifacts_by_hand() -> None:
+    declaration, reporting = example("docs/payload.md", "python", "agent_extension()").split("...\n")
+    card = AgentCard()
+    sent: list[Any] = []
+
+    class Queue(EventQueue):
+        async def enqueue_event(self, event: Any) -> None:
+            sent.append(event)
+
+    names: dict[str, Any] = {"card": card, "context": SimpleNamespace(requested_extensions={URI}), "parts": []}
+    names["updater"] = TaskUpdater(Queue.__new__(Queue), "task", "context")
+    await eval(compile(declaration + reporting, "payload.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    assert [extension.uri for extension in card.capabilities.extensions] == [URI]
+    reading = read_tool_calls(MessageToDict(sent[0].artifact))
+    assert [(call.name, call.arguments, call.result) for call in reading.tool_calls] == [
+        ("search", {"q": "kettle"}, "KET-01")
+    ]
+    assert reading.findings == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text("utf-8")):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        headings = re.findall(r"^#+ (.*)$", target.read_text("utf-8"), re.MULTILINE)
+        slugs = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+        assert not anchor or anchor in slugs, link
+
+
 def test_webhooks_can_be_gated() -> None:
-    (example,) = blocks("python", "GatedPushConfigStore")
+    code = example("docs/servers.md", "python", "GatedPushConfigStore")
     card = AgentCard()
     names: dict[str, Any] = {
         "card": card,
@@ -71,13 +133,13 @@ def test_webhooks_can_be_gated() -> None:
         "BasePushNotificationSender": BasePushNotificationSender,
         "httpx": httpx,
     }
-    exec(example, names)
+    exec(code, names)
     assert [extension.uri for extension in card.capabilities.extensions] == [URI]
 
 
 def test_callers_can_be_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALUATOR_TOKEN", "token")
-    (over_http,) = blocks("python", "ActivationGate")
+    over_http = example("docs/access.md", "python", "ActivationGate")
     recorder = ToolCallRecorder()
     handler = CapturingRequestHandler(_Agent(), InMemoryTaskStore(), AgentCard(), recorder=recorder)
     names = {"Starlette": Starlette, "Middleware": Middleware, "os": os, "handler": handler}
@@ -88,17 +150,17 @@ def test_callers_can_be_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_callers_can_be_guarded_over_grpc() -> None:
-    (over_grpc,) = blocks("python", "ActivationInterceptor")
+    over_grpc = example("docs/access.md", "python", "ActivationInterceptor")
     names: dict[str, Any] = {"grpc": grpc, "token": "token"}
     exec(over_grpc, names)
     await names["server"].stop(None)
 
 
 def test_calls_can_be_recorded_without_a_decorator() -> None:
-    (example,) = blocks("python", "recorder.started")
+    code = example("docs/recording.md", "python", "recorder.started")
     recorder = ToolCallRecorder()
     with recorder.request() as recording:
-        exec(example, {"recorder": recorder})
+        exec(code, {"recorder": recorder})
     assert recording is not None
     told = {(call.name, str(call.arguments), call.result) for call in recording.tool_calls}
     assert told == {("search", "{'q': 'kettle'}", '["KET-01"]')}
@@ -106,12 +168,12 @@ def test_calls_can_be_recorded_without_a_decorator() -> None:
 
 
 async def test_tools_in_a_pool_of_threads_are_recorded() -> None:
-    (example,) = blocks("python", "run_in_executor")
+    code = example("docs/recording.md", "python", "run_in_executor")
     recorder = ToolCallRecorder()
     with ThreadPoolExecutor() as pool, recorder.request() as recording:
         names: dict[str, Any] = {"asyncio": asyncio, "contextvars": contextvars, "pool": pool}
         names["look_up"] = recorder.tool(name="look_up")(lambda order_id: order_id.lower())
-        exec(example, names)
+        exec(code, names)
         await asyncio.gather(*map(names["look_up_in_pool"], ("A", "B")))
     assert recording is not None
     assert {call.result for call in recording.tool_calls} == {"a", "b"}
@@ -124,10 +186,10 @@ class _Agent(AgentExecutor):
 
 
 def test_spans_are_bridged() -> None:
-    (example,) = blocks("python", "ToolSpanProcessor")
+    code = example("docs/bridges.md", "python", "ToolSpanProcessor")
     provider = TracerProvider(shutdown_on_exit=False)
     names: dict[str, Any] = {"provider": provider}
-    exec(example, names)
+    exec(code, names)
     with names["recorder"].request() as recording:
         attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look_up"}
         provider.get_tracer("test").start_span("execute_tool look_up", attributes=attributes).end()
