@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..protocol.json_density import is_dense
+
 _STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)|([\w-]+))")
 
 _MAX_DEPTH = 200
@@ -85,9 +87,11 @@ def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = _MAX
 
 
 def json_inside(text: str) -> Any:
-    """The object, list or text whose JSON `text` is; None for any other text."""
+    """The object, list or text whose JSON `text` is; None for any other text. Raises ValueError for too many values."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return None
+    if is_dense(text):
+        raise ValueError("a JSON text has too many values")
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

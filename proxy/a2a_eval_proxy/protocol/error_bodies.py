@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from .json_density import is_dense
 from .operations import Binding
 
 _DOMAIN = "a2a-eval-proxy"
@@ -37,7 +38,7 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
 def _request_id(body: bytes) -> object:
     """The JSON-RPC id exactly as sent (Python keeps integers of any size); None where there is none."""
     try:
-        request = json.loads(body)
+        request = None if is_dense(body) else json.loads(body)
     except (ValueError, RecursionError):
         return None
     return request.get("id") if isinstance(request, dict) else None

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from a2a_tool_capture.spec import is_capture_uri, requested_uris
 
 from .extension_walk import ESCAPE, MARKER, ExtensionWalk
+from .json_density import is_dense
 
 _MARKER = MARKER.encode()
 _ESCAPE = ESCAPE.encode()
@@ -89,6 +90,8 @@ def strip_event(data: bytes, keep_task: Callable[[str], bool], withheld: set[str
 
 def _stripped(body: bytes, keep_task: Callable[[str], bool], withheld: set[str] | None) -> bytes | None:
     try:
+        if is_dense(body):
+            raise ValueError("too many values to be read")
         codec = _codec(body)
         errors = (
             "surrogateescape" if codec == "utf-8" else "surrogatepass"
@@ -98,7 +101,7 @@ def _stripped(body: bytes, keep_task: Callable[[str], bool], withheld: set[str] 
         walk.document()
     except (ValueError, StopIteration, IndexError):
         if names_extension(body):
-            raise UnreadableError("it names the extension, and is not JSON") from None
+            raise UnreadableError("it names the extension, and is not JSON or has too many values") from None
         return body
     if walk.dropped:
         return None

@@ -12,6 +12,7 @@ from typing import Any
 from ..protocol.agent_card import RewrittenCard, rewrite, rewrite_location
 from ..protocol.error_bodies import Answer
 from ..protocol.headers import DIGESTS, ClientRequestHeaders, response_headers
+from ..protocol.json_density import is_dense
 from .negotiation import Negotiation
 from .upstream import Upstream
 
@@ -152,6 +153,8 @@ def _for_one_client(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
 
 def _decoded(body: bytes) -> Any:
     """The JSON value of a body, as `_encoded` takes it. JavaScript clients read on after a wrong byte."""
+    if is_dense(body):
+        raise ValueError("too many values")
     return json.loads(body.decode(json.detect_encoding(body), errors="surrogateescape"))
 
 

@@ -12,6 +12,7 @@ from ..capture.exchange import Exchange, RequestFacts
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..protocol.content_coding import WINDOWS, Decoder, TooLargeError, codings
+from ..protocol.json_density import is_dense
 from ..protocol.operations import A2ARequest, Operation
 from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .opted_in_tasks import AskedTasks
@@ -91,7 +92,7 @@ class Tap:
         try:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
-            if complete:
+            if complete and not is_dense(body):
                 self._read(rest, body)
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
@@ -105,7 +106,7 @@ class Tap:
         try:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
-            if complete:
+            if complete and not is_dense(body):
                 self._read(rest, body)
                 self._exchange.request_body(rest, body, CLOCK.now())
             else:
@@ -186,12 +187,20 @@ class Tap:
         try:
             now = CLOCK.now()
             for event in events:
+                if is_dense(event.data):
+                    self.go_blind(
+                        "event_too_large", "an event has too many values; the rest of the stream was not read"
+                    )
+                    break
                 self._exchange.event(event.data, now)
             self._remember()
         except Exception as error:  # noqa: BLE001  # the wall
             self._failed(error)
 
     def answer(self, status: int, body: bytes) -> None:
+        if is_dense(body):
+            self.go_blind("body_too_large", "the response has too many values; it was passed on unread")
+            return
         try:
             self._exchange.answer(status, body, CLOCK.now())
             self._remember()

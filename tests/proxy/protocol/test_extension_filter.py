@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from a2a_eval_proxy.protocol import json_density
 from a2a_eval_proxy.protocol.extension_filter import (
     Scanner,
     UnreadableError,
@@ -762,6 +763,13 @@ def test_junk_comes_back_as_it_is(junk: bytes) -> None:
 def test_what_cannot_be_read_and_names_it_is_refused(content: str, codec: str) -> None:
     with pytest.raises(UnreadableError):
         guard(content.encode(codec))
+
+
+def test_what_has_too_many_values_is_refused_where_it_names_it() -> None:
+    many = ", []" * json_density.MAX_VALUES
+    assert guard(f'{{"a\\u0020": [[]{many}]}}'.encode()) == f'{{"a\\u0020": [[]{many}]}}'.encode()
+    with pytest.raises(UnreadableError):
+        guard(f'{{"artifacts": [{{"extensions": ["{URI}"]}}{many}]}}'.encode())
 
 
 @given(almost_events | json_values)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.capture.exchange import RequestFacts
 from a2a_eval_proxy.capture.turn_book import TurnBook
+from a2a_eval_proxy.protocol import json_density
 from a2a_eval_proxy.protocol.operations import Operation, rest_request
 from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.opted_in_tasks import AskedTasks
@@ -252,6 +253,54 @@ def test_many_small_bombs_are_not_unpacked() -> None:
 
 
 # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+DENSE = b"[" + b"[]," * (json_density.MAX_VALUES // 2) + b"[]]"
+"""More values than are parsed."""
+
+
+def test_a_request_with_too_many_values_is_forwarded_unread(tapped: Tapped) -> None:
+    body = send().replace(b'{"text": "hi"}', b'{"data": %b}' % DENSE)
+    tap = tapped.tap()
+    assert tap.read_request(None, body) is None
+    tap.request_body(None, body, True)
+    tap.end(Finding("cut", "the agent is gone"), lost=True)
+    assert tapped.codes == ["not_asked", "request_too_large", "cut"]
+    assert tapped.turns[0].user_text == ""
+
+
+def test_a_compressed_request_with_too_many_values(tapped: Tapped) -> None:
+    tap = tapped.tap(coding="gzip")
+    tapped.limit = 10_000_000
+    tap.request_body(None, gzip.compress(send().replace(b'"hi"', DENSE)), True)
+    tap.end(lost=True)
+    assert "request_too_large" in tapped.codes
+
+
+def test_an_answer_with_too_many_values_is_passed_on_unread(tapped: Tapped) -> None:
+    tap = tapped.tap()
+    tap.request_body(None, send(), True)
+    tap.answer(200, b'{"jsonrpc": "2.0", "id": 1, "result": {"task": {"metadata": {"a": %b}}}}' % DENSE)
+    tap.end()
+    assert tapped.codes == ["body_too_large"]
+
+
+def test_an_event_with_too_many_values_ends_the_reading_of_its_stream(tapped: Tapped) -> None:
+    tap = tapped.tap()
+    tap.request_body(None, send(), True)
+    message = b'{"jsonrpc": "2.0", "id": 1, "result": {"message": {"messageId": "m", "parts": [{"text": "read"}]}}}'
+    tap.events([SseEvent(b"", message.replace(b"read", b"first")), SseEvent(b"", DENSE), SseEvent(b"", message)])
+    tap.end()
+    assert tapped.codes == ["event_too_large"]
+    assert tapped.turns[0].response_text == "first"
+
+
+def test_many_values_in_many_small_pieces_are_read() -> None:
+    assert not json_density.is_dense(b"[" * 262_144)
+    assert not json_density.is_dense(b"x" * 10_000_000)
+    assert not json_density.is_dense(DENSE[: json_density.MAX_VALUES])
+    assert json_density.is_dense(DENSE)
+    assert json_density.is_dense(DENSE.decode())
 
 
 def test_events_too_large_to_keep() -> None:
