@@ -5,7 +5,7 @@ One `EvalCase` in, one `EvalResult` out; evaluators are built by name with `get_
 
 from .agent_trace.trace import AgentTrace, TraceTurn
 from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
-from .evaluator import AwaitedEvaluator, ComputedEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation
+from .evaluator import AsyncEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation, SyncEvaluator
 from .gates import Gate, Outcome, Reason, RunGates
 from .judged.base import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, judge_usage, with_judge
 from .judged.behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
@@ -48,17 +48,18 @@ from .suite import (
 from .typed import arguments_as, result_as
 from .verdict import MetricSummary, Verdict, gate
 
+AwaitedEvaluator, ComputedEvaluator = AsyncEvaluator, SyncEvaluator  # their former names
+
 __all__ = [
     "AgentBehaviorFailure",
     "AgentDefaults",
     "AgentTrace",
     "ArgumentMatcher",
-    "AwaitedEvaluator",
+    "AsyncEvaluator",
     "BehaviorFailure",
     "Case",
     "CaseTurn",
     "Coherence",
-    "ComputedEvaluator",
     "Contains",
     "ConversationResult",
     "CountCriterion",
@@ -95,6 +96,7 @@ __all__ = [
     "Status",
     "Suite",
     "SuiteError",
+    "SyncEvaluator",
     "TaskCompletion",
     "ToolArgumentHallucination",
     "ToolCallArgs",

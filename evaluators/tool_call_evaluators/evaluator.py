@@ -91,7 +91,7 @@ class EvaluatorBase(ABC):
         return self.id or self.name
 
     @property
-    def waits(self) -> bool:
+    def is_async(self) -> bool:
         """Whether `evaluate` returns something to be awaited, and so needs an event loop."""
         return False
 
@@ -137,7 +137,7 @@ class EvaluatorBase(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComputedEvaluator(EvaluatorBase):
+class SyncEvaluator(EvaluatorBase):
     """Base of deterministic evaluators: implement `measure`."""
 
     @abstractmethod
@@ -158,11 +158,11 @@ class ComputedEvaluator(EvaluatorBase):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AwaitedEvaluator(EvaluatorBase):
+class AsyncEvaluator(EvaluatorBase):
     """Base of evaluators that wait for something, a judge's answer for one: implement `measure`."""
 
     @property
-    def waits(self) -> bool:
+    def is_async(self) -> bool:
         return True
 
     @abstractmethod

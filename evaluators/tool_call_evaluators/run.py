@@ -38,7 +38,7 @@ async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[Eval
 
 
 def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[EvalResult]:
-    """`evaluate` without an event loop, for evaluators that only compute; one that `waits` is errored."""
+    """`evaluate` without an event loop, for evaluators that only compute; an asynchronous one is errored."""
     results = {position: _compute(case, item) for position, item in enumerate(evaluators) if not item.reads_results}
     if len(results) < len(evaluators):
         informed = replace(case, results=(*case.results, *results.values()))
@@ -63,8 +63,8 @@ async def _finish(begun: Awaitable[EvalResult], evaluator: Evaluator) -> EvalRes
 
 
 def _compute(case: EvalCase, evaluator: EvaluatorBase) -> EvalResult:
-    if evaluator.waits:
-        return EvalResult.errored(evaluator.metric, "it waits for something: use `evaluate`", version=evaluator.version)
+    if evaluator.is_async:
+        return EvalResult.errored(evaluator.metric, "it is asynchronous: use `evaluate`", version=evaluator.version)
     try:
         result = evaluator.evaluate(case)
         return result if isinstance(result, EvalResult) else _errored(evaluator, TypeError("it returned no result"))

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 from tool_call_evaluators import (
-    ComputedEvaluator,
     EvalCase,
     Evaluator,
     Measurement,
     OptionError,
+    SyncEvaluator,
     evaluator_class,
     evaluator_names,
     get_evaluator,
@@ -22,7 +22,7 @@ from tool_call_evaluators import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Politeness(ComputedEvaluator):
+class Politeness(SyncEvaluator):
     """Scores 1 for an answer with a please in it."""
 
     name: ClassVar[str] = "test_politeness"
@@ -92,7 +92,7 @@ def test_a_name_is_taken_once():
     class Other(Politeness):
         name: ClassVar[str] = "tool_error"
 
-    with pytest.raises(OptionError, match=r"tool_error: already registered by tool_call_evaluators\.errors"):
+    with pytest.raises(OptionError, match=r"tool_error: already registered by tool_call_evaluators\.metrics\.tool_error"):
         register(Other)
 
 
@@ -153,10 +153,10 @@ def test_a_plugin_file_registers_its_evaluators(tmp_path):
     file.write_text(
         "from dataclasses import dataclass\n"
         "from typing import ClassVar\n"
-        "from tool_call_evaluators import ComputedEvaluator, Measurement, register\n"
+        "from tool_call_evaluators import SyncEvaluator, Measurement, register\n"
         "@register\n"
         "@dataclass(frozen=True, kw_only=True)\n"
-        "class Mine(ComputedEvaluator):\n"
+        "class Mine(SyncEvaluator):\n"
         "    name: ClassVar[str] = 'test_mine'\n"
         "    def measure(self, case):\n"
         "        return Measurement(1.0, 'always')\n"

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import pytest
 from tool_call_evaluators import (
-    AwaitedEvaluator,
-    ComputedEvaluator,
+    AsyncEvaluator,
     EvalCase,
     EvalResult,
     Measurement,
     SkipEvaluation,
     Status,
+    SyncEvaluator,
     ToolError,
     evaluate,
     evaluate_sync,
@@ -22,7 +22,7 @@ from tool_call_evaluators import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Computed(ComputedEvaluator):
+class Computed(SyncEvaluator):
     """Scores `score`, or raises it."""
 
     name: ClassVar[str] = "computed"
@@ -36,7 +36,7 @@ class Computed(ComputedEvaluator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Awaited(AwaitedEvaluator):
+class Awaited(AsyncEvaluator):
     """The same, after giving way to others."""
 
     name: ClassVar[str] = "awaited"
@@ -155,7 +155,7 @@ def test_without_an_event_loop():
 def test_what_waits_cannot_be_computed():
     results = evaluate_sync(CASE, [Awaited(), ToolError()])
     assert [(item.status, item.reason) for item in results[:1]] == [
-        (Status.ERRORED, "it waits for something: use `evaluate`")
+        (Status.ERRORED, "it is asynchronous: use `evaluate`")
     ]
     assert results[1].status is Status.PASSED
 

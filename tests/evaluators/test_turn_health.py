@@ -12,7 +12,7 @@ from tool_call_evaluators.model import EvalResult, Status
 from tool_call_evaluators.registry import evaluator_names
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.junit import junit_xml
-from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
 from tool_call_evaluators.turn_health import (
     calls_unseen,
@@ -113,7 +113,7 @@ def test_a_run_whose_calls_nobody_could_see_fails_in_one_line_unless_that_is_tol
     seen = EvalResult("tool_error", 1.0, passed=True, threshold=1.0)
     unseen = EvalResult.unseen("tool_error", "the tool calls could not be seen: no card")
     turns = [turn(1, seen), turn(2, unseen), turn(3, unseen)]
-    verdict = judge(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
+    verdict = run_verdict(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
     assert [(reason.code, reason.message) for reason in verdict.reasons] == [
         (
             "calls_unseen",
@@ -122,10 +122,10 @@ def test_a_run_whose_calls_nobody_could_see_fails_in_one_line_unless_that_is_tol
     ]
     assert "calls_unseen" in TOLERABLE
     tolerant = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen]")
-    assert judge(tolerant, follow(turns)).passed
-    assert judge(tolerant, follow(turns[1:])).passed, "it is the suite's choice"
+    assert run_verdict(tolerant, follow(turns)).passed
+    assert run_verdict(tolerant, follow(turns[1:])).passed, "it is the suite's choice"
     gated = parse_suite("suite: s\nevaluators: [tool_error]\ntolerate: [calls_unseen]\ngates: {tool_error: 0.9}")
-    assert [reason.code for reason in judge(gated, follow(turns[1:])).reasons] == ["unmeasured"]
+    assert [reason.code for reason in run_verdict(gated, follow(turns[1:])).reasons] == ["unmeasured"]
 
 
 def test_a_failed_turn_is_one_reason_whatever_result_says_so_live() -> None:
@@ -133,7 +133,7 @@ def test_a_failed_turn_is_one_reason_whatever_result_says_so_live() -> None:
     assert failure is not None
     results = [failed_turn_result(failure), EvalResult("tool_error", 1.0, passed=True, threshold=1.0)]
     turns = [turn(1, *results, findings=[ERROR.to_dict()])]
-    verdict = judge(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
+    verdict = run_verdict(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
     assert [(reason.code, reason.message) for reason in verdict.reasons] == [
         ("failed_turn", "c1: agent_error: HTTP status 500")
     ]
@@ -145,14 +145,14 @@ def test_what_errored_is_named_before_what_was_skipped_everywhere() -> None:
     errored = EvalResult.errored("goal_completion", "JudgeError: connection refused")
     skipped = EvalResult.skipped("goal_completion", "not given: user_goal")
     turns = [turn(1, errored), turn(2, errored), turn(3, skipped)]
-    verdict = judge(suite, follow(turns))
+    verdict = run_verdict(suite, follow(turns))
     (unmeasured,) = [reason for reason in verdict.reasons if reason.code == "unmeasured"]
     assert unmeasured.message == (
         "goal_completion: errored in 2 of 3 results (JudgeError: connection refused), "
         "skipped in 1 (not given: user_goal)"
     )
     assert "everywhere" not in junit_xml(Report.build("r", turns, verdict.to_dict(), suite=suite))
-    skipped_only = judge(suite, follow([turn(3, skipped)]))
+    skipped_only = run_verdict(suite, follow([turn(3, skipped)]))
     assert "skipped everywhere (not given: user_goal)" in skipped_only.reasons[-1].message
 
 

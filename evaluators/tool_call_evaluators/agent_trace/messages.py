@@ -18,7 +18,7 @@ from .python_literals import python_literal
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TraceEvent:
     """One thing that happened. `id` and `name` say which call a result belongs to; `failed`, that it is an error."""
 
     kind: Literal["user", "agent", "call", "result"]
@@ -29,18 +29,18 @@ class Event:
     failed: bool = False
 
 
-def openai_events(messages: Iterable[Any]) -> Iterator[Event]:
+def openai_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
     """From chat-completion messages and items of the Responses API. Raises ValueError for what is no list."""
     for message in map(plain, required_list(_held(messages))):
         kind = message.get("type")
         if kind == "function_call":
             yield _call(message.get("name"), message.get("arguments"), message.get("call_id"))
         elif kind == "function_call_output":
-            yield Event("result", _text(message.get("output")), id=_id(message.get("call_id")))
+            yield TraceEvent("result", _text(message.get("output")), id=_id(message.get("call_id")))
         elif message.get("role") == "user":
-            yield Event("user", _text(message.get("content")))
+            yield TraceEvent("user", _text(message.get("content")))
         elif message.get("role") == "assistant":
-            yield Event("agent", _text(message.get("content")))
+            yield TraceEvent("agent", _text(message.get("content")))
             for call in map(plain, _listed(message.get("tool_calls"))):
                 function = plain(call.get("function") or call.get("custom"))
                 yield _call(function.get("name"), function.get("arguments", function.get("input")), call.get("id"))
@@ -48,22 +48,22 @@ def openai_events(messages: Iterable[Any]) -> Iterator[Event]:
                 yield _call(function.get("name"), function.get("arguments"), None)
         elif message.get("role") in ("tool", "function"):
             name = str(message.get("name") or "")
-            yield Event("result", _text(message.get("content")), id=_id(message.get("tool_call_id")), name=name)
+            yield TraceEvent("result", _text(message.get("content")), id=_id(message.get("tool_call_id")), name=name)
 
 
-def langchain_events(messages: Iterable[Any]) -> Iterator[Event]:
+def langchain_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
     """From LangChain messages, in any of their JSON forms. Raises ValueError for what is no list."""
     for message in map(_langchain_message, map(_of_pair, required_list(_held(messages)))):
         kind = _LANGCHAIN_KINDS.get(str(message.get("type") or message.get("role") or ""))
         if kind == "user":
-            yield Event("user", _text(message.get("content")))
+            yield TraceEvent("user", _text(message.get("content")))
         elif kind == "agent":
-            yield Event("agent", _text(message.get("content")))
+            yield TraceEvent("agent", _text(message.get("content")))
             for call in map(plain, _listed(message.get("tool_calls"))):
                 yield _call(call.get("name"), call.get("args"), call.get("id"))
             for call in map(plain, _listed(message.get("invalid_tool_calls"))):
                 yield _call(call.get("name"), None, call.get("id"))
-                yield Event(
+                yield TraceEvent(
                     "result",
                     str(call.get("error") or "invalid call"),
                     id=_id(call.get("id")),
@@ -71,7 +71,7 @@ def langchain_events(messages: Iterable[Any]) -> Iterator[Event]:
                     failed=True,
                 )
         elif kind == "result":
-            yield Event(
+            yield TraceEvent(
                 "result",
                 _text(message.get("content")),
                 id=_id(message.get("tool_call_id")),
@@ -147,8 +147,8 @@ def _langchain_message(message: Any) -> Mapping[str, Any]:
     return found
 
 
-def _call(name: Any, arguments: Any, call_id: Any) -> Event:
-    return Event("call", call=ToolCall(str(name or "unknown"), arguments_of(arguments), _id(call_id)))
+def _call(name: Any, arguments: Any, call_id: Any) -> TraceEvent:
+    return TraceEvent("call", call=ToolCall(str(name or "unknown"), arguments_of(arguments), _id(call_id)))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 
 from ..model import EvalCase
-from .messages import Event, langchain_events, openai_events
+from .messages import TraceEvent, langchain_events, openai_events
 from .spans import tool_calls_of_spans
 
 
@@ -107,16 +107,16 @@ def _case(turn: TraceTurn) -> EvalCase:
     return EvalCase(tool_calls=turn.tool_calls, user_text=turn.user_text, response_text=turn.response_text)
 
 
-def _turns(events: Iterable[Event]) -> tuple[TraceTurn, ...]:
-    turns: list[_Open] = []
+def _turns(events: Iterable[TraceEvent]) -> tuple[TraceTurn, ...]:
+    turns: list[_OpenTurn] = []
     for event in events:
         if not turns or (event.kind == "user" and turns[-1].answered):
-            turns.append(_Open())
+            turns.append(_OpenTurn())
         turns[-1].take(event)
     return tuple(turn.closed() for turn in turns)
 
 
-class _Open:
+class _OpenTurn:
     """A turn that is still being read."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class _Open:
         self.answered = False
         """Whether the agent has done anything in it: what the user says next begins another turn."""
 
-    def take(self, event: Event) -> None:
+    def take(self, event: TraceEvent) -> None:
         self.answered = self.answered or event.kind != "user"
         if event.kind == "user":
             self._said.append(event.text)
@@ -140,7 +140,7 @@ class _Open:
     def closed(self) -> TraceTurn:
         return TraceTurn("\n".join(self._said) if self._said else None, tuple(self._calls), self._answer)
 
-    def _complete(self, event: Event) -> None:
+    def _complete(self, event: TraceEvent) -> None:
         """Give a result to the first open call of its id, or without an id of its name."""
         for index, call in enumerate(self._calls):
             meant = call.id == event.id if event.id else call.name == event.name

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
-from ..evaluator import AwaitedEvaluator, EvaluatorBase, Measurement
+from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
 from ..judge.cache import CachingJudge, JudgeCache
 from ..judge.panel import JudgeOption, Poll, connect, judge_of, poll, votes_of
 from ..judge.prompt import Prompt, load_prompt
@@ -23,7 +23,7 @@ E = TypeVar("E", bound=EvaluatorBase)
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedEvaluator(AwaitedEvaluator):
+class JudgedEvaluator(AsyncEvaluator):
     """Base of evaluators that put one question to a judge.
 
     `prompt` is the instructions, or the name of their file; its version is the evaluator's. Where no judge is

@@ -53,7 +53,7 @@ class _ToolReliability(EvaluatorBase):
         check_judge_options(self.name, self.judge, self.votes)
 
     @property
-    def waits(self) -> bool:
+    def is_async(self) -> bool:
         return self.judge is not None
 
     def evaluate(self, case: EvalCase) -> EvalResult | Awaitable[EvalResult]:

@@ -38,12 +38,12 @@ class Difference:
     def __str__(self) -> str:
         where = self.path or "arguments"
         if self.problem == "missing":
-            return f"{where} is missing (expected {shown(self.expected)})"
+            return f"{where} is missing (expected {json_excerpt(self.expected)})"
         if self.problem == "unexpected":
-            return f"{where} was not expected (got {shown(self.actual)})"
+            return f"{where} was not expected (got {json_excerpt(self.actual)})"
         if self.problem == "unknown":
             return f"{where} are unknown: the trace did not carry them"
-        return f"{where}: expected {shown(self.expected)}, got {shown(self.actual)}"
+        return f"{where}: expected {json_excerpt(self.expected)}, got {json_excerpt(self.actual)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}
@@ -228,7 +228,7 @@ def argument_differences(expected: ToolCall, actual: ToolCall, matcher: Matcher)
     return [Difference("", "different", expected.arguments, actual.arguments)]
 
 
-def shown(value: Any, limit: int = 60) -> str:
+def json_excerpt(value: Any, limit: int = 60) -> str:
     """`value` as JSON, cut to `limit` characters, for sentences."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

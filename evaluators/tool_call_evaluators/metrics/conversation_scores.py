@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..behavior_failures import FAILURE_METRICS, NO_FAILURE
-from ..evaluator import ComputedEvaluator, Measurement, Scope, SkipEvaluation
+from ..evaluator import Measurement, Scope, SkipEvaluation, SyncEvaluator
 from ..matching.explain import counted, sentence
 from ..model import EvalCase, EvalResult, Status
 from ..registry import register
@@ -17,7 +17,7 @@ TURN_WEIGHT, GOAL_WEIGHT = 0.75, 0.25
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class TurnSuccessRatio(ComputedEvaluator):
+class TurnSuccessRatio(SyncEvaluator):
     """Turns without a behaviour failure / turns.
 
     A turn failed where the result of one of `metrics` has a label other than `no failure`, or failed without a
@@ -61,7 +61,7 @@ class TurnSuccessRatio(ComputedEvaluator):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class OverallAgentScore(ComputedEvaluator):
+class OverallAgentScore(SyncEvaluator):
     """0.75 * turn_success_ratio + 0.25 * goal_completion; without a goal, turn_success_ratio alone.
 
     Both are read from the results of the conversation; a turn_success_ratio that is not there is computed. A

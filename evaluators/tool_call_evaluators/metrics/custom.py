@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from types import EllipsisType
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from ..evaluator import AwaitedEvaluator, ComputedEvaluator, EvaluatorBase, Measurement, Scope, SkipEvaluation
+from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement, Scope, SkipEvaluation, SyncEvaluator
 from ..model import EvalCase, EvalResult, Status
 from ..options import OptionError
 from ..registry import register
@@ -39,7 +39,7 @@ def metric(
     """
 
     def decorate(function: F) -> F:
-        base: type[EvaluatorBase] = _AwaitedFunction if inspect.iscoroutinefunction(function) else _ComputedFunction
+        base: type[EvaluatorBase] = _AsyncFunction if inspect.iscoroutinefunction(function) else _SyncFunction
         own_name = name or function.__name__
         least = scale[1] if isinstance(threshold, EllipsisType) else threshold
         options = _options(function, own_name)
@@ -122,7 +122,7 @@ def _measurement_of_result(result: EvalResult) -> Measurement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ComputedFunction(ComputedEvaluator):
+class _SyncFunction(SyncEvaluator):
     labels: ClassVar[Mapping[str, float] | None]
     options: ClassVar[tuple[str, ...]]
     function: ClassVar[Callable[..., Any]]
@@ -133,7 +133,7 @@ class _ComputedFunction(ComputedEvaluator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AwaitedFunction(AwaitedEvaluator):
+class _AsyncFunction(AsyncEvaluator):
     labels: ClassVar[Mapping[str, float] | None]
     options: ClassVar[tuple[str, ...]]
     function: ClassVar[Callable[..., Any]]

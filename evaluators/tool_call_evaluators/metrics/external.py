@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..evaluator import AwaitedEvaluator, Measurement
+from ..evaluator import AsyncEvaluator, Measurement
 from ..model import EvalCase
 from ..options import OptionError
 from ..registry import register
@@ -28,7 +28,7 @@ class ExternalError(Exception):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class External(AwaitedEvaluator):
+class External(AsyncEvaluator):
     """What the program `command` says of the case. It is run once for each, without a shell.
 
     It reads one JSON object, `{version: 1, metric, scope, options, case}`, from its standard input, and writes one

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from rapidfuzz.distance import Levenshtein
 
-from ..evaluator import ComputedEvaluator, Measurement, SkipEvaluation
-from ..matching.arguments import shown
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..matching.arguments import json_excerpt
 from ..matching.equality import equal_values
 from ..matching.explain import counted, sentence
 from ..model import EvalCase
@@ -22,7 +22,7 @@ MAX_TEXT_LENGTH = 100_000
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class JsonSimilarity(ComputedEvaluator):
+class JsonSimilarity(SyncEvaluator):
     """Sum of the similarity of each expected leaf / number of expected leaves; 1 where there are none.
 
     Numbers: 1 - |e - a| / |e|, at least 0; for e = 0 only 0 is similar. Texts: 1 - Levenshtein distance /
@@ -93,8 +93,8 @@ class _Leaf:
     def __str__(self) -> str:
         where = self.path or "the value"
         if self.actual is _MISSING:
-            return f"{where} is missing (expected {shown(self.expected)})"
-        return f"{where}: expected {shown(self.expected)}, got {shown(self.actual)}"
+            return f"{where} is missing (expected {json_excerpt(self.expected)})"
+        return f"{where}: expected {json_excerpt(self.expected)}, got {json_excerpt(self.actual)}"
 
 
 def _leaves(expected: Any, actual: Any, path: str) -> Iterator[_Leaf]:

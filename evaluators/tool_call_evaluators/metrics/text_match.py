@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..evaluator import ComputedEvaluator, Measurement, SkipEvaluation
-from ..matching.arguments import ArgumentMatcher, shown
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..matching.arguments import ArgumentMatcher, json_excerpt
 from ..model import EvalCase, json_text
 from ..registry import register
 from .case_parts import NothingThereError, check_path, from_json, select
@@ -15,7 +15,7 @@ from .case_parts import NothingThereError, check_path, from_json, select
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ExactMatch(ComputedEvaluator):
+class ExactMatch(SyncEvaluator):
     """1 where `field` equals the expected value, else 0; `negated`: the other way round.
 
     Expected is the case's `expected_response`, else the option `expected`; neither: skipped. Two texts compare
@@ -50,13 +50,13 @@ class ExactMatch(ComputedEvaluator):
         equal = matcher({"value": expected}, {"value": actual})
         verdict = f"{self.field} is as expected"
         if not equal:
-            verdict = f"{self.field}: expected {shown(expected)}, got {shown(actual)}"
+            verdict = f"{self.field}: expected {json_excerpt(expected)}, got {json_excerpt(actual)}"
         return Measurement(float(equal is not self.negated), f"{verdict}.", {"expected": expected, "actual": actual})
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Contains(ComputedEvaluator):
+class Contains(SyncEvaluator):
     """1 where `field` contains a text, else 0; `negated`: the other way round.
 
     The text is the case's `response_contains`, else the option `search_text`; neither: skipped. Without regard
@@ -88,6 +88,6 @@ class Contains(ComputedEvaluator):
         verdict = "contains" if found else "does not contain"
         return Measurement(
             float(found is not self.negated),
-            f"{self.field} {verdict} {shown(wanted)}.",
+            f"{self.field} {verdict} {json_excerpt(wanted)}.",
             {"search_text": wanted, "found": found},
         )

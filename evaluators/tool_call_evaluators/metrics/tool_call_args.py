@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..evaluator import ComputedEvaluator, Measurement
+from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import ArgumentMatcher
 from ..matching.explain import Pairing, counted, sentence, unless_all
 from ..matching.match_table import match_table
@@ -19,7 +19,7 @@ _CONTAINED = ArgumentMatcher(mode="subset")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallArgs(ComputedEvaluator):
+class ToolCallArgs(SyncEvaluator):
     """Expected calls answered / expected calls, tried in their order, each by the first unused call that fits.
 
     A call fits where the names are equal and so are the arguments; with `subset` it may have further arguments.

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from a2a_tool_capture.canonical import canonical
 
-from ..evaluator import ComputedEvaluator, Measurement, SkipEvaluation
-from ..matching.arguments import shown
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..matching.arguments import json_excerpt
 from ..matching.explain import counted, sentence, unless_all
 from ..matching.pairing import longest_common_subsequence
 from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
@@ -24,7 +24,7 @@ from ..registry import register
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallOrder(ComputedEvaluator):
+class ToolCallOrder(SyncEvaluator):
     """Longest common subsequence of the names called and `tool_calls_order`, over the number of names expected.
 
     `strict`: 1 for equal sequences, else 0. Further calls cost nothing unless `strict`. Both empty: 1; exactly
@@ -60,7 +60,7 @@ class ToolCallOrder(ComputedEvaluator):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallCount(ComputedEvaluator):
+class ToolCallCount(SyncEvaluator):
     """Satisfied / all criteria of `tool_calls_count`, `{name: [comparator, times]}`; `strict`: all or 0.
 
     A tool that was never called counts 0, also where no tool was called at all (the reference scores every
@@ -112,7 +112,7 @@ class ToolCallCount(ComputedEvaluator):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallOutput(ComputedEvaluator):
+class ToolCallOutput(SyncEvaluator):
     """Matched / all expected `tool_outputs`, `[{name, output}]`; `strict`: all or 0.
 
     Each expected output, in order, takes the first unused call of that name whose result is equal as a text. A
@@ -157,7 +157,7 @@ class ToolCallOutput(ComputedEvaluator):
                     del unused[name][index]
                     break
             else:
-                problems.append(f"no {name} returned {shown(wanted)}")
+                problems.append(f"no {name} returned {json_excerpt(wanted)}")
         matched = len(expected) - len(problems)
         if not expected or not case.tool_calls:
             score = float(len(expected) == len(case.tool_calls))

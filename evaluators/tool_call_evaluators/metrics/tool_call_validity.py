@@ -16,7 +16,7 @@ from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from ..evaluator import ComputedEvaluator, Measurement, SkipEvaluation
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.explain import call_name, counted, sentence
 from ..model import EvalCase, ToolDefinition
 from ..registry import register
@@ -30,7 +30,7 @@ _NO_REMOTE: Registry[Any] = Registry()
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCallValidity(ComputedEvaluator):
+class ToolCallValidity(SyncEvaluator):
     """The fraction of calls that are valid against the definition of their tool; 1 without calls.
 
     Valid: the name is that of a defined tool; the arguments satisfy its JSON Schema, with the standard's own

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import ComputedEvaluator, Measurement
+from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import ArgumentMatcher, MatcherLike, as_matcher, matcher_option
 from ..matching.explain import Pairing, counted, matched_text, sentence
 from ..matching.match_table import match_table
@@ -21,7 +21,7 @@ _NAMES = ArgumentMatcher(mode="ignore")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolCorrectness(ComputedEvaluator):
+class ToolCorrectness(SyncEvaluator):
     """Compares the tools used (A) with the expected ones (E).
 
     - `names_only` F1 of the two sets of names: 2 * shared / (names in A + names in E)

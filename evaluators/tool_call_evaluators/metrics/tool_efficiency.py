@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import ComputedEvaluator, Measurement
+from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import MatcherLike, as_matcher, matcher_option
 from ..matching.explain import call_name, counted, sentence
 from ..matching.match_table import match_table
@@ -19,7 +19,7 @@ from ..registry import register
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolEfficiency(ComputedEvaluator):
+class ToolEfficiency(SyncEvaluator):
     """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
 
     A call with unknown arguments is the same as no other. A repeat may be right (polling, a retry): set the

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
-from ..evaluator import ComputedEvaluator, Measurement
-from ..matching.arguments import shown
+from ..evaluator import Measurement, SyncEvaluator
+from ..matching.arguments import json_excerpt
 from ..matching.explain import call_name, counted, sentence
 from ..model import EvalCase
 from ..registry import register
@@ -18,7 +18,7 @@ from ..registry import register
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolError(ComputedEvaluator):
+class ToolError(SyncEvaluator):
     """The fraction of calls that succeeded; 1 without calls.
 
     A call failed where it has an error (a blank one is none); or its result is null or blank; or its result is
@@ -47,7 +47,7 @@ class ToolError(ComputedEvaluator):
     def _why_failed(self, call: ToolCall) -> str:
         """Why `call` counts as failed, or an empty text."""
         if call.error is not None and call.error.strip():
-            return f"error {shown(call.error)}"
+            return f"error {json_excerpt(call.error)}"
         if call.result is None or not call.result.strip():
             return "no result"
         try:
@@ -57,7 +57,7 @@ class ToolError(ComputedEvaluator):
         if result is None:
             return "result is null"
         if isinstance(result, Mapping) and result.get("error") is not None:
-            return f"result has error {shown(result['error'])}"
+            return f"result has error {json_excerpt(result['error'])}"
         if self.is_error is not None and self.is_error(call):
             return "is_error says so"
         return ""

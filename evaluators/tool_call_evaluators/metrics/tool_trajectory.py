@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ..evaluator import ComputedEvaluator, Measurement
+from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import MatcherLike, as_matcher, matcher_option
 from ..matching.explain import Pairing, matched_text, sentence, unless_all
 from ..matching.match_table import match_table
@@ -21,7 +21,7 @@ _ALL_OR_NOTHING = ("strict", "superset", "subset", "within")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class ToolTrajectory(ComputedEvaluator):
+class ToolTrajectory(SyncEvaluator):
     """Compares the calls made (A) with the expected calls (E); two match in name and, by `matcher`, arguments.
 
     With m the size of a largest matching that uses each call once:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..matching.arguments import Difference, shown
+from ..matching.arguments import Difference, json_excerpt
 from ..matching.call_diff import CallChange
 from ..runs.changes import CaseChange, Comparison, ScoreChange, TurnChange
 from ..runs.regression import FALSE_ALARMS, LEAST_CASES, Sight
@@ -187,12 +187,12 @@ def _change_lines(change: CallChange, turn: TurnChange) -> list[_Line]:
 def _difference(difference: Difference) -> str:
     where = difference.path or "arguments"
     if difference.problem == "missing":
-        return f"{where} is gone (was {shown(difference.expected)})"
+        return f"{where} is gone (was {json_excerpt(difference.expected)})"
     if difference.problem == "unexpected":
-        return f"{where} is new ({shown(difference.actual)})"
+        return f"{where} is new ({json_excerpt(difference.actual)})"
     if difference.problem == "unknown":
         return f"{where} are no longer known"
-    return f"{where}: {shown(difference.expected)} → {shown(difference.actual)}"
+    return f"{where}: {json_excerpt(difference.expected)} → {json_excerpt(difference.actual)}"
 
 
 def _call(call: ToolCall) -> str:

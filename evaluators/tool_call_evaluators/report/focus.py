@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..runs.outcomes import Conversation, failures
+from ..runs.outcomes import RunConversation, failures
 from ..suite import Case, CaseTurn, EvaluatorSpec, Suite
 from ..suite.case_ids import printable_id
 from ..suite.writing import suite_text
@@ -62,7 +62,7 @@ def _cases(report: Report) -> dict[str, Case]:
     return cases
 
 
-def _said_again(conversation: Conversation) -> Case | None:
+def _said_again(conversation: RunConversation) -> Case | None:
     texts = [turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None]
     if not texts or not all(text.strip() for text in texts):
         return None

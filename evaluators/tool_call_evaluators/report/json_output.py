@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ..matching.call_diff import CallChange
-from ..runs.outcomes import Conversation, ConversationTurn
+from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import Report, duration
 from .wording import finite, printable
 
@@ -42,7 +42,7 @@ def _text(value: Any) -> str:
     return printable(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _conversation(report: Report, conversation: Conversation) -> dict[str, Any]:
+def _conversation(report: Report, conversation: RunConversation) -> dict[str, Any]:
     return {
         "label": conversation.label,
         "case_id": conversation.case_id,
@@ -55,7 +55,7 @@ def _conversation(report: Report, conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def _turn(report: Report, conversation: Conversation, turn: ConversationTurn) -> dict[str, Any]:
+def _turn(report: Report, conversation: RunConversation, turn: ConversationTurn) -> dict[str, Any]:
     if turn.turn is None:
         return {"turn": turn.index + 1, "turn_id": None}
     return {

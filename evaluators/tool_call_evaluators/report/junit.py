@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
 from ..gates import TOLERABLE
-from ..runs.outcomes import Conversation, ConversationTurn
+from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import ReasonJson, Report, duration
 from .wording import call_text, cut, printable, score_text
 
@@ -50,15 +50,15 @@ def junit_xml(report: Report) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _cases(conversations: Iterable[Conversation]) -> dict[str, list[Conversation]]:
+def _cases(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
     """The conversations of each case; one without a case stands for itself."""
-    cases: dict[str, list[Conversation]] = {}
+    cases: dict[str, list[RunConversation]] = {}
     for conversation in conversations:
         cases.setdefault(conversation.case_id or conversation.label, []).append(conversation)
     return cases
 
 
-def _testcase(report: Report, name: str, group: Sequence[Conversation]) -> tuple[ET.Element, float]:
+def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tuple[ET.Element, float]:
     turns = [turn.turn for item in group for turn in item.turns if turn.turn is not None]
     seconds = sum(duration(turn) or 0.0 for turn in turns)
     case = ET.Element("testcase", classname=printable(report.title), name=printable(name), time=f"{seconds:.3f}")
@@ -80,7 +80,7 @@ def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
     problem.text = printable(cut("\n".join(reason["message"] for reason in reasons), MAX_OUTPUT))
 
 
-def _told(conversation: Conversation) -> str:
+def _told(conversation: RunConversation) -> str:
     """What was said and done, as lines."""
     lines = [f"conversation {conversation.label}"]
     for turn in conversation.turns:

@@ -15,7 +15,7 @@ from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
-from ..runs.outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, failures, follow
+from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..suite import Case, EvaluatorSpec, Suite
 
 ReasonJson: TypeAlias = Mapping[str, Any]
@@ -30,7 +30,7 @@ class Report:
 
     run: str
     verdict: Mapping[str, Any]
-    conversations: Sequence[Conversation]
+    conversations: Sequence[RunConversation]
     suite: Suite | None = None
     unique_errors: Sequence[Mapping[str, Any]] = ()
 
@@ -101,11 +101,11 @@ class Report:
         """Reasons that are about the run and not about one conversation."""
         return [reason for reason in self.reasons if reason["where"] not in self._places]
 
-    def reasons_of(self, conversation: Conversation) -> list[ReasonJson]:
+    def reasons_of(self, conversation: RunConversation) -> list[ReasonJson]:
         """Why this conversation did not pass, in the order of the verdict."""
         return self._reasons_by_label.get(conversation.label, [])
 
-    def status(self, conversation: Conversation) -> ConversationStatus:
+    def status(self, conversation: RunConversation) -> ConversationStatus:
         """Failed where a reason names it; unscored where nothing was measured of it."""
         if self.reasons_of(conversation):
             return "failed"
@@ -121,13 +121,13 @@ class Report:
             counts[self.status(conversation)] += 1
         return counts
 
-    def changes(self, conversation: Conversation, turn: ConversationTurn) -> list[CallChange] | None:
+    def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
         """The calls expected of a turn (left) against those made (right); None where nothing was expected."""
         if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None:
             return None
         return diff_calls(turn.expect.tool_calls, made_calls(turn.turn), self._matcher(conversation.case))
 
-    def changes_of_all(self, conversation: Conversation) -> list[CallChange] | None:
+    def changes_of_all(self, conversation: RunConversation) -> list[CallChange] | None:
         """The calls expected of a whole conversation against those of all its turns, one after the other."""
         case = conversation.case
         if case is None or case.expect.tool_calls is None:

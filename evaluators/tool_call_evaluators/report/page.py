@@ -13,7 +13,7 @@ from typing import Any
 
 from ..matching.call_diff import CallChange
 from ..model import EvalResult, Status
-from ..runs.outcomes import Conversation, ConversationTurn
+from ..runs.outcomes import ConversationTurn, RunConversation
 from ..suite import Expectation
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
@@ -73,7 +73,7 @@ def _encoded(value: Any) -> bytes:
     return printable(text).replace("<", "\\u003c").encode()
 
 
-def _heading(report: Report, conversation: Conversation) -> dict[str, Any]:
+def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
     return _without_empty(
         {
             "label": conversation.label,
@@ -84,7 +84,7 @@ def _heading(report: Report, conversation: Conversation) -> dict[str, Any]:
     )
 
 
-def _conversation(report: Report, conversation: Conversation, short: Shortener) -> dict[str, Any]:
+def _conversation(report: Report, conversation: RunConversation, short: Shortener) -> dict[str, Any]:
     start = next((turn.turn["started_at"] for turn in conversation.turns if turn.turn is not None), None)
     case = conversation.case
     return (
@@ -108,7 +108,7 @@ def _conversation(report: Report, conversation: Conversation, short: Shortener) 
 
 
 def _turn(
-    report: Report, conversation: Conversation, planned: ConversationTurn, start: str | None, short: Shortener
+    report: Report, conversation: RunConversation, planned: ConversationTurn, start: str | None, short: Shortener
 ) -> dict[str, Any]:
     turn = planned.turn
     if turn is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .comparison import compare
-    from .outcomes import failures, follow, judge, remaining
+    from .outcomes import failures, follow, judge, remaining, run_verdict
     from .recording import record_suite
 
 _MODULES = {
@@ -22,6 +22,7 @@ _MODULES = {
     "judge": "outcomes",
     "record_suite": "recording",
     "remaining": "outcomes",
+    "run_verdict": "outcomes",
 }
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "judge",
     "record_suite",
     "remaining",
+    "run_verdict",
 ]
 
 

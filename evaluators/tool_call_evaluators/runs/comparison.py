@@ -20,7 +20,7 @@ from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..suite import Suite
 from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
 from .comparability import metrics_of, not_judged
-from .outcomes import Conversation, ConversationResults, ConversationTurn, TurnJson, follow
+from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
 from .regression import Falls, Measure, Sides, find_falls
 from .significance import FallTest, paired_interval, unpaired_interval
 
@@ -67,8 +67,8 @@ def compare(
     )
 
 
-def _by_case(conversations: Iterable[Conversation]) -> dict[str, list[Conversation]]:
-    cases: dict[str, list[Conversation]] = {}
+def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
+    cases: dict[str, list[RunConversation]] = {}
     for conversation in conversations:
         name = conversation.case_id
         if name is None:
@@ -78,12 +78,12 @@ def _by_case(conversations: Iterable[Conversation]) -> dict[str, list[Conversati
     return cases
 
 
-def _spoken(conversation: Conversation) -> tuple[str, ...]:
+def _spoken(conversation: RunConversation) -> tuple[str, ...]:
     """What the user said, turn by turn."""
     return tuple(turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None)
 
 
-def _with_missing_turns(conversation: Conversation, spoken: Sequence[tuple[str, ...]]) -> Conversation:
+def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[str, ...]]) -> RunConversation:
     """Where it has a case, but no plan: with the turns that it lacks of another that began like it. `spoken` is sorted,
     so that what goes on follows what broke off."""
     if conversation.case_id is None or conversation.case is not None:
@@ -97,16 +97,16 @@ def _with_missing_turns(conversation: Conversation, spoken: Sequence[tuple[str, 
     return replace(conversation, turns=(*conversation.turns, *missing))
 
 
-def _came(conversations: Iterable[Conversation]) -> bool:
+def _came(conversations: Iterable[RunConversation]) -> bool:
     return any(item.came for item in conversations)
 
 
-def _all_results(cases: Mapping[str, Sequence[Conversation]]) -> list[EvalResult]:
+def _all_results(cases: Mapping[str, Sequence[RunConversation]]) -> list[EvalResult]:
     return [result for side in cases.values() for conversation in side for result in _results(conversation)]
 
 
 def _measures(
-    before: Sequence[Conversation], after: Sequence[Conversation], ignored: Collection[str]
+    before: Sequence[RunConversation], after: Sequence[RunConversation], ignored: Collection[str]
 ) -> dict[Measure, Sides]:
     """What is tested of a case: whether its conversations pass, and each metric's scores."""
     measures: dict[Measure, Sides] = {None: (_passes(before, ignored), _passes(after, ignored))}
@@ -118,7 +118,11 @@ def _measures(
 
 
 def _case_change(
-    case: str, before: Sequence[Conversation], after: Sequence[Conversation], ignored: Collection[str], falls: Falls
+    case: str,
+    before: Sequence[RunConversation],
+    after: Sequence[RunConversation],
+    ignored: Collection[str],
+    falls: Falls,
 ) -> CaseChange:
     passed = (_passed(before, ignored), _passed(after, ignored))
     if not _came(before) or not _came(after):
@@ -149,16 +153,16 @@ def _status(change: CaseChange, fell: bool) -> CaseStatus:
     return "changed" if change.turns or change.scores or rate != rate_now else "same"
 
 
-def _passes(conversations: Iterable[Conversation], ignored: Collection[str]) -> list[float]:
+def _passes(conversations: Iterable[RunConversation], ignored: Collection[str]) -> list[float]:
     """For each conversation 1 where nothing failed, else 0."""
     return [float(not _failed([conversation], ignored)) for conversation in conversations]
 
 
-def _passed(conversations: Sequence[Conversation], ignored: Collection[str]) -> tuple[int, int]:
+def _passed(conversations: Sequence[RunConversation], ignored: Collection[str]) -> tuple[int, int]:
     return sum(map(int, _passes(conversations, ignored))), len(conversations)
 
 
-def _failed(conversations: Iterable[Conversation], ignored: Collection[str]) -> list[str]:
+def _failed(conversations: Iterable[RunConversation], ignored: Collection[str]) -> list[str]:
     """What fails in any of them, each once; `ignored` metrics never do."""
     names: dict[str, None] = {}
     for conversation in conversations:
@@ -174,11 +178,11 @@ def _failed(conversations: Iterable[Conversation], ignored: Collection[str]) -> 
     return list(names)
 
 
-def _results(conversation: Conversation) -> list[EvalResult]:
+def _results(conversation: RunConversation) -> list[EvalResult]:
     return [result for turn in conversation.turns for result in turn.results] + list(conversation.results)
 
 
-def _turn_changes(before: Sequence[Conversation], after: Sequence[Conversation]) -> Iterable[TurnChange]:
+def _turn_changes(before: Sequence[RunConversation], after: Sequence[RunConversation]) -> Iterable[TurnChange]:
     left, right = _turns_by_index(before), _turns_by_index(after)
     for index in sorted({*left, *right}):
         calls, share = _typical(left.get(index, []))
@@ -191,7 +195,7 @@ def _turn_changes(before: Sequence[Conversation], after: Sequence[Conversation])
             yield TurnChange(index + 1, changes, tuple(calls), tuple(calls_now), (share, share_now))
 
 
-def _turns_by_index(conversations: Iterable[Conversation]) -> dict[int, list[ConversationTurn]]:
+def _turns_by_index(conversations: Iterable[RunConversation]) -> dict[int, list[ConversationTurn]]:
     turns: dict[int, list[ConversationTurn]] = {}
     for conversation in conversations:
         for turn in conversation.turns:
@@ -210,7 +214,7 @@ def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[i
     return variants[keys.index(key)], (count, len(variants))
 
 
-def _scores(conversations: Iterable[Conversation]) -> dict[str, list[float]]:
+def _scores(conversations: Iterable[RunConversation]) -> dict[str, list[float]]:
     """For each metric one score a conversation, the mean over its turns, in the order of the conversations."""
     scores: dict[str, list[float]] = {}
     for conversation in conversations:
@@ -224,7 +228,7 @@ def _scores(conversations: Iterable[Conversation]) -> dict[str, list[float]]:
 
 
 def _case_scores(
-    case: str, before: Sequence[Conversation], after: Sequence[Conversation], falls: Falls
+    case: str, before: Sequence[RunConversation], after: Sequence[RunConversation], falls: Falls
 ) -> Iterable[ScoreChange]:
     """Metrics whose mean differs."""
     left, right = _scores(before), _scores(after)
@@ -237,7 +241,9 @@ def _case_scores(
 
 
 def _overall(
-    both: Mapping[str, tuple[Sequence[Conversation], Sequence[Conversation]]], falls: Falls, ignored: Collection[str]
+    both: Mapping[str, tuple[Sequence[RunConversation], Sequence[RunConversation]]],
+    falls: Falls,
+    ignored: Collection[str],
 ) -> Iterable[ScoreChange]:
     """Every metric over the cases that both runs have: a pair of means for each case."""
     pairs: dict[str, list[tuple[float | None, float | None]]] = {}
@@ -254,7 +260,9 @@ def _overall(
 
 
 def _pass_rate(
-    both: Mapping[str, tuple[Sequence[Conversation], Sequence[Conversation]]], falls: Falls, ignored: Collection[str]
+    both: Mapping[str, tuple[Sequence[RunConversation], Sequence[RunConversation]]],
+    falls: Falls,
+    ignored: Collection[str],
 ) -> ScoreChange:
     """The mean over the cases of the share of their conversations that pass."""
     old, new = ([fmean(_passes(sides[index], ignored)) for sides in both.values()] for index in (0, 1))

@@ -58,7 +58,7 @@ class ConversationTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class RunConversation:
     """The turns of one conversation in their order, and the case they follow, if any.
 
     `label` names it for people: the case's id, with a number where there are several. `results` are about the
@@ -89,7 +89,7 @@ class Conversation:
 
 def follow(
     turns: Iterable[TurnJson], suite: Suite | None = None, results: ConversationResults | None = None
-) -> list[Conversation]:
+) -> list[RunConversation]:
     """Put turns beside the plan: the suite's cases in their order, then other cases, then turns without a case.
 
     A case has at least as many conversations as repetitions; those, and planned turns, that are not there are
@@ -124,7 +124,7 @@ def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], 
     return stand, {case_id: count for case_id, count in todo.items() if count}
 
 
-def outcomes(conversations: Iterable[Conversation]) -> list[Outcome]:
+def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
     """What `gates.gate` judges: an outcome for every turn, and one for each conversation that as a whole has results,
     or is expected to call tools."""
     found = []
@@ -168,7 +168,7 @@ def _captured(expect: Expectation | None, turns: Iterable[ConversationTurn]) -> 
     return any(turn["tool_calls"] for turn in came)
 
 
-def judge(suite: Suite, conversations: Iterable[Conversation]) -> Verdict:
+def run_verdict(suite: Suite, conversations: Iterable[RunConversation]) -> Verdict:
     """Hold what came of a suite against its gates."""
     return gate(
         outcomes(conversations),
@@ -179,7 +179,11 @@ def judge(suite: Suite, conversations: Iterable[Conversation]) -> Verdict:
     )
 
 
-def failures(conversations: Iterable[Conversation]) -> list[BehaviorFailure]:
+judge = run_verdict
+"""Former name of `run_verdict`."""
+
+
+def failures(conversations: Iterable[RunConversation]) -> list[BehaviorFailure]:
     """Everything that went wrong in a turn, whatever the gates make of it, in order; turns from 1.
 
     The label is the result's own, else the name of the evaluator, else `failed_turn` or `missing_turn`. For a
@@ -228,7 +232,7 @@ def _group(turns: Iterable[TurnJson], suite: Suite | None) -> _Group:
 
 def _conversations(
     case_id: str | None, case: Case | None, found: Sequence[tuple[str, list[TurnJson]]], results: ConversationResults
-) -> list[Conversation]:
+) -> list[RunConversation]:
     conversations = []
     for number, (conversation_id, turns) in enumerate(found, start=1):
         label = case_id or conversation_id or (turns[0]["turn_id"] if turns else "")
@@ -239,7 +243,9 @@ def _conversations(
             for result in results.get(conversation_id, ())
             if result.get("case_id", case_id) == case_id
         )
-        conversations.append(Conversation(label, conversation_id, case_id, case, tuple(_in_order(case, turns)), said))
+        conversations.append(
+            RunConversation(label, conversation_id, case_id, case, tuple(_in_order(case, turns)), said)
+        )
     return conversations
 
 

@@ -18,7 +18,7 @@ from ..suite.writing import case_dict, suite_text
 from ..suite.yaml_document import MAX_BYTES, MAX_VALUES
 from ..turn_health import calls_unseen
 from .generated_values import Context, expected_value
-from .outcomes import Conversation, TurnJson, follow
+from .outcomes import RunConversation, TurnJson, follow
 
 EXPECTED_CALLS = EvaluatorSpec("tool_trajectory", {"mode": "in_order"})
 WORKING_TOOLS = EvaluatorSpec("tool_error")
@@ -44,7 +44,7 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     tool failed, that is taken for what it does there: such a case is not asked for `tool_error`. The same turns always
     give the same text, and `load_suite` reads it.
     """
-    groups: dict[tuple[str | None, tuple[str, ...]], list[Conversation]] = {}
+    groups: dict[tuple[str | None, tuple[str, ...]], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
     for conversation in _by_time(follow(turns)):
         if problem := _problem(conversation):
@@ -65,15 +65,15 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
 
 
-def _by_time(conversations: Iterable[Conversation]) -> list[Conversation]:
+def _by_time(conversations: Iterable[RunConversation]) -> list[RunConversation]:
     return sorted(conversations, key=lambda item: (_turns(item)[0]["started_at"], _turns(item)[0]["turn_id"]))
 
 
-def _turns(conversation: Conversation) -> list[TurnJson]:
+def _turns(conversation: RunConversation) -> list[TurnJson]:
     return [turn.turn for turn in conversation.turns if turn.turn is not None]
 
 
-def _problem(conversation: Conversation) -> str | None:
+def _problem(conversation: RunConversation) -> str | None:
     if any(turn.failure for turn in conversation.turns):
         return "conversations that went wrong"
     if not all(turn["user_text"].strip() for turn in _turns(conversation)):
@@ -87,7 +87,7 @@ def _findings(turn: TurnJson) -> list[Finding]:
     return [Finding.from_dict(finding) for finding in turn["findings"]]
 
 
-def _case(group: Sequence[Conversation], ids: set[str]) -> _Recorded:
+def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
     """One case from its repetitions; `ids` are those that are taken."""
     repetitions = [_turns(conversation) for conversation in group]
     turns, comments = [], []

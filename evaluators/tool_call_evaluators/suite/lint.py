@@ -10,16 +10,16 @@ from ..metrics.external import External
 from ..options import or_known
 from .model import Case, Expectation, Suite
 
-LOOKED_AT_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] for item in fields(Expectation)}
+READ_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] for item in fields(Expectation)}
 """The keys of `expect`, and the evaluators that read each."""
 
 
-def unchecked(suite: Suite) -> list[str]:
+def unused_expectations(suite: Suite) -> list[str]:
     """A sentence for each gate, and each key of `expect` with its cases, that is said in vain; [] where there is none.
 
     Nothing is said of cases that have evaluators of another's making: they may look at anything.
     """
-    in_vain: dict[str, dict[str, None]] = {key: {} for key in LOOKED_AT_BY}
+    unused: dict[str, dict[str, None]] = {key: {} for key in READ_BY}
     scopes: tuple[Scope, ...] = ("turn", "conversation")
     shared = {scope: _names(suite, scope, None) for scope in scopes}
     for case in suite.cases:
@@ -28,9 +28,9 @@ def unchecked(suite: Suite) -> list[str]:
             if names is None:
                 continue
             expects = [turn.expect for turn in case.turns] if scope == "turn" else [case.expect]
-            for key, evaluators in LOOKED_AT_BY.items():
+            for key, evaluators in READ_BY.items():
                 if names.isdisjoint(evaluators) and any(getattr(expect, key) is not None for expect in expects):
-                    in_vain[key][case.id] = None
+                    unused[key][case.id] = None
     metrics = suite.metrics
     gates = [
         f"gate {name} is on none of the suite's evaluators{or_known(name, metrics)}"
@@ -38,8 +38,8 @@ def unchecked(suite: Suite) -> list[str]:
         if name not in metrics
     ]
     return gates + [
-        f"{key} is expected in {_cases(list(cases))}, and no evaluator looks at it ({_either(LOOKED_AT_BY[key])} would)"
-        for key, cases in in_vain.items()
+        f"{key} is expected in {_cases(list(cases))}, and no evaluator looks at it ({_either(READ_BY[key])} would)"
+        for key, cases in unused.items()
         if cases
     ]
 

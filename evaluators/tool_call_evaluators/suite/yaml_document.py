@@ -104,7 +104,7 @@ def _json_positions(text: str) -> Mapping[Path, Position]:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A list or object that is still being read. `size` counts the values in it, itself included."""
 
     value: list[Any] | dict[str, Any]
@@ -121,7 +121,7 @@ class _Builder:
     """Turns the events of one YAML text into a Document, without recursion."""
 
     def __init__(self) -> None:
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._positions: dict[Path, Position] = {}
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._size = 0
@@ -166,7 +166,7 @@ class _Builder:
             raise DocumentError(f"tag {event.tag} is not supported", position)
         path = self._open[-1].next_path() if self._open else ()
         self._positions.setdefault(path, position)
-        self._open.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], path, event.anchor))
+        self._open.append(_OpenCollection({} if isinstance(event, yaml.MappingStartEvent) else [], path, event.anchor))
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         position = _position(event.start_mark)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
-from tool_call_evaluators.suite.lint import unchecked
+from tool_call_evaluators.suite.lint import unused_expectations
 
 from ..errors import ConfigError
 from ..privacy.policy import Privacy, privacy_of
@@ -83,7 +83,7 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy | None) -> tu
     imported = import_suite(options.suite, options.format, allow_plugins=options.allow_plugins)
     suite = imported.suite.with_fresh_judge() if options.no_judge_cache else imported.suite
     if not imported.notes:
-        return suite, unchecked(suite)
+        return suite, unused_expectations(suite)
     console = Console(stderr=True, highlight=False)
     console.print(f"Imported {escape(options.suite)} ({imported.format}). Not imported:", soft_wrap=True)
     for note in imported.notes:

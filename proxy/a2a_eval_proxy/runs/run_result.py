@@ -9,7 +9,7 @@ from typing import Any
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.report import Report, shortened_turn
-from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, judge
+from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.verdict import Verdict
 
@@ -67,7 +67,7 @@ def concluded(
     Without a suite, against what is scored without one.
     """
     conversations = follow(turns, suite, results)
-    verdict = judge(suite or WITHOUT_SUITE, conversations)
+    verdict = run_verdict(suite or WITHOUT_SUITE, conversations)
     report = Report(
         run if run is not None else _name(turns),
         verdict.to_dict(),

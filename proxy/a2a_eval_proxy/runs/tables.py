@@ -11,7 +11,7 @@ from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.wording import one_line, printable, usage_text
-from tool_call_evaluators.runs.outcomes import Conversation, turn_failure
+from tool_call_evaluators.runs.outcomes import RunConversation, turn_failure
 from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
 
 TurnJson = Mapping[str, Any]
@@ -70,7 +70,7 @@ def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
-def conversation_lines(conversations: Iterable[Conversation]) -> list[str]:
+def conversation_lines(conversations: Iterable[RunConversation]) -> list[str]:
     """For each conversation that was measured as a whole, or should have been, what was said of it."""
     lines = []
     for conversation in conversations:

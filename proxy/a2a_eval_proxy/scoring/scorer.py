@@ -161,7 +161,7 @@ class Scorer:
             return tuple(self._suite.build_evaluators(scope, case, judge_cache=self._judge_cache))
 
         of_turns = built("turn")
-        waits = any(evaluator.waits for evaluator in of_turns)
+        waits = any(evaluator.is_async for evaluator in of_turns)
         own = all(is_built_in(type(evaluator)) for evaluator in of_turns)
         return Evaluators(of_turns, built("conversation"), waits, swift=own and not waits)
 

@@ -161,7 +161,7 @@ async def test_a_judge_that_does_not_answer_leaves_no_score():
 
 @pytest.mark.parametrize("kind", [ToolNameReliability, ToolDescriptionReliability])
 def test_only_with_a_judge_there_is_something_to_wait_for(kind):
-    assert not kind().waits
-    assert kind(judge=PreparedJudge([])).waits
+    assert not kind().is_async
+    assert kind(judge=PreparedJudge([])).is_async
     assert kind(judge=PreparedJudge([])).evaluate(EvalCase(tools=[])).score == 1.0
     assert kind(judge=PreparedJudge([])).evaluate(EvalCase()).status is Status.SKIPPED

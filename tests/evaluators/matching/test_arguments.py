@@ -8,7 +8,7 @@ from a2a_tool_capture.canonical import canonical
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import ArgumentMatcher, OptionError
-from tool_call_evaluators.matching.arguments import argument_differences, as_matcher, call_matches, shown
+from tool_call_evaluators.matching.arguments import argument_differences, as_matcher, call_matches, json_excerpt
 from tool_call_evaluators.matching.equality import equal_values, value_key
 from tool_call_evaluators.matching.match_table import match_table
 from tool_call_evaluators.matching.pairing import items
@@ -213,8 +213,8 @@ def test_differences_are_the_smallest_places():
 
 
 def test_long_values_are_cut_in_sentences():
-    assert shown("x" * 100) == '"' + "x" * 58 + "…"
-    assert len(shown("x" * 100)) == 60
+    assert json_excerpt("x" * 100) == '"' + "x" * 58 + "…"
+    assert len(json_excerpt("x" * 100)) == 60
 
 
 @given(matchers, arguments)

@@ -14,7 +14,7 @@ from support.chromium import chromium, screenshot, tab
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.report import Report, html_report
-from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def browser(tmp_path_factory):
 
 def report(turns, suite=None, **more) -> Report:
     conversations = follow(turns, suite, more.get("conversation_results"))
-    verdict = judge(suite or parse_suite("suite: none"), conversations)
+    verdict = run_verdict(suite or parse_suite("suite: none"), conversations)
     return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
 
 

@@ -10,13 +10,13 @@ from support.turn_samples import call, result, turn
 from tool_call_evaluators import SuiteError, load_suite, parse_suite
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
-from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 
 
 def report(turns, suite=None, **more) -> Report:
-    verdict = judge(suite or parse_suite("suite: none"), follow(turns, suite))
+    verdict = run_verdict(suite or parse_suite("suite: none"), follow(turns, suite))
     return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
 
 
@@ -67,8 +67,8 @@ def test_a_focus_suite_passes_once_its_cases_do():
     mended = turn("3", "ho", [call("sing")], [result("tool_error", 1.0), skipped], case="bad")
     for focus in (everything, error):
         again = parse_suite(focus.text)
-        assert judge(again, follow([mended], again)).passed
-        assert not judge(again, follow([broken], again)).passed
+        assert run_verdict(again, follow([mended], again)).passed
+        assert not run_verdict(again, follow([broken], again)).passed
 
 
 def test_what_all_cases_leave_unmeasured_still_fails_when_all_are_run_again():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
-from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
@@ -24,7 +24,7 @@ ONE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, tu
 
 def report(turns, suite=ONE, **more) -> Report:
     conversations = follow(turns, suite, more.get("conversation_results"))
-    return Report.build("nightly", turns, judge(suite, conversations).to_dict(), suite=suite, **more)
+    return Report.build("nightly", turns, run_verdict(suite, conversations).to_dict(), suite=suite, **more)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,9 @@ def test_markdown_of_the_demo(demo):
 
 
 def test_markdown_is_short_whatever_the_run():
-    text = markdown_summary(Report.build("big", list(many_turns(2_000, 2_000)), judge(ONE, follow([], ONE)).to_dict()))
+    text = markdown_summary(
+        Report.build("big", list(many_turns(2_000, 2_000)), run_verdict(ONE, follow([], ONE)).to_dict())
+    )
     bad = [
         turn(f"{n}", "x" * 5_000, [], [result("tool_error", 0.0, reason="y" * 5_000)], case=f"c{n}") for n in range(500)
     ]

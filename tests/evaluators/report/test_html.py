@@ -14,7 +14,7 @@ from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.page import page_data
-from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--"
 
@@ -40,7 +40,7 @@ class Page(HTMLParser):
 
 def report(turns, suite=None, **more) -> Report:
     conversations = follow(turns, suite, more.get("conversation_results"))
-    verdict = judge(suite or parse_suite("suite: none"), conversations)
+    verdict = run_verdict(suite or parse_suite("suite: none"), conversations)
     return Report.build("nightly", turns, verdict.to_dict(), suite=suite, **more)
 
 

@@ -6,7 +6,7 @@ import pytest
 from a2a_tool_capture import Severity
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import parse_suite, unique_errors
-from tool_call_evaluators.runs.outcomes import failures, follow, judge, outcomes, remaining
+from tool_call_evaluators.runs.outcomes import failures, follow, outcomes, remaining, run_verdict
 
 SUITE = parse_suite(
     """
@@ -132,9 +132,9 @@ def test_a_silent_agent_is_seen_whatever_expects_its_calls_of_a_turn_or_of_the_c
         conversations = follow([silent], suite, said)
         seen = [item.captured for item in outcomes(conversations) if item.captured is not None]
         assert seen == ([] if captured is None else [captured])
-        codes = [reason.code for reason in judge(suite, conversations).reasons]
+        codes = [reason.code for reason in run_verdict(suite, conversations).reasons]
         assert codes == ([] if captured is None else ["nothing_captured"])
-        assert judge(suite, follow([{**silent, "tool_calls": [call("f")]}], suite, said)).passed
+        assert run_verdict(suite, follow([{**silent, "tool_calls": [call("f")]}], suite, said)).passed
 
 
 def test_the_verdict_on_a_whole_run():
@@ -145,13 +145,13 @@ def test_the_verdict_on_a_whole_run():
         turn("r1", "I want my money back.", [], good, case="refund", conversation="c", start=2),
         turn("r2", "Yes, please.", [], good, case="refund", conversation="c", start=3),
     ]
-    assert judge(SUITE, follow(turns, SUITE)).passed
-    verdict = judge(SUITE, follow(turns[1:], SUITE))
+    assert run_verdict(SUITE, follow(turns, SUITE)).passed
+    verdict = run_verdict(SUITE, follow(turns[1:], SUITE))
     assert [(reason.code, reason.where, reason.case_id) for reason in verdict.reasons] == [
         ("missing_turn", "status #2", "status")
     ]
     silent = [{**turns[0], "tool_calls": []}, {**turns[1], "tool_calls": []}, *turns[2:]]
-    assert [reason.code for reason in judge(SUITE, follow(silent, SUITE)).reasons] == ["nothing_captured"]
+    assert [reason.code for reason in run_verdict(SUITE, follow(silent, SUITE)).reasons] == ["nothing_captured"]
 
 
 def test_an_agent_that_calls_tools_where_none_is_expected_is_not_silent():
@@ -162,16 +162,16 @@ def test_an_agent_that_calls_tools_where_none_is_expected_is_not_silent():
         turn("3", "I want my money back.", [call("refund")], good, case="refund", conversation="c", start=3),
         turn("4", "Yes, please.", evaluations=good, case="refund", conversation="c", start=4),
     ]
-    assert judge(SUITE, follow(turns, SUITE)).passed
+    assert run_verdict(SUITE, follow(turns, SUITE)).passed
     quiet = [{**item, "tool_calls": []} for item in turns]
-    assert [reason.code for reason in judge(SUITE, follow(quiet, SUITE)).reasons] == ["nothing_captured"]
+    assert [reason.code for reason in run_verdict(SUITE, follow(quiet, SUITE)).reasons] == ["nothing_captured"]
 
 
 def test_results_of_whole_conversations_are_judged_too():
     suite = parse_suite("suite: x\nevaluators: [{tool_trajectory: {scope: conversation}}]\ncases: []")
     turns = [turn("a", conversation="c")]
     conversations = follow(turns, suite, {"c": [result("tool_trajectory", 0.0)]})
-    verdict = judge(suite, conversations)
+    verdict = run_verdict(suite, conversations)
     assert [(reason.code, reason.where) for reason in verdict.reasons] == [("failed", "c")]
     assert [error.to_dict()["occurrences"] for error in unique_errors(failures(conversations))] == [
         [{"conversation": "c", "turn": 0}]

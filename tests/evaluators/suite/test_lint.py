@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 from tool_call_evaluators import evaluator_names, parse_suite
 from tool_call_evaluators.suite import Expectation
-from tool_call_evaluators.suite.lint import LOOKED_AT_BY, unchecked
+from tool_call_evaluators.suite.lint import READ_BY, unused_expectations
 
 VALUES = {
     "tool_calls": "[]",
@@ -21,12 +21,12 @@ VALUES = {
 
 
 def of(evaluators, case):
-    return unchecked(parse_suite(f"suite: x\nevaluators: {evaluators}\ncases: [{{id: a, turns: [{case}]}}]"))
+    return unused_expectations(parse_suite(f"suite: x\nevaluators: {evaluators}\ncases: [{{id: a, turns: [{case}]}}]"))
 
 
 def test_every_expectation_and_only_evaluators_that_there_are():
-    assert set(LOOKED_AT_BY) == set(VALUES) == {item.name for item in fields(Expectation)}
-    assert {name for names in LOOKED_AT_BY.values() for name in names} <= set(evaluator_names())
+    assert set(READ_BY) == set(VALUES) == {item.name for item in fields(Expectation)}
+    assert {name for names in READ_BY.values() for name in names} <= set(evaluator_names())
 
 
 @pytest.mark.parametrize("key", VALUES)
@@ -34,8 +34,8 @@ def test_what_nobody_looks_at_is_named_with_who_would(key):
     turn = f"{{user: hi, expect: {{{key}: {VALUES[key]}}}}}"
     (sentence,) = of("[tool_error]", turn)
     assert sentence.startswith(f"{key} is expected in case a, and no evaluator looks at it (")
-    assert all(name in sentence for name in LOOKED_AT_BY[key])
-    for name in LOOKED_AT_BY[key]:
+    assert all(name in sentence for name in READ_BY[key])
+    for name in READ_BY[key]:
         assert of(f"[{name}]", turn) == []
         assert of(f"[{{{name}: {{scope: conversation}}}}]", turn) != [], "that looks elsewhere"
 
@@ -57,7 +57,7 @@ cases:
   - {id: d, turns: [{user: hi}], expect: {response_contains: x}}
 """
     )
-    assert unchecked(suite) == [
+    assert unused_expectations(suite) == [
         "response is expected in case b and 1 more, and no evaluator looks at it "
         "(exact_match, json_similarity or llm_judge_output would)",
         "response_contains is expected in case d, and no evaluator looks at it (contains would)",
@@ -66,7 +66,11 @@ cases:
 
 def test_a_gate_on_what_nobody_measures_is_named():
     suite = "suite: x\nevaluators: [tool_error]\ngates: {%s: 1}\ncases: [{id: a, turns: [{user: hi}]}]"
-    assert unchecked(parse_suite(suite % "tool_eror")) == [
+    assert unused_expectations(parse_suite(suite % "tool_eror")) == [
         "gate tool_eror is on none of the suite's evaluators (did you mean tool_error?); known are tool_error"
     ]
-    assert unchecked(parse_suite(suite % "tool_error")) == unchecked(parse_suite(suite % "captured")) == []
+    assert (
+        unused_expectations(parse_suite(suite % "tool_error"))
+        == unused_expectations(parse_suite(suite % "captured"))
+        == []
+    )

@@ -332,10 +332,10 @@ def test_plugins_stand_beside_the_suite(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
         "from typing import ClassVar\n"
-        "from tool_call_evaluators import ComputedEvaluator, Measurement, register\n"
+        "from tool_call_evaluators import SyncEvaluator, Measurement, register\n"
         "@register\n"
         "@dataclass(frozen=True, kw_only=True)\n"
-        "class Mine(ComputedEvaluator):\n"
+        "class Mine(SyncEvaluator):\n"
         "    name: ClassVar[str] = 'test_suite_plugin'\n"
         "    def measure(self, case):\n"
         "        return Measurement(0.5, 'half')\n"

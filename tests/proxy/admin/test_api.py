@@ -23,7 +23,7 @@ from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
 from e2e.ports import free_ports
 from tool_call_evaluators import registry
-from tool_call_evaluators.evaluator import ComputedEvaluator, Measurement
+from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
 
 TURN_KEYS = {
@@ -431,7 +431,7 @@ async def test_cases_beyond_the_limit(it: Proxied, monkeypatch: pytest.MonkeyPat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate(ComputedEvaluator):
+class Gate(SyncEvaluator):
     """Holds scoring up until a test lets it go on."""
 
     name: ClassVar[str] = "gate_of_test_admin_api"

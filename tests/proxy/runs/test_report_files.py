@@ -12,7 +12,7 @@ from a2a_eval_proxy.runs.report_files import publish_report
 from support.turn_samples import result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
 SUITE = parse_suite("suite: one\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is my order?}]}]")
 FORMS = {"report.html", "report.json", "junit.xml", "summary.md"}
@@ -20,7 +20,7 @@ FORMS = {"report.html", "report.json", "junit.xml", "summary.md"}
 
 def report(score: float, **fields: Any) -> Report:
     turns = [turn("t1", case="status", evaluations=[result("tool_error", score)], **fields)]
-    return Report.build("nightly", turns, judge(SUITE, follow(turns, SUITE)).to_dict(), suite=SUITE)
+    return Report.build("nightly", turns, run_verdict(SUITE, follow(turns, SUITE)).to_dict(), suite=SUITE)
 
 
 def names(folder: Path) -> set[str]:

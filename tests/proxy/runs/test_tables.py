@@ -9,7 +9,7 @@ from a2a_eval_proxy.runs.tables import failed_turns, score_table, turn_table
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.runs.outcomes import follow, judge
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
 
 
@@ -100,7 +100,7 @@ def test_scores_in_numbers_with_columns_for_what_there_is():
 def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdicts):
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
     assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations] == verdicts
 
@@ -108,7 +108,7 @@ def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdicts):
 def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
     suite = parse_suite("suite: s\nevaluators: [tool_error]")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
-    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     assert failed_turns(report) == {"b"}
     rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
     assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations]
@@ -117,5 +117,5 @@ def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
 def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
     suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: two, turns: [{user: A}, {user: B}]}]")
     turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
-    report = Report.build("r", turns, judge(suite, follow(turns, suite)).to_dict(), suite=suite)
+    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     assert failed_turns(report) == {"a"}

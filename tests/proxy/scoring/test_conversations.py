@@ -20,7 +20,7 @@ from a2a_eval_proxy.telemetry.event_bus import EventBus
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from tool_call_evaluators import registry
-from tool_call_evaluators.evaluator import AwaitedEvaluator, Measurement
+from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.suite import parse_case, parse_suite
 
@@ -38,7 +38,7 @@ cases:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Witness(AwaitedEvaluator):
+class Witness(AsyncEvaluator):
     """Keeps what it was shown; waits, as a judge does."""
 
     name: ClassVar[str] = "witness_of_test_conversations"

@@ -21,7 +21,7 @@ from a2a_eval_proxy.telemetry.event_bus import EventBus
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from tool_call_evaluators import registry
-from tool_call_evaluators.evaluator import ComputedEvaluator, Measurement
+from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.suite import Suite, parse_case, parse_suite
 
@@ -37,7 +37,7 @@ cases:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate(ComputedEvaluator):
+class Gate(SyncEvaluator):
     """Holds scoring up until a test lets it go on."""
 
     name: ClassVar[str] = "gate_of_test_pipeline"

@@ -93,19 +93,19 @@ def test_what_the_evaluators_get_to_see() -> None:
 
 PLUGIN = """
 from dataclasses import dataclass
-from tool_call_evaluators.evaluator import AwaitedEvaluator, ComputedEvaluator, Measurement
+from tool_call_evaluators.evaluator import AsyncEvaluator, SyncEvaluator, Measurement
 from tool_call_evaluators.registry import register
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Broken(ComputedEvaluator):
+class Broken(SyncEvaluator):
     name = "broken_for_this_test"
     def measure(self, case):
         raise KeyError("no such thing")
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Patient(AwaitedEvaluator):
+class Patient(AsyncEvaluator):
     name = "patient_for_this_test"
     async def measure(self, case):
         import asyncio

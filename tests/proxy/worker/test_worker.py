@@ -26,7 +26,7 @@ from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.postgres_server import PostgresServer
 from tool_call_evaluators import registry
-from tool_call_evaluators.evaluator import AwaitedEvaluator, Measurement
+from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement
 from tool_call_evaluators.model import EvalCase
 from tool_call_evaluators.suite import parse_suite
 
@@ -185,7 +185,7 @@ async def test_a_job_of_turns_that_are_gone(shared: Shared) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Witness(AwaitedEvaluator):
+class Witness(AsyncEvaluator):
     """Keeps what it was shown; waits, as a judge does."""
 
     name: ClassVar[str] = "witness_of_test_worker"
