@@ -92,7 +92,7 @@ def test_a_name_is_taken_once():
     class Other(Politeness):
         name: ClassVar[str] = "tool_error"
 
-    with pytest.raises(OptionError, match=r"tool_error: already registered by tool_call_evaluators\.metrics\.tool_error"):
+    with pytest.raises(OptionError, match=r"tool_error: already registered by tool_call_evaluators\.metrics\."):
         register(Other)
 
 
