@@ -664,16 +664,19 @@ def test_a_digest_goes_before_the_tag() -> None:
         ("mode=sidecar", "agent.image: a sidecar needs an agent"),
         ("mode=gateway", "upstream: the gateway needs the URL of the agent"),
         ("mode=both", "mode"),
-        ("agent.image=a:1,store.type=persistentVolumeClaim,replicas=2", "a volume is for one replica"),
-        ("agent.image=a:1,workers.replicas=2", "workers need a store of type postgresql"),
+        ("agent.image=a:1,store.type=persistentVolumeClaim,replicas=2", "a volume serves one replica"),
+        ("agent.image=a:1,workers.replicas=2", "workers need store.type postgresql"),
         ("agent.image=a:1,settings.tls_client_ca=/ca.pem", "agent.probe: with settings.tls_client_ca"),
-        ("mode=gateway,upstream=http://a,service.port=4318", "service.port: 4318 is that of traces"),
+        ("mode=gateway,upstream=http://a,service.port=4318", "service.port: 4318 is the port for traces"),
         ("agent.image=a:1,image.tag=latest", "tag"),
         ("agent.image=a:1,agent.port=18080", "port"),
         ("agent.image=a:1,settings.listen=1", "listen"),
         ("agent.image=a:1,netwrokPolicy.enabled=false", "netwrokPolicy"),
-        ("agent.image=a:1,podLabels.app\\.kubernetes\\.io/name=b", "podLabels: app.kubernetes.io/name is what"),
-        ("agent.image=a:1,autoscaling.enabled=true,store.type=persistentVolumeClaim", "a volume is for one replica"),
+        (
+            "agent.image=a:1,podLabels.app\\.kubernetes\\.io/name=b",
+            "podLabels: the Service and the Deployment select Pods by app.kubernetes.io/name",
+        ),
+        ("agent.image=a:1,autoscaling.enabled=true,store.type=persistentVolumeClaim", "a volume serves one replica"),
         ("agent.image=a:1,autoscaling.enabled=true,autoscaling.minReplicas=6", "minReplicas is 6, maxReplicas 5"),
     ],
 )
@@ -683,7 +686,7 @@ def test_helm_refuses(values: str, complaint: str) -> None:
 
 
 def test_helm_refuses_a_native_sidecar_where_it_would_never_let_the_agent_start() -> None:
-    with pytest.raises(RenderError, match=re.escape("this is v1.28.9; take classic-sidecar")):
+    with pytest.raises(RenderError, match=re.escape("this is v1.28.9; use classic-sidecar")):
         chart(*AGENT, "--kube-version", "v1.28.9")
     assert chart(*AGENT, "--kube-version", "v1.29.0-gke.1")
     assert chart(*RELEASES["helm-classic"], "--kube-version", "v1.28.9")

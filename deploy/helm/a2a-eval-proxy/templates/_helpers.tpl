@@ -1,7 +1,7 @@
 {{- define "a2a-eval-proxy.name" -}}
 {{- $name := .Values.fullnameOverride | default .Release.Name | trunc 53 | trimSuffix "-" -}}
 {{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) -}}
-{{- fail (printf "a Service cannot be named %q: it begins with a letter and holds lower-case letters, digits and '-'; name the release otherwise, or set fullnameOverride" $name) -}}
+{{- fail (printf "a Service cannot be named %q: use lower-case letters, digits and '-', beginning with a letter; rename the release, or set fullnameOverride" $name) -}}
 {{- end -}}
 {{- $name -}}
 {{- end -}}
@@ -32,7 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ include "a2a-eval-proxy.commonLabels" . }}
 {{- end -}}
 
-{{/* Labels and annotations of a Pod; the argument has the template of its own labels. */}}
+{{/* Labels and annotations of a Pod; the argument names the template of its own labels. */}}
 {{- define "a2a-eval-proxy.podMetadata" -}}
 labels:
   {{- merge (dict) .root.Values.podLabels (include .labels .root | fromYaml) | toYaml | nindent 2 }}
@@ -43,7 +43,7 @@ annotations:
   {{- end }}
 {{- end -}}
 
-{{/* What every Pod has beside its containers and volumes; the argument has the template of its selector. */}}
+{{/* Fields of every Pod except containers and volumes; the argument names the template of its selector. */}}
 {{- define "a2a-eval-proxy.pod" -}}
 {{- $root := .root -}}
 {{- $selector := include .selector $root | fromYaml -}}
@@ -152,12 +152,12 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{/* How the agent is asked whether it lives: through the proxy, as it listens on loopback. */}}
+{{/* Handler of the agent's probes: through the proxy, because the agent listens on loopback. */}}
 {{- define "a2a-eval-proxy.agentProbe" -}}
 {{- if .Values.agent.probe -}}
 {{- toYaml .Values.agent.probe -}}
 {{- else if .Values.settings.tls_client_ca -}}
-{{- fail "agent.probe: with settings.tls_client_ca the kubelet cannot ask the agent through the proxy; give a probe, as in {exec: {command: [...]}}" -}}
+{{- fail "agent.probe: with settings.tls_client_ca the kubelet cannot probe the agent through the proxy; set a handler, such as {exec: {command: [...]}}" -}}
 {{- else -}}
 httpGet: {path: {{ .Values.agent.cardPath | quote }}, port: 18080{{ if .Values.settings.tls_cert }}, scheme: HTTPS{{ end }}}
 {{- end -}}
