@@ -14,7 +14,7 @@ from pathlib import Path
 
 import a2a_tool_capture
 import pytest
-from a2a_eval_proxy.check.rules.base import Verdict
+from a2a_eval_proxy.check.rules.base import CheckVerdict
 from deployment.containers import DEPLOY, REPOSITORY
 from e2e.authors.served import PROGRAM
 from e2e.processes import ChildProcess
@@ -238,7 +238,7 @@ async def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
     assert refused.startswith("CaptureClient needs a2a-sdk 1.2 or newer") is sdk.startswith("0.3")
     with ChildProcess([python, PROGRAM, agent, "+"]) as served:
         report = await check(served.read_line().removeprefix("listening on "), "Where is order ORD-1001?")
-    assert report.verdict is Verdict.CONFORMING
+    assert report.verdict is CheckVerdict.CONFORMING
 
 
 def test_both_go_together(dist: Path, tmp_path: Path) -> None:

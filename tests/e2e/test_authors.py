@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from a2a_eval_proxy.check.probe.record import Asked
+from a2a_eval_proxy.check.probe.record import Activation
 from a2a_eval_proxy.check.probe.responses import calls_of
-from a2a_eval_proxy.check.report.report import Report
-from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.check.report.report import CheckReport
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from e2e.authors.served import PAGE, PROGRAM
 from e2e.processes import ChildProcess
 from e2e.provision import python_environment
@@ -33,7 +33,7 @@ def served(script: str, side: str) -> Iterator[str]:
         yield agent.read_line().removeprefix("listening on ")
 
 
-def failures(report: Report) -> list[tuple[str, str, str]]:
+def failures(report: CheckReport) -> list[tuple[str, str, str]]:
     return [
         (result.rule.id, str(result.interface), problem.message)
         for result in report.results
@@ -50,11 +50,11 @@ async def test_few_changed_lines_make_an_agent_conform(script: str) -> None:
     """It reports its call to who asks, and to nobody else."""
     with served(script, "+") as url:
         report = await check(url, QUESTION)
-    assert (failures(report), report.verdict) == ([], Verdict.CONFORMING)
-    assert not {"send-asked", "send-silent", "get-silent"} & rules_with(report, Status.UNSEEN)
+    assert (failures(report), report.verdict) == ([], CheckVerdict.CONFORMING)
+    assert not {"send-asked", "send-silent", "get-silent"} & rules_with(report, RuleStatus.UNSEEN)
     for conversation in report.record.conversations:
         for turn in conversation.turns:
-            if turn.asked is Asked.V1:
+            if turn.activation is Activation.V1:
                 told = [calls for exchange in turn.exchanges if (calls := calls_of(exchange))]
                 (call,) = told[0]
                 assert (call.id, call.name, call.arguments) == ("call_0", "look_up", {"order_id": "ORD-1001"})
@@ -66,7 +66,7 @@ async def test_without_these_lines_it_answers_and_reports_nothing(script: str) -
     with served(script, "-") as url:
         report = await check(url, QUESTION)
     assert not report.calls_seen
-    assert "answers" not in rules_with(report, Status.FAILED)
+    assert "answers" not in rules_with(report, RuleStatus.FAILED)
     openings = [turn.opening for conversation in report.record.conversations for turn in conversation.turns]
     assert [opening.problem for opening in openings] == [""] * len(openings)
 

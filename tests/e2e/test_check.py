@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from agents.capture_agent import build_app
 from agents.faulty_agent import Fault, faulty, faulty_app
 from agents.serving import ServerThread
@@ -46,15 +46,15 @@ async def test_an_agent_of_the_0_3_sdk(scenario: str, agent: GetAgent) -> None:
     report = await check(agent("v0.3-gated-reads"), f"{scenario} please")
 
     assert {str(item.interface) for item in report.record.conversations} == {"JSONRPC 0.3", "HTTP+JSON 0.3"}
-    assert rules_with(report, Status.FAILED) == set()
-    assert rules_with(report, Status.WARNING) == {"entry-texts"}
-    assert report.verdict is Verdict.CONFORMING
+    assert rules_with(report, RuleStatus.FAILED) == set()
+    assert rules_with(report, RuleStatus.WARNING) == {"entry-texts"}
+    assert report.verdict is CheckVerdict.CONFORMING
 
 
 @pytest.mark.parametrize(("name", "faults"), [("v0.3", {"get-silent"}), ("v1", {"get-silent", "list-silent"})])
 async def test_servers_that_show_stored_calls_to_everyone(name: str, faults: set[str], agent: GetAgent) -> None:
     report = await check(agent(name), "chunks please")
-    assert rules_with(report, Status.FAILED) - {"subscribe-silent"} == faults
+    assert rules_with(report, RuleStatus.FAILED) - {"subscribe-silent"} == faults
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ async def test_servers_that_show_stored_calls_to_everyone(name: str, faults: set
 async def test_chunks_that_servers_merge_with_loss(name: str, faults: set[str], agent: GetAgent) -> None:
     """Only the last chunk has calls and URI: a 0.3 server keeps neither, a 1.x server the calls alone."""
     report = await check(agent(name), "chunks-late please")
-    assert rules_with(report, Status.FAILED) - {"get-silent", "list-silent", "subscribe-silent"} == faults
+    assert rules_with(report, RuleStatus.FAILED) - {"get-silent", "list-silent", "subscribe-silent"} == faults
 
 
 async def test_grpc_is_said_to_be_left_alone(agent: GetAgent) -> None:
@@ -86,8 +86,8 @@ async def test_what_passes_directly_passes_through_the_proxy(message: str, proxy
     with ServerThread(lambda url: faulty_app(url, Fault())) as agent:
         report = await check(proxy_of(agent.url).url, message)
 
-    assert rules_with(report, Status.FAILED) | rules_with(report, Status.WARNING) <= READ_LATER
-    assert rules_with(report, Status.UNSEEN) <= (
+    assert rules_with(report, RuleStatus.FAILED) | rules_with(report, RuleStatus.WARNING) <= READ_LATER
+    assert rules_with(report, RuleStatus.UNSEEN) <= (
         set() if message == "ask me" else {"subscribe-asked", "subscribe-silent"}
     )
     assert len(report.record.conversations) == 4
@@ -106,12 +106,12 @@ def test_a_right_agent(right: str) -> None:
 def test_a_fault_with_its_evidence_and_its_fix(wrong: str) -> None:
     done = run(wrong, "--message", "Any cups?", COLUMNS="200")
     assert done.returncode == 1
-    told = done.stdout[done.stdout.index("FAILED get-silent") :]
-    assert "on JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3, HTTP+JSON 0.3" in told
-    assert '"method": "GetTask"' in told
-    assert '"name": "search"' in told
-    assert "fix  Activation holds for one request" in told
-    assert told.endswith("\nnot conforming (1 rule broken)\n")
+    shown = done.stdout[done.stdout.index("FAILED get-silent") :]
+    assert "on JSONRPC 1.0, HTTP+JSON 1.0, JSONRPC 0.3, HTTP+JSON 0.3" in shown
+    assert '"method": "GetTask"' in shown
+    assert '"name": "search"' in shown
+    assert "fix  An activation applies to one request" in shown
+    assert shown.endswith("\nnot conforming (1 rule broken)\n")
 
 
 def test_an_agent_without_the_extension_is_told_first_what_to_do() -> None:
@@ -123,14 +123,14 @@ def test_an_agent_without_the_extension_is_told_first_what_to_do() -> None:
     assert len(done.stdout.partition("FAILED card-declares")[0].splitlines()) <= 4
     assert any(line.strip().startswith("fix") for line in lines)
     assert done.stdout.count("not seen") == 1
-    assert re.search(r"not seen +\d+ rules had nothing to judge: no tool call was ever seen", done.stdout)
+    assert re.search(r"not seen +\d+ rules had nothing to check: no tool call was seen", done.stdout)
 
 
 def test_no_calls_are_no_pass(right: str) -> None:
     done = run(right, "--message", "idle talk")
     assert done.returncode == 1
     assert done.stdout.endswith(
-        "inconclusive: no tool call was ever seen; send a message that makes your agent call a tool: --message\n"
+        "inconclusive: no tool call was seen; send a message that makes your agent call a tool (--message)\n"
     )
 
 
@@ -186,7 +186,7 @@ def test_headers_go_with_every_request_and_are_never_shown() -> None:
 
     assert refused.returncode == 3
     assert refused.stderr == (
-        f"a2a-eval-proxy: {agent.url}/.well-known/agent-card.json answered HTTP 401: no agent card to be had\n"
+        f"a2a-eval-proxy: {agent.url}/.well-known/agent-card.json answered HTTP 401: no agent card found\n"
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "s3cret" not in done.stdout
@@ -243,7 +243,7 @@ def test_nobody_there() -> None:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         done = run(url)
     assert done.returncode == 3
-    assert f"{url}/.well-known/agent-card.json: cannot be reached" in done.stderr
+    assert f"{url}/.well-known/agent-card.json: cannot connect" in done.stderr
 
 
 def test_a_report_that_cannot_be_written(right: str, tmp_path: Path) -> None:

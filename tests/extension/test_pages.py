@@ -26,7 +26,7 @@ from a2a.server.tasks import (
     TaskUpdater,
 )
 from a2a.types import AgentCard
-from a2a_eval_proxy.check.rules.base import Verdict
+from a2a_eval_proxy.check.rules.base import CheckVerdict
 from a2a_tool_capture import (
     URI,
     CaptureClient,
@@ -74,7 +74,7 @@ async def test_five_changed_lines_make_a_stock_agent_report_its_calls() -> None:
                 assert client.declared is bool(calls)
                 turn = await client.send("Where is my order?")
             if mark == "+":
-                assert (await check(server.url)).verdict is Verdict.CONFORMING
+                assert (await check(server.url)).verdict is CheckVerdict.CONFORMING
                 turn = await turn_of_the_client_example(server.url)
         assert turn.text == "It is shipped."
         assert [(call.name, call.arguments) for call in turn.tool_calls] == calls

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from a2a_eval_proxy.check.probe.client import Line
-from a2a_eval_proxy.check.probe.dialogue import examine
-from a2a_eval_proxy.check.report.report import Report, judge
-from a2a_eval_proxy.check.rules.base import Status
+from a2a_eval_proxy.check.probe.client import ProbeClient
+from a2a_eval_proxy.check.probe.dialogue import probe_agent
+from a2a_eval_proxy.check.report.report import CheckReport, apply_rules
+from a2a_eval_proxy.check.rules.base import RuleStatus
 
 
-async def check(url: str, *messages: str, timeout_s: float = 20) -> Report:
+async def check(url: str, *messages: str, timeout_s: float = 20) -> CheckReport:
     """What `a2a-eval-proxy check` finds out about the agent at `url`."""
-    async with Line({}, timeout_s=timeout_s) as line:
-        return judge(await examine(line, url, messages, lambda what: None))
+    async with ProbeClient({}, timeout_s=timeout_s) as client:
+        return apply_rules(await probe_agent(client, url, messages, lambda what: None))
 
 
-def rules_with(report: Report, status: Status) -> set[str]:
+def rules_with(report: CheckReport, status: RuleStatus) -> set[str]:
     """Ids of the rules that came to `status`, for the card or over any interface."""
     return {result.rule.id for result in report.results if result.status is status}

@@ -1,4 +1,4 @@
-"""`check`: question an agent, judge what it said, write the report."""
+"""`check`: probes an agent, applies the rules, writes the report."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..privacy.private_files import write_out
-from .probe.client import Line
-from .probe.dialogue import examine
+from .probe.client import ProbeClient
+from .probe.dialogue import probe_agent
 from .report.json_output import report_json
 from .report.junit_output import report_junit
-from .report.masking import discreet
-from .report.report import Report, judge
-from .report.text_output import show
-from .rules.base import Verdict
+from .report.masking import mask_credentials
+from .report.report import CheckReport, apply_rules
+from .report.text_output import print_report
+from .rules.base import CheckVerdict
 
 _WIDTH = 120
 
 
-async def check_and_show(
+async def run_check(
     url: str,
     messages: Sequence[str],
     headers: Mapping[str, str],
@@ -35,27 +35,26 @@ async def check_and_show(
     form: str,
     out: Path | None,
 ) -> bool:
-    """Check the agent at `url` and write the report as `text`, `json` or `junit`; returns whether it conforms.
+    """Check the agent at `url` and write the report as `text`, `json` or `junit`; returns whether the agent conforms.
 
-    Raises AgentUnreachableError or AgentError where there is no card, ConfigurationError for a header, OSError for
-    `out`.
+    Raises AgentUnreachableError or AgentError without a card, ConfigurationError for a header, OSError for `out`.
     """
     with Console(stderr=True).status("") as status:
-        async with Line(headers, timeout_s, tls) as line:
-            record = await examine(line, url, messages, lambda what: status.update(escape(what)))
-    report = discreet(judge(record), line.credentials)
+        async with ProbeClient(headers, timeout_s, tls) as client:
+            record = await probe_agent(client, url, messages, lambda what: status.update(escape(what)))
+    report = mask_credentials(apply_rules(record), client.credentials)
     if out is None:
         _write(report, url, form, Console(highlight=False, file=sys.stdout))
     else:
         text = io.StringIO()
         _write(report, url, form, Console(highlight=False, file=text, width=_WIDTH))
         await asyncio.to_thread(write_out, out, text.getvalue())
-    return report.verdict is Verdict.CONFORMING
+    return report.verdict is CheckVerdict.CONFORMING
 
 
-def _write(report: Report, url: str, form: str, console: Console) -> None:
+def _write(report: CheckReport, url: str, form: str, console: Console) -> None:
     if form == "text":
-        show(report, url, console)
+        print_report(report, url, console)
     elif form == "json":
         console.file.write(json.dumps(report_json(report, url), indent=2, ensure_ascii=False) + "\n")
     else:

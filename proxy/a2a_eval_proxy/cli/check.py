@@ -16,11 +16,9 @@ def check(options: CheckOptions) -> bool:
     \b
     Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.
     """
-    from ..check.command import check_and_show
+    from ..check.command import run_check
 
     headers = dict(options.header)
     return run_async(
-        check_and_show(
-            options.url, options.message, headers, options.tls(), options.timeout, options.format, options.out
-        )
+        run_check(options.url, options.message, headers, options.tls(), options.timeout, options.format, options.out)
     )

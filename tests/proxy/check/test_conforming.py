@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from agents.capture_agent import build_app
 from agents.faulty_agent import Fault, Json, faulty_app
 from agents.serving import ServerThread
@@ -19,10 +19,10 @@ async def test_a_right_agent_passes(streaming: bool, message: str) -> None:
     with ServerThread(lambda url: build_app(url, streaming=streaming)) as agent:
         report = await check(agent.url, message)
 
-    assert report.verdict is Verdict.CONFORMING
-    assert not rules_with(report, Status.FAILED) | rules_with(report, Status.WARNING)
-    assert rules_with(report, Status.UNSEEN) <= (UNSEEN_WHEN_QUICK if streaming else set())
-    assert ("stream-asked" in rules_with(report, Status.SKIPPED)) is not streaming
+    assert report.verdict is CheckVerdict.CONFORMING
+    assert not rules_with(report, RuleStatus.FAILED) | rules_with(report, RuleStatus.WARNING)
+    assert rules_with(report, RuleStatus.UNSEEN) <= (UNSEEN_WHEN_QUICK if streaming else set())
+    assert ("stream-asked" in rules_with(report, RuleStatus.SKIPPED)) is not streaming
 
 
 async def test_every_rule_can_be_seen() -> None:
@@ -30,16 +30,16 @@ async def test_every_rule_can_be_seen() -> None:
     with ServerThread(lambda url: faulty_app(url, Fault())) as agent:
         report = await check(agent.url, "slow down", "ask me", "Got a kettle?")
 
-    assert report.verdict is Verdict.CONFORMING
-    assert {result.status for result in report.results} == {Status.PASSED, Status.SKIPPED}
-    assert rules_with(report, Status.SKIPPED) == {"list-asked", "list-silent"}
+    assert report.verdict is CheckVerdict.CONFORMING
+    assert {result.status for result in report.results} == {RuleStatus.PASSED, RuleStatus.SKIPPED}
+    assert rules_with(report, RuleStatus.SKIPPED) == {"list-asked", "list-silent"}
 
 
 async def test_the_cards_example_that_calls_a_tool_is_what_is_said() -> None:
     with ServerThread(build_app) as agent:
         report = await check(agent.url)
 
-    assert report.verdict is Verdict.CONFORMING
+    assert report.verdict is CheckVerdict.CONFORMING
     assert {turn.message for item in report.record.conversations for turn in item.turns} == {"Got a kettle?"}
 
 
@@ -48,9 +48,9 @@ async def test_an_agent_that_told_no_calls_has_not_passed(message: str, hint: st
     with ServerThread(build_app) as agent:
         report = await check(agent.url, message)
 
-    assert report.verdict is Verdict.INCONCLUSIVE
-    assert not rules_with(report, Status.FAILED)
-    assert {"send-asked", "send-silent", "entry-schema"} <= rules_with(report, Status.UNSEEN)
+    assert report.verdict is CheckVerdict.INCONCLUSIVE
+    assert not rules_with(report, RuleStatus.FAILED)
+    assert {"send-asked", "send-silent", "entry-schema"} <= rules_with(report, RuleStatus.UNSEEN)
     reasons = {result.outcome.unseen for result in report.results if result.rule.id == "send-asked"}
     assert any(hint in reason for reason in reasons)
 
@@ -62,8 +62,8 @@ async def test_an_agent_may_answer_before_it_is_done() -> None:
 
     sends = [turn.opening for item in report.record.conversations for turn in item.turns]
     assert any("TASK_STATE_SUBMITTED" in str(send.events) or "'submitted'" in str(send.events) for send in sends)
-    assert rules_with(report, Status.FAILED) == set()
-    assert report.verdict is Verdict.CONFORMING
+    assert rules_with(report, RuleStatus.FAILED) == set()
+    assert report.verdict is CheckVerdict.CONFORMING
 
 
 async def test_an_agent_may_require_other_extensions() -> None:
@@ -74,8 +74,8 @@ async def test_an_agent_may_require_other_extensions() -> None:
     with ServerThread(lambda url: faulty_app(url, picky)) as agent:
         report = await check(agent.url, "Got a kettle?")
 
-    assert rules_with(report, Status.FAILED) == set()
-    assert report.verdict is Verdict.CONFORMING
+    assert rules_with(report, RuleStatus.FAILED) == set()
+    assert report.verdict is CheckVerdict.CONFORMING
 
 
 async def test_a_model_that_does_not_always_call_its_tools_is_asked_again() -> None:
@@ -93,5 +93,5 @@ async def test_a_model_that_does_not_always_call_its_tools_is_asked_again() -> N
         report = await check(agent.url, "Got a kettle?")
 
     assert len(asked_before) > 8
-    assert rules_with(report, Status.FAILED) == set()
-    assert report.verdict is Verdict.CONFORMING
+    assert rules_with(report, RuleStatus.FAILED) == set()
+    assert report.verdict is CheckVerdict.CONFORMING

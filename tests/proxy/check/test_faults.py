@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from a2a_eval_proxy.check.rules.card import CARD_RULES
 from a2a_eval_proxy.check.rules.traffic import TRAFFIC_RULES
 from agents.faulty_agent import FAULTS, faulty
@@ -17,11 +17,11 @@ async def test_a_fault_is_found_over_every_interface(name: str) -> None:
     with ServerThread(faulty(name)) as agent:
         report = await check(agent.url, fault.message)
 
-    assert rules_with(report, Status.FAILED) == fault.breaks
-    assert rules_with(report, Status.WARNING) == fault.warns
-    assert report.verdict is (Verdict.NOT_CONFORMING if fault.breaks else Verdict.CONFORMING)
+    assert rules_with(report, RuleStatus.FAILED) == fault.breaks
+    assert rules_with(report, RuleStatus.WARNING) == fault.warns
+    assert report.verdict is (CheckVerdict.NOT_CONFORMING if fault.breaks else CheckVerdict.CONFORMING)
     for result in report.results:
-        if result.rule.id in fault.breaks | fault.warns and result.status is not Status.SKIPPED:
+        if result.rule.id in fault.breaks | fault.warns and result.status is not RuleStatus.SKIPPED:
             assert result.outcome.problems, f"{result.rule.id} over {result.interface}"
 
 

@@ -19,7 +19,7 @@ import pytest
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
 from a2a.helpers import new_text_message
 from a2a.types import AgentCard, CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, TaskState
-from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from a2a_eval_proxy.demo.agent import run_agent
 from a2a_eval_proxy.demo.planner import Ask, Call, Memory, Say, make_plan, small_talk
 from a2a_eval_proxy.demo.tools import Shop, ToolError
@@ -214,8 +214,8 @@ async def test_a_question_can_be_cancelled(agent: str) -> None:
 async def test_the_agent_conforms_to_the_extension(agent: str, message: str) -> None:
     """An answer, a question, a refused call."""
     report = await check(agent, message)
-    assert rules_with(report, Status.FAILED) | rules_with(report, Status.WARNING) == set()
-    assert report.verdict is (Verdict.INCONCLUSIVE if message == "Where is my order?" else Verdict.CONFORMING)
+    assert rules_with(report, RuleStatus.FAILED) | rules_with(report, RuleStatus.WARNING) == set()
+    assert report.verdict is (CheckVerdict.INCONCLUSIVE if message == "Where is my order?" else CheckVerdict.CONFORMING)
 
 
 # ── the suite ───────────────────────────────────────────────────────────────────────────────────────────────

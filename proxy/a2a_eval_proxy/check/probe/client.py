@@ -1,4 +1,4 @@
-"""The requests of a check over HTTP: what was asked, and every byte that came back, bounded in size and time."""
+"""Sends the requests of a check over HTTP and reads the answers, bounded in size and time."""
 
 from __future__ import annotations
 
@@ -16,83 +16,84 @@ from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ...protocol.operations import Operation, decode_json
 from ...protocol.sse import EventTooLargeError, SseSplitter
 from .credentials import credentials_in
-from .record import Asked, CardSeen, Event, Exchange, Interface, Request
-from .responses import answered, is_settled
+from .record import Activation, CardSeen, Interface, ProbeExchange, ProbeRequest, ResponseEvent
+from .responses import is_settled, read_response
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000
 CONNECT_TIMEOUT_S = 10.0
 CLOSING_GRACE_S = 1.0
-"""How long a stream may stay open after the task is done: a last snapshot may follow."""
+"""Seconds to read a stream after the task is settled: a last snapshot may follow."""
 
-_OURS = frozenset({EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower(), "a2a-version"})
+_SET_BY_CHECK = frozenset({EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower(), "a2a-version"})
 
-Listener = Callable[[Event], None]
+Listener = Callable[[ResponseEvent], None]
 
 
-class Line:
-    """A line to one agent. Use as async context manager.
+class ProbeClient:
+    """HTTP client for one agent. Use as async context manager.
 
-    `headers` go with every request, `${NAME}` in a value stands for an environment variable, `${file:PATH}` for the
-    text of a file; `timeout_s` is the longest time of one exchange. `tls`: what to trust and to show over HTTPS; None
-    for the system's authorities. Raises ConfigurationError for headers that cannot be sent.
+    Every request carries `headers`; in their values, `${NAME}` is an environment variable and `${file:PATH}` the
+    contents of a file. `timeout_s` is the maximum number of seconds of one exchange. `tls` has the trusted
+    authorities and the client certificate; None trusts the system's authorities. Raises ConfigurationError for headers
+    that cannot be sent.
     """
 
     def __init__(self, headers: Mapping[str, str], timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
         for name in headers:
-            if name.lower() in _OURS:
-                raise ConfigurationError(f"header {name!r} is set by the check itself, in several ways; leave it out")
+            if name.lower() in _SET_BY_CHECK:
+                raise ConfigurationError(f"header {name!r} is set by the check itself, with several values; remove it")
         self.timeout_s = timeout_s
         filled = {name: filled_header(name, value) for name, value in headers.items()}
         self.credentials = credentials_in(filled.values())
-        """What no report may show, whatever the agent quotes."""
+        """Strings to mask in reports: an agent may quote the request."""
         self._http = httpx.AsyncClient(
             headers=filled,
             verify=tls or True,
             timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         )
 
-    async def __aenter__(self) -> Line:
+    async def __aenter__(self) -> ProbeClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
     async def card(self, url: str) -> CardSeen:
-        """The agent card from its well-known places under `url`.
+        """Fetch the agent card from its well-known paths under `url`.
 
-        Raises AgentUnreachableError where there is no connection, AgentError where there is no card to be had.
+        Raises AgentUnreachableError if there is no connection, AgentError if there is no card.
         """
         problem = ""
         for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
-            request = Request("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
+            request = ProbeRequest("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
             try:
                 async with asyncio.timeout(self.timeout_s):
                     response = await self._http.get(request.url, headers=dict(request.headers))
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-                raise AgentUnreachableError(f"{request.url}: {_told(error, self.timeout_s)}") from error
+                raise AgentUnreachableError(f"{request.url}: {_describe_failure(error, self.timeout_s)}") from error
             if response.is_success:
                 return CardSeen(request, _card(request.url, response.content))
             problem = problem or f"{request.url} answered HTTP {response.status_code}"
             if response.status_code != httpx.codes.NOT_FOUND:
                 break
-        raise AgentError(f"{problem}: no agent card to be had")
+        raise AgentError(f"{problem}: no agent card found")
 
     async def exchange(
         self,
         interface: Interface,
         operation: Operation,
-        asked: Asked,
-        request: Request,
+        activation: Activation,
+        request: ProbeRequest,
         listener: Listener | None = None,
-    ) -> Exchange:
-        """Ask and wait for the answer; `listener` gets each event of a stream as it comes.
+    ) -> ProbeExchange:
+        """Send `request` and read the answer; calls `listener` with each event of a stream as it arrives.
 
-        Never raises for what the agent does: that is the exchange's `problem`.
+        Never raises for a failure of the agent: the exchange's `problem` describes it.
         """
         status = 0
         headers: list[tuple[str, str]] = []
-        documents = _Documents(interface, operation, asked, request, listener)
+        documents = _Documents(interface, operation, activation, request, listener)
         problem = ""
         try:
             async with (
@@ -106,23 +107,28 @@ class Line:
                 streams = response.headers.get("content-type", "").startswith("text/event-stream")
                 problem = await (documents.read_stream(response) if streams else documents.read_body(response))
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            problem = _told(error, self.timeout_s)
-        return answered(interface, operation, asked, request, status, headers, documents.read, problem)
+            problem = _describe_failure(error, self.timeout_s)
+        return read_response(interface, operation, activation, request, status, headers, documents.read, problem)
 
 
 class _Documents:
-    """The JSON documents of one answer as they come in."""
+    """Collects the JSON documents of one answer."""
 
     def __init__(
-        self, interface: Interface, operation: Operation, asked: Asked, request: Request, listener: Listener | None
+        self,
+        interface: Interface,
+        operation: Operation,
+        activation: Activation,
+        request: ProbeRequest,
+        listener: Listener | None,
     ) -> None:
         self.read: list[bytes] = []
-        self._parts = (interface, operation, asked, request)
+        self._parts = (interface, operation, activation, request)
         self._listener = listener
         self._settled = False
-        """Whether the agent is done with the message ..."""
+        """Whether an event shows that the agent finished the message ..."""
         self._whole = False
-        """... and has shown the whole task."""
+        """... and that event is the whole task."""
 
     async def read_body(self, response: httpx.Response) -> str:
         body = bytearray()
@@ -135,7 +141,7 @@ class _Documents:
         return ""
 
     async def read_stream(self, response: httpx.Response) -> str:
-        """Until its end, or a moment after the task is done. Returns what went wrong, "" for nothing."""
+        """Read to the end, or to CLOSING_GRACE_S after the task is settled. Returns the problem, "" for none."""
         splitter = SseSplitter(MAX_BODY_BYTES)
         size = 0
         try:
@@ -160,7 +166,7 @@ class _Documents:
 
     def _take(self, data: bytes) -> None:
         self.read.append(data)
-        for event in answered(*self._parts, 200, (), [data]).events:
+        for event in read_response(*self._parts, 200, (), [data]).events:
             if event.normal is not None and is_settled(event.normal):
                 self._settled = True
                 self._whole = "task" in event.normal
@@ -178,8 +184,8 @@ def _card(url: str, body: bytes) -> dict[str, Any]:
     return card
 
 
-def _told(error: Exception, timeout_s: float) -> str:
+def _describe_failure(error: Exception, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
-        return f"not answered within {timeout_s:g} s"
-    what = "cannot be reached" if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else "broke off"
+        return f"no answer within {timeout_s:g} s"
+    what = "cannot connect" if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else "the request failed"
     return f"{what}: {error or type(error).__name__}"

@@ -1,4 +1,4 @@
-"""Which interfaces a card offers, in the words of A2A 1.0 and 0.3. Pure."""
+"""Reads the interfaces of an agent card of A2A 1.0 or 0.3. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BINDINGS = {binding.value: binding for binding in Binding}
 
 
 def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotChecked]]:
-    """Those that can be checked, in the card's order and without repeats; and the others, with the reason.
+    """Returns the interfaces that can be checked, in the card's order without duplicates, and the others with a reason.
 
     1.0 has `supportedInterfaces`; 0.3 has `url` with `preferredTransport`, and `additionalInterfaces`. Fields of
     the wrong type count as absent.
@@ -44,7 +44,7 @@ def offers_streaming(card: dict[str, Any]) -> bool:
 
 
 def _required_extensions(card: dict[str, Any]) -> tuple[str, ...]:
-    """URIs that clients must activate; not of this extension, which must not be required."""
+    """Returns the URIs that clients must activate, except this extension's, which must not be required."""
     capabilities = card.get("capabilities")
     declared = _objects(capabilities.get("extensions")) if isinstance(capabilities, dict) else []
     uris = (_text(entry.get("uri")) for entry in declared if entry.get("required") is True)
@@ -52,7 +52,7 @@ def _required_extensions(card: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _entries(card: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Binding, protocol version, URL and tenant of every interface; "" for what is missing."""
+    """Returns binding, protocol version, URL and tenant of every interface; "" for a missing field."""
     found = []
     for entry in _objects(card.get("supportedInterfaces")):
         version = _text(entry.get("protocolVersion")) or "1.0"

@@ -1,4 +1,4 @@
-"""What was said to an agent and what it answered, as values."""
+"""The requests of a check and the agent's answers, as values."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from a2a_tool_capture.spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS
 from ...protocol.operations import Binding, Operation
 
 UNKNOWN_URIS = (f"{BASE_URI}/v999", f"{BASE_URI}/v1999")
-"""Versions nobody implements. The second begins as version 1 does, which finds agents that look for a substring."""
+"""Versions that do not exist. The second begins like version 1: it finds agents that search for a substring."""
 
 
-class Asked(StrEnum):
+class Activation(StrEnum):
     """Which versions of the extension a request activates."""
 
     NOTHING = "nothing"
     V1 = "version 1"
     UNKNOWN = "unknown versions"
-    BESIDE = "version 1 beside unknown versions"
-    ASIDE = "version 1, in every place but the right header"
-    """To tell an agent that looks in the wrong place from one that called no tool."""
+    V1_WITH_UNKNOWN = "version 1 and unknown versions"
+    V1_IN_WRONG_PLACE = "version 1, in every place but the right header"
+    """Distinguishes an agent that reads the wrong place from one that called no tool."""
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """What the extensions header lists, in this order."""
-        unknown = UNKNOWN_URIS if self in (Asked.UNKNOWN, Asked.BESIDE) else ()
-        return unknown if self in (Asked.NOTHING, Asked.UNKNOWN) else (*unknown, URI)
+        """The URIs of the extensions header, in order."""
+        unknown = UNKNOWN_URIS if self in (Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN) else ()
+        return unknown if self in (Activation.NOTHING, Activation.UNKNOWN) else (*unknown, URI)
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One way to talk to the agent that its card offers. `version` is `1.0` or `0.3`."""
+    """One interface of the agent card. `version` is `1.0` or `0.3`."""
 
     binding: Binding
     version: str
@@ -56,20 +56,20 @@ class Interface:
 
     @property
     def other_extensions_header(self) -> str:
-        """The one of the other protocol version."""
+        """The extensions header of the other protocol version."""
         return EXTENSIONS_HEADER if self.legacy else LEGACY_EXTENSIONS_HEADER
 
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """An interface of the card that was left alone, and why."""
+    """An interface of the card that the check skipped, and the reason."""
 
     interface: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProbeRequest:
     """An HTTP request, without the headers that the user adds (they may be secret)."""
 
     method: str
@@ -79,8 +79,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One A2A object of an answer: as it came, where it was in the answer, and in 1.0 shape (None: no A2A)."""
+class ResponseEvent:
+    """One A2A object of an answer: its path, its JSON value, and its A2A 1.0 form (None if it is not A2A)."""
 
     where: str
     raw: Any
@@ -88,20 +88,20 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request and what came back.
+class ProbeExchange:
+    """One request and its answer.
 
-    `problem` says why it holds nothing that can be judged: no connection, no answer in time, an error of the
-    agent's, something that is not A2A; "" where it can be. `status` is 0 where no response came. A stream that
-    broke has the events before the break and a `problem`.
+    `problem` describes why the answer is unusable: no connection, a timeout, an error response or content that is not
+    A2A; "" for a usable answer. `status` is 0 without a response. An aborted stream has a `problem` and the events
+    before it.
     """
 
     operation: Operation
-    asked: Asked
-    request: Request
+    activation: Activation
+    request: ProbeRequest
     status: int = 0
     headers: tuple[tuple[str, str], ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[ResponseEvent, ...] = ()
     problem: str = ""
 
     @property
@@ -110,48 +110,48 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One user message over one interface. `later` are the reads of its task that followed, or ran beside.
+class ProbeTurn:
+    """One user message over one interface. `later` are the reads of its task, during the stream or after it.
 
-    `resumed` is what came of the same message again, to a task that waited for input: the answer, and the task then.
+    `resumed` has the answer to the same message sent again to a task in input-required, and the task after it.
     """
 
     message: str
-    opening: Exchange
-    later: tuple[Exchange, ...] = ()
-    resumed: tuple[Exchange, ...] = ()
+    opening: ProbeExchange
+    later: tuple[ProbeExchange, ...] = ()
+    resumed: tuple[ProbeExchange, ...] = ()
 
     @property
-    def asked(self) -> Asked:
-        return self.opening.asked
+    def activation(self) -> Activation:
+        return self.opening.activation
 
     @property
-    def exchanges(self) -> tuple[Exchange, ...]:
+    def exchanges(self) -> tuple[ProbeExchange, ...]:
         return (self.opening, *self.later)
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """All that was said over one interface."""
+class ProbeConversation:
+    """All turns over one interface."""
 
     interface: Interface
-    turns: tuple[Turn, ...]
+    turns: tuple[ProbeTurn, ...]
     streams: bool
-    """Whether the card says that the agent streams."""
+    """Whether the card declares streaming."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardSeen:
     """The agent card as it was fetched."""
 
-    request: Request
+    request: ProbeRequest
     card: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """Everything a check learnt about an agent: what the rules judge."""
+class ProbeRecord:
+    """All requests and answers of a check: the input of the rules."""
 
     card: CardSeen
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[ProbeConversation, ...]
     not_checked: tuple[NotChecked, ...]

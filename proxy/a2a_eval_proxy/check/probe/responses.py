@@ -1,4 +1,4 @@
-"""What an answer says: its A2A events, and every place where something of the extension is in it. Pure."""
+"""Reads answers: their A2A events, and every occurrence of the extension in them. Pure."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, i
 from a2a_tool_capture.wire import SETTLED_STATES, normalize_event, normalize_state
 
 from ...protocol.operations import Binding, Operation, decode_json
-from .record import Asked, Event, Exchange, Interface, Request
+from .record import Activation, Interface, ProbeExchange, ProbeRequest, ResponseEvent
 from .requests import STREAMING
 
-_SHOWN = 300
-"""Characters of an agent's own words in an error."""
+_MAX_AGENT_TEXT_CHARS = 300
+"""Maximum number of characters of an agent's error text in a report."""
 
 
-def answered(
+def read_response(
     interface: Interface,
     operation: Operation,
-    asked: Asked,
-    request: Request,
+    activation: Activation,
+    request: ProbeRequest,
     status: int,
     headers: Iterable[tuple[str, str]],
     documents: Iterable[bytes],
     problem: str = "",
-) -> Exchange:
-    """An exchange out of its bytes. `documents` are the body, or the data of each event of a stream.
+) -> ProbeExchange:
+    """Returns the exchange read from its bytes. `documents` are the body, or the data of each event of a stream.
 
-    `problem` says how the exchange broke off, "" where it ended well. Never raises.
+    `problem` describes how the exchange failed; "" if it completed. Never raises.
     """
-    events: list[Event] = []
+    events: list[ResponseEvent] = []
     for number, document in enumerate(documents):
         where = f"event {number + 1}: " if operation in STREAMING else ""
         found, error = _read(interface, operation, document, where)
@@ -47,19 +47,19 @@ def answered(
         problem = f"HTTP {status}: {problem}" if problem else f"HTTP {status}"
     if not problem and operation is not Operation.LIST and not events:
         problem = "an empty answer"
-    return Exchange(operation, asked, request, status, tuple(headers), tuple(events), problem)
+    return ProbeExchange(operation, activation, request, status, tuple(headers), tuple(events), problem)
 
 
-def _read(interface: Interface, operation: Operation, document: bytes, where: str) -> tuple[list[Event], str]:
+def _read(interface: Interface, operation: Operation, document: bytes, where: str) -> tuple[list[ResponseEvent], str]:
     try:
         payload = decode_json(document)
     except ValueError:
-        return [], f"not JSON: {document[:_SHOWN].decode(errors='replace')!r}"
+        return [], f"not JSON: {document[:_MAX_AGENT_TEXT_CHARS].decode(errors='replace')!r}"
     if isinstance(payload, dict) and payload.get("error") is not None:
         error = payload["error"]
         message = error.get("message") if isinstance(error, dict) else error
         code = error.get("code") if isinstance(error, dict) else ""
-        return [Event(where, payload, None)], f"error {code}: {str(message)[:_SHOWN]}"
+        return [ResponseEvent(where, payload, None)], f"error {code}: {str(message)[:_MAX_AGENT_TEXT_CHARS]}"
     if interface.binding is Binding.JSONRPC:
         payload = payload.get("result") if isinstance(payload, dict) else None
         where += "result"
@@ -68,11 +68,11 @@ def _read(interface: Interface, operation: Operation, document: bytes, where: st
         if not isinstance(tasks, list):
             return [], "neither a list of tasks nor an error"
         prefix = f"{where}." if where and not where.endswith(" ") else where
-        return [Event(f"{prefix}tasks[{i}]", task, normalize_event(task)) for i, task in enumerate(tasks)], ""
+        return [ResponseEvent(f"{prefix}tasks[{i}]", task, normalize_event(task)) for i, task in enumerate(tasks)], ""
     normal = normalize_event(payload)
     if normal is None:
         return [], "JSON, but neither a task, a message nor an update"
-    return [Event(where, payload, normal)], ""
+    return [ResponseEvent(where, payload, normal)], ""
 
 
 # ── the extension in an answer ──────────────────────────────────────────────────────────────────────────────
@@ -82,44 +82,44 @@ class Kind(Enum):
     CALLS = "tool calls of version 1 on an artifact"
     LISTED = "a URI of the extension in an artifact's `extensions`"
     OTHER_KEY = "another metadata key of the extension on an artifact"
-    LISTED_ASIDE = "a URI of the extension in `extensions` of what is no artifact"
-    MISPLACED = "a metadata key of the extension that is not an artifact's"
+    LISTED_ELSEWHERE = "a URI of the extension in `extensions` of an object that is not an artifact"
+    MISPLACED = "a metadata key of the extension outside an artifact's metadata"
     HEADER = "a URI of the extension in a response header"
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """One place where something of the extension is. `name` is the URI or metadata key, `value` what it is for."""
+class Occurrence:
+    """One occurrence of the extension. `name` is the URI or metadata key, `value` the value that holds it."""
 
     kind: Kind
     where: str
     name: str
     value: Any
     artifact: dict[str, Any] | None = None
-    """The artifact it is on."""
+    """The artifact that carries it."""
 
     @property
     def of_v1(self) -> bool:
         return self.name == URI or self.name.startswith(f"{URI}/")
 
 
-def sightings(exchange: Exchange) -> Iterator[Sighting]:
-    """Everything of the extension in the answer, in its order; never raises, at any nesting."""
+def occurrences(exchange: ProbeExchange) -> Iterator[Occurrence]:
+    """Yields every occurrence of the extension in the answer, in order. Never raises, whatever the nesting."""
     for name, value in exchange.headers:
         if name.lower() in (EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower()):
             yield from (
-                Sighting(Kind.HEADER, f"response header {name}", uri, value)
+                Occurrence(Kind.HEADER, f"response header {name}", uri, value)
                 for uri in requested_uris([value])
                 if is_capture_uri(uri)
             )
     for event in exchange.events:
-        yield from _in_value(event.raw, event.where)
+        yield from _occurrences_in(event.raw, event.where)
 
 
-def _in_value(root: Any, where: str) -> Iterator[Sighting]:
-    """Depth first, without recursion, over what `places` lists; names of the extension are looked for everywhere.
+def _occurrences_in(root: Any, where: str) -> Iterator[Occurrence]:
+    """Walks depth first, without recursion. `places` defines the roles; keys of the extension count everywhere.
 
-    `owner` is the artifact whose metadata or extensions are looked at.
+    `owner` is the artifact that holds the current metadata or extensions.
     """
     stack: list[tuple[Any, str, str, Any]] = [(root, where, "", None)]
     while stack:
@@ -129,24 +129,24 @@ def _in_value(root: Any, where: str) -> Iterator[Sighting]:
             for key, item in value.items():
                 shown = f"[{key!r}]" if is_capture_uri(key) else f".{key}" if path[-1:] not in ("", " ") else key
                 if is_capture_uri(key):
-                    yield Sighting(_kind(key, role, owner), path + shown, key, item, owner)
+                    yield Occurrence(_kind(key, role, owner), path + shown, key, item, owner)
                     continue
                 inner = _role(key, role)
-                if inner == places.EXTENSIONS and _is_the_users(value):
-                    inner = _CONTENT  # the client's own words, repeated
+                if inner == places.EXTENSIONS and _is_user_message(value):
+                    inner = _CONTENT  # the client's message, echoed
                 children.append((item, path + shown, inner, value if role == "artifact" else None))
         elif isinstance(value, list):
             if role == places.EXTENSIONS:
                 listed = [uri for uri in value if is_capture_uri(uri)]
-                kind = Kind.LISTED_ASIDE if owner is None else Kind.LISTED
-                yield from (Sighting(kind, path, uri, value, owner) for uri in listed)
+                kind = Kind.LISTED_ELSEWHERE if owner is None else Kind.LISTED
+                yield from (Occurrence(kind, path, uri, value, owner) for uri in listed)
             inner = "artifact" if role == "artifacts" else role
             children += [(item, f"{path}[{i}]", inner, None) for i, item in enumerate(value)]
         stack += reversed(children)
 
 
 _CONTENT = "content"
-"""The role of what is none of the protocol's."""
+"""The role of values that the protocol does not define."""
 
 
 def _role(key: str, parent: str) -> str:
@@ -159,7 +159,7 @@ def _role(key: str, parent: str) -> str:
     return "error" if parent == "error" and places.leads_on(key, in_error=True) else ""
 
 
-def _is_the_users(message: dict[str, Any]) -> bool:
+def _is_user_message(message: dict[str, Any]) -> bool:
     return message.get("role") in ("user", "ROLE_USER")
 
 
@@ -173,7 +173,7 @@ def _kind(key: str, role: str, artifact: object) -> Kind:
 
 
 def task_id_of(event: dict[str, Any]) -> str:
-    """Id of the task an event (1.0 shape) tells about; "" for a Message or junk."""
+    """Returns the task id of an event in A2A 1.0 form; "" for a Message or an unknown object."""
     task = event.get("task")
     update = event.get("statusUpdate") or event.get("artifactUpdate")
     value = task.get("id") if isinstance(task, dict) else update.get("taskId") if isinstance(update, dict) else ""
@@ -181,7 +181,7 @@ def task_id_of(event: dict[str, Any]) -> str:
 
 
 def context_id_of(event: dict[str, Any]) -> str:
-    """`contextId` of whatever the event holds; "" without."""
+    """Returns the `contextId` of the event; "" without one."""
     for payload in event.values():
         if isinstance(payload, dict) and isinstance(payload.get("contextId"), str):
             value: str = payload["contextId"]
@@ -190,66 +190,66 @@ def context_id_of(event: dict[str, Any]) -> str:
 
 
 def state_of(event: dict[str, Any]) -> str | None:
-    """The task's state in 1.0 names, if the event tells it."""
+    """Returns the task's state by its A2A 1.0 name, or None if the event has no state."""
     holder = event.get("task") or event.get("statusUpdate")
     status = holder.get("status") if isinstance(holder, dict) else None
     return normalize_state(status.get("state")) if isinstance(status, dict) else None
 
 
 def is_settled(event: dict[str, Any]) -> bool:
-    """Whether the agent has done what it will do for this message: a Message, or a terminal or waiting task."""
+    """Whether the agent finished this message: the event is a Message, or its task is terminal or waits for input."""
     return "message" in event or state_of(event) in SETTLED_STATES
 
 
-def first_task_id(exchange: Exchange) -> str:
-    """Id of the task the answer is about; "" where it tells none."""
+def first_task_id(exchange: ProbeExchange) -> str:
+    """Returns the first task id in the answer; "" without one."""
     return next((task_id for event in exchange.normal_events if (task_id := task_id_of(event))), "")
 
 
-def settled(exchange: Exchange) -> bool:
-    """Whether the answer goes as far as the agent went."""
+def settled(exchange: ProbeExchange) -> bool:
+    """Whether the answer shows that the agent finished the message."""
     return any(is_settled(event) for event in exchange.normal_events)
 
 
-def only_message(exchange: Exchange) -> bool:
-    """Whether the agent answered with a Message, which has no artifact to carry calls."""
+def only_message(exchange: ProbeExchange) -> bool:
+    """Whether the answer is a Message, which has no artifact to carry calls."""
     events = list(exchange.normal_events)
     return bool(events) and all("message" in event for event in events)
 
 
-def entries(exchange: Exchange) -> list[Any]:
-    """All entries of all call lists on artifacts, readable or not."""
+def entries(exchange: ProbeExchange) -> list[Any]:
+    """Returns the entries of all call lists on artifacts, valid or not."""
     return [entry for event in exchange.events for entry in entries_in(event)]
 
 
-def entries_in(event: Event) -> list[Any]:
-    """As `entries`, of one event."""
+def entries_in(event: ResponseEvent) -> list[Any]:
+    """Returns the entries of one event, as `entries` does."""
     return [
         entry
-        for sighting in _in_value(event.raw, "")
-        if sighting.kind is Kind.CALLS and isinstance(sighting.value, list)
-        for entry in sighting.value
+        for occurrence in _occurrences_in(event.raw, "")
+        if occurrence.kind is Kind.CALLS and isinstance(occurrence.value, list)
+        for entry in occurrence.value
     ]
 
 
-def calls_lost(exchange: Exchange, later: Event) -> int:
-    """How many calls that `exchange` told are missing in the whole task that `later` shows."""
+def calls_lost(exchange: ProbeExchange, later: ResponseEvent) -> int:
+    """Returns the number of calls in `exchange` that are missing in the whole task of `later`."""
     merger = TaskMerger(require_artifact_uri=False)
     for event in (*exchange.normal_events, later.normal or {}):
         merger.feed(event)
     return sum(finding.code == "dropped_by_snapshot" for finding in merger.findings)
 
 
-def calls_of(exchange: Exchange) -> list[ToolCall]:
-    """The calls as a reader merges them, whether artifacts list the URI or not (that is a rule of its own)."""
+def calls_of(exchange: ProbeExchange) -> list[ToolCall]:
+    """Returns the merged calls, whether artifacts list the URI or not (another rule checks that)."""
     merger = TaskMerger(require_artifact_uri=False)
     for event in exchange.normal_events:
         merger.feed(event)
     return merger.tool_calls
 
 
-def tasks_after_calls(exchange: Exchange) -> Iterator[tuple[Event, int, int]]:
-    """Each Task in a stream that comes after calls: how many calls there were before it, and how many it lacks."""
+def tasks_after_calls(exchange: ProbeExchange) -> Iterator[tuple[ResponseEvent, int, int]]:
+    """Yields each Task in a stream after calls, the number of calls before it, and the number that it lacks."""
     merger = TaskMerger(require_artifact_uri=False)
     lost_before = 0
     for event in exchange.events:

@@ -1,4 +1,4 @@
-"""A report for programs: JSON with every result, its reason and its evidence."""
+"""The report as JSON: every result with its reason and evidence."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from tool_call_evaluators.report.wording import cut, finite
 
-from ..rules.base import Problem, Result
-from .report import Report
+from ..rules.base import Problem, RuleResult
+from .report import CheckReport
 from .wording import card_name, messages
 
 MAX_EXCERPT_CHARS = 10_000
 
 
-def report_json(report: Report, url: str) -> dict[str, Any]:
-    """The whole report. `interface` is null where a result is about the card."""
+def report_json(report: CheckReport, url: str) -> dict[str, Any]:
+    """Returns the whole report. `interface` is null for results about the card."""
     return {
         "agent": card_name(report),
         "url": url,
@@ -30,7 +30,7 @@ def report_json(report: Report, url: str) -> dict[str, Any]:
     }
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: RuleResult) -> dict[str, Any]:
     return {
         "rule": result.rule.id,
         "title": result.rule.title,
@@ -61,6 +61,6 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 def _bounded(excerpt: Any) -> Any:
-    """The value itself; where it is large, the beginning of its JSON text."""
+    """Returns the value, or the start of its JSON if it exceeds MAX_EXCERPT_CHARS."""
     text = json.dumps(excerpt, ensure_ascii=False)
     return excerpt if len(text) <= MAX_EXCERPT_CHARS else cut(text, MAX_EXCERPT_CHARS)

@@ -1,4 +1,4 @@
-"""A report for CI: JUnit XML, one testcase for each rule and interface."""
+"""The report as JUnit XML for CI: one testcase for each rule and interface."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from xml.etree import ElementTree as ET
 
 from tool_call_evaluators.report.wording import printable
 
-from ..rules.base import Problem, Result, Status, Verdict
-from .report import Report
+from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
+from .report import CheckReport
 from .wording import card_name, excerpt_text, place, request_lines, verdict_sentence
 
 
-def report_junit(report: Report, url: str) -> str:
-    """Failures are the breaches that make the agent fail; warnings pass, with their text; the unseen is skipped.
+def report_junit(report: CheckReport, url: str) -> str:
+    """Failed rules are failures, warnings pass with their text as output, and unseen rules are skipped.
 
-    An inconclusive check is a failure of its own: it passed nothing.
+    An inconclusive check adds a failure: most rules had nothing to check.
     """
     suite = ET.Element("testsuite", name=printable(f"a2a-eval-proxy check {url}"))
     properties = ET.SubElement(suite, "properties")
@@ -22,7 +22,7 @@ def report_junit(report: Report, url: str) -> str:
         ET.SubElement(properties, "property", name=name, value=printable(value))
     for result in report.results:
         suite.append(_testcase(result))
-    if report.verdict is Verdict.INCONCLUSIVE:
+    if report.verdict is CheckVerdict.INCONCLUSIVE:
         case = ET.SubElement(suite, "testcase", classname="check", name="tool-calls-seen")
         ET.SubElement(case, "failure", message=verdict_sentence(report), type="inconclusive")
     suite.set("tests", str(len(suite.findall("testcase"))))
@@ -35,14 +35,14 @@ def report_junit(report: Report, url: str) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _testcase(result: Result) -> ET.Element:
+def _testcase(result: RuleResult) -> ET.Element:
     where = str(result.interface) if result.interface else "agent card"
     case = ET.Element("testcase", classname=f"check.{where.replace('.', '_')}", name=result.rule.id)
     outcome = result.outcome
     if outcome.problems:
-        told = "\n\n".join(_told(problem) for problem in outcome.problems)
-        text = printable(f"{told}\n\nwhy: {result.rule.why}\nfix: {result.rule.fix}")
-        if result.status is Status.FAILED:
+        problems = "\n\n".join(_problem_text(problem) for problem in outcome.problems)
+        text = printable(f"{problems}\n\nwhy: {result.rule.why}\nfix: {result.rule.fix}")
+        if result.status is RuleStatus.FAILED:
             message = printable(outcome.problems[0].message)
             ET.SubElement(case, "failure", message=message, type=result.rule.id).text = text
         else:
@@ -52,7 +52,7 @@ def _testcase(result: Result) -> ET.Element:
     return case
 
 
-def _told(problem: Problem) -> str:
+def _problem_text(problem: Problem) -> str:
     lines = [problem.message, *(f"  {line}" for line in request_lines(problem.request)), f"  -> {place(problem)}"]
     if excerpt := excerpt_text(problem):
         lines.append(f"     {excerpt}")

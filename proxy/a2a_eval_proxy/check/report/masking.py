@@ -1,4 +1,4 @@
-"""Reports without the credentials of whoever asked: agents quote what they were sent. Pure."""
+"""Masks the user's credentials in reports: agents may quote the request. Pure."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import replace
 from typing import Any
 
 from ..probe.credentials import LEAST_LENGTH
-from ..probe.record import Request
-from ..rules.base import Outcome, Problem
-from .report import Report
+from ..probe.record import ProbeRequest
+from ..rules.base import Problem, RuleOutcome
+from .report import CheckReport
 
 _MAX_DEPTH = 200
 
 
-def discreet(report: Report, credentials: Collection[str]) -> Report:
-    """The report with `***` where a credential stood in what the agent said."""
+def mask_credentials(report: CheckReport, credentials: Collection[str]) -> CheckReport:
+    """Returns the report with `***` in place of every credential."""
     if not credentials:
         return report
     longest_first = sorted(credentials, key=len, reverse=True)
 
-    def text(said: str) -> str:
+    def text(original: str) -> str:
         for credential in longest_first:
-            said = _without_beginning(said.replace(credential, "***"), credential)
-        return said
+            original = _without_prefix_at_end(original.replace(credential, "***"), credential)
+        return original
 
-    def value(said: Any, depth: int = _MAX_DEPTH) -> Any:
-        if isinstance(said, str):
-            return text(said)
-        if isinstance(said, dict | list) and depth == 0:
+    def value(original: Any, depth: int = _MAX_DEPTH) -> Any:
+        if isinstance(original, str):
+            return text(original)
+        if isinstance(original, dict | list) and depth == 0:
             return "***"
-        if isinstance(said, dict):
-            return {text(str(key)): value(item, depth - 1) for key, item in said.items()}
-        return [value(item, depth - 1) for item in said] if isinstance(said, list) else said
+        if isinstance(original, dict):
+            return {text(str(key)): value(item, depth - 1) for key, item in original.items()}
+        return [value(item, depth - 1) for item in original] if isinstance(original, list) else original
 
-    def request(sent: Request) -> Request:  # ids in it are the agent's
+    def request(sent: ProbeRequest) -> ProbeRequest:  # its ids come from the agent
         return replace(sent, url=text(sent.url), body=text(sent.body.decode(errors="replace")).encode())
 
     def problem(found: Problem) -> Problem:
@@ -46,7 +46,7 @@ def discreet(report: Report, credentials: Collection[str]) -> Report:
             excerpt=value(found.excerpt),
         )
 
-    def outcome(found: Outcome) -> Outcome:
+    def outcome(found: RuleOutcome) -> RuleOutcome:
         return replace(found, problems=tuple(map(problem, found.problems)), unseen=text(found.unseen))
 
     record = report.record
@@ -57,10 +57,10 @@ def discreet(report: Report, credentials: Collection[str]) -> Report:
     )
 
 
-def _without_beginning(said: str, credential: str) -> str:
-    """Long answers are cut, perhaps within a credential."""
-    end = said.rstrip("'\"")
+def _without_prefix_at_end(text: str, credential: str) -> str:
+    """Masks a credential that truncation cut in two: a prefix of it at the end of `text`."""
+    end = text.rstrip("'\"")
     for length in range(len(credential) - 1, LEAST_LENGTH - 1, -1):
         if end.endswith(credential[:length]):
-            return f"{end[:-length]}***{said[len(end) :]}"
-    return said
+            return f"{end[:-length]}***{text[len(end) :]}"
+    return text

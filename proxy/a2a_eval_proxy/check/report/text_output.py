@@ -1,4 +1,4 @@
-"""A report for people: a table of rules and interfaces, then each fault with its evidence and its fix."""
+"""The report as text: each violation with its evidence and fix, then a table of rules and interfaces."""
 
 from __future__ import annotations
 
@@ -8,32 +8,42 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..rules.base import Problem, Result, Status, Verdict
-from .report import Report
-from .wording import Breach, breaches, card_name, excerpt_text, messages, place, request_lines, unseen, verdict_sentence
+from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
+from .report import CheckReport
+from .wording import (
+    BrokenRule,
+    broken_rules,
+    card_name,
+    excerpt_text,
+    messages,
+    place,
+    request_lines,
+    unseen,
+    verdict_sentence,
+)
 
 _SHOWN_PROBLEMS = 3
-"""Problems of a rule that are shown with their evidence, each of another kind."""
+"""Maximum number of a rule's problems to print, each with another message."""
 
 _RULE_WIDTH, _LEAST_RULE_WIDTH, _MARK_WIDTH = 34, 12, len("HTTP+JSON")
 
 _MARKS = {
-    Status.PASSED: "[green]passed[/green]",
-    Status.FAILED: "[bold red]FAILED[/bold red]",
-    Status.WARNING: "[yellow]warning[/yellow]",
-    Status.UNSEEN: "[yellow]not seen[/yellow]",
-    Status.SKIPPED: "[dim]-[/dim]",
+    RuleStatus.PASSED: "[green]passed[/green]",
+    RuleStatus.FAILED: "[bold red]FAILED[/bold red]",
+    RuleStatus.WARNING: "[yellow]warning[/yellow]",
+    RuleStatus.UNSEEN: "[yellow]not seen[/yellow]",
+    RuleStatus.SKIPPED: "[dim]-[/dim]",
 }
-_COLOURS = {Verdict.CONFORMING: "green", Verdict.NOT_CONFORMING: "red", Verdict.INCONCLUSIVE: "yellow"}
+_COLOURS = {CheckVerdict.CONFORMING: "green", CheckVerdict.NOT_CONFORMING: "red", CheckVerdict.INCONCLUSIVE: "yellow"}
 
 
-def show(report: Report, url: str, console: Console) -> None:
-    """Print the report: what is wrong and how to mend it, then what was looked at."""
+def print_report(report: CheckReport, url: str, console: Console) -> None:
+    """Print the violations and their fixes, then the results of all rules and the verdict."""
     console.print(f"agent    {escape(card_name(report) or 'unnamed')}, {escape(url)}", soft_wrap=True)
     for message in messages(report):
         console.print(f"message  {escape(message)}", soft_wrap=True)
-    for breach in breaches(report):
-        _show_breach(breach, console)
+    for broken in broken_rules(report):
+        _print_broken_rule(broken, console)
     console.print()
     console.print(_card_table(report))
     if report.record.conversations:
@@ -48,61 +58,61 @@ def show(report: Report, url: str, console: Console) -> None:
     console.print(f"\n[{colour}]{escape(verdict_sentence(report))}[/{colour}]", soft_wrap=True)
 
 
-def _card_table(report: Report) -> Table:
+def _card_table(report: CheckReport) -> Table:
     table = _table("agent card")
     table.add_column("")
     for result in report.results:
-        if result.interface is None and result.status is not Status.UNSEEN:
+        if result.interface is None and result.status is not RuleStatus.UNSEEN:
             table.add_row(result.rule.title, _MARKS[result.status])
     return table
 
 
-def _traffic_table(report: Report, width: int) -> Table:
+def _traffic_table(report: CheckReport, width: int) -> Table:
     interfaces = [item.interface for item in report.record.conversations]
     table = _table("traffic", width - 2 - len(interfaces) * (_MARK_WIDTH + 2))  # 2 between columns
     for interface in interfaces:
         table.add_column(str(interface).replace(" ", "\n"), overflow="fold", min_width=_MARK_WIDTH)
-    rows: dict[str, list[Result]] = {}
+    rows: dict[str, list[RuleResult]] = {}
     for result in report.results:
         if result.interface is not None:
             rows.setdefault(result.rule.id, []).append(result)
     for results in rows.values():
         statuses = {result.status for result in results}
-        if statuses <= {Status.UNSEEN, Status.SKIPPED} and Status.UNSEEN in statuses:
-            continue  # told once, below the table
+        if statuses <= {RuleStatus.UNSEEN, RuleStatus.SKIPPED} and RuleStatus.UNSEEN in statuses:
+            continue  # printed once, below the table
         table.add_row(results[0].rule.title, *(_MARKS[result.status] for result in results))
     return table
 
 
 def _table(name: str, room: int = _RULE_WIDTH) -> Table:
-    """Its first column is for rules; in little room they take several lines, so that no outcome is cut."""
+    """Returns a table whose first column wraps rule titles if `room` is small, so that no outcome is cut."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(name, min_width=max(_LEAST_RULE_WIDTH, min(_RULE_WIDTH, room)))
     return table
 
 
-def _show_breach(breach: Breach, console: Console) -> None:
-    failed = breach.results[0].status is Status.FAILED
+def _print_broken_rule(broken: BrokenRule, console: Console) -> None:
+    failed = broken.results[0].status is RuleStatus.FAILED
     mark = "[bold red]FAILED[/bold red]" if failed else "[yellow]warning[/yellow]"
-    console.print(f"\n{mark} [bold]{breach.rule.id}[/bold] on {escape(breach.where)}", soft_wrap=True)
-    problems = breach.problems
+    console.print(f"\n{mark} [bold]{broken.rule.id}[/bold] on {escape(broken.where)}", soft_wrap=True)
+    problems = broken.problems
     kinds: dict[str, Problem] = {}
     for problem in problems:
         kinds.setdefault(problem.message, problem)
     shown = list(kinds.values())[:_SHOWN_PROBLEMS]
     for problem in shown:
-        _show_problem(problem, console)
+        _print_problem(problem, console)
     if len(problems) > len(shown):
-        console.print(f"  and {len(problems) - len(shown)} more like it")
-    console.print(Padding(_labelled("why", breach.rule.why), (0, 0, 0, 2)))
-    console.print(Padding(_labelled("fix", breach.rule.fix), (0, 0, 0, 2)))
+        console.print(f"  and {len(problems) - len(shown)} more")
+    console.print(Padding(_labelled("why", broken.rule.why), (0, 0, 0, 2)))
+    console.print(Padding(_labelled("fix", broken.rule.fix), (0, 0, 0, 2)))
 
 
-def _show_problem(problem: Problem, console: Console) -> None:
+def _print_problem(problem: Problem, console: Console) -> None:
     console.print(f"  {escape(problem.message)}", soft_wrap=True)
     for number, line in enumerate(request_lines(problem.request)):
-        console.print(f"    {'asked' if number == 0 else '':9}{escape(line)}", style="dim", soft_wrap=True)
-    console.print(f"    {'answered':9}{escape(place(problem))}", style="dim", soft_wrap=True)
+        console.print(f"    {'request' if number == 0 else '':9}{escape(line)}", style="dim", soft_wrap=True)
+    console.print(f"    {'response':9}{escape(place(problem))}", style="dim", soft_wrap=True)
     if excerpt := excerpt_text(problem):
         console.print(f"    {'':9}{escape(excerpt)}", style="dim", soft_wrap=True)
 

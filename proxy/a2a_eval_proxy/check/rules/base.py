@@ -1,73 +1,74 @@
-"""What a rule is, what it can say, and what all rules together come to. Pure."""
+"""Rules, their outcomes and the verdict. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Generic, TypeVar
 
 from a2a_tool_capture import Severity
 
-from ..probe.record import Conversation, Exchange, Interface, Record, Request
+from ..probe.record import Interface, ProbeConversation, ProbeExchange, ProbeRecord, ProbeRequest
+from ..probe.responses import Occurrence
 
 MAX_PROBLEMS = 20
-"""Problems of one rule on one interface that are kept; a fault repeats itself."""
+"""Maximum number of problems kept for one rule on one interface: a fault repeats itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One breach of a rule with its evidence: what was asked, where in the answer it is, and what stands there.
+    """One violation of a rule with its evidence: the request, the path in the answer and the value at that path.
 
-    `excerpt` is a JSON value, or text; None where the fault is that something is missing.
+    `excerpt` is a JSON value; None if the problem is that something is missing.
     """
 
     message: str
-    request: Request
+    request: ProbeRequest
     status: int = 0
     where: str = ""
     excerpt: object = None
 
 
-class Status(StrEnum):
+class RuleStatus(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     WARNING = "warning"
     UNSEEN = "unseen"
-    """Nothing came by that the rule could judge, although it might have."""
+    """The agent's answers contain nothing that the rule applies to."""
     SKIPPED = "skipped"
-    """The rule is not about this agent."""
+    """The rule does not apply to this agent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a rule found. Without problems it passed, unless `unseen` or `skipped` say why it could not tell."""
+class RuleOutcome:
+    """The outcome of one rule: passed without problems, unless `unseen` or `skipped` has a reason."""
 
     problems: tuple[Problem, ...] = ()
     unseen: str = ""
     skipped: str = ""
 
 
-def found(problems: Iterable[Problem]) -> Outcome:
-    """Passed if there are none."""
-    kept = []
-    for problem in problems:
-        kept.append(problem)
-        if len(kept) == MAX_PROBLEMS:
-            break
-    return Outcome(tuple(kept))
+def outcome_of(problems: Iterable[Problem]) -> RuleOutcome:
+    """Returns the outcome with the first MAX_PROBLEMS problems; passed without any."""
+    return RuleOutcome(tuple(islice(problems, MAX_PROBLEMS)))
 
 
-def problem(exchange: Exchange, message: str, where: str = "", excerpt: object = None) -> Problem:
+def problem(exchange: ProbeExchange, message: str, where: str = "", excerpt: object = None) -> Problem:
     return Problem(message, exchange.request, exchange.status, where, excerpt)
+
+
+def problem_at(exchange: ProbeExchange, message: str, occurrence: Occurrence) -> Problem:
+    return problem(exchange, message, occurrence.where, occurrence.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a rule about traffic judges: what was said over one interface, and the rest for comparison."""
+    """The input of a traffic rule: the conversation over one interface, and the whole record for comparison."""
 
-    conversation: Conversation
-    record: Record
+    conversation: ProbeConversation
+    record: ProbeRecord
 
 
 S = TypeVar("S")
@@ -75,35 +76,35 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[S]):
-    """One thing an agent has to do. Only breaches of the severity `error` make it fail to conform."""
+    """One requirement. Only violations of severity `error` make an agent non-conforming."""
 
     id: str
     title: str
-    test: Callable[[S], Outcome]
+    test: Callable[[S], RuleOutcome]
     why: str
     fix: str
     severity: Severity = Severity.ERROR
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What one rule said, about the card (`interface` None) or about one interface."""
+class RuleResult:
+    """The outcome of one rule for the card (`interface` None) or for one interface."""
 
-    rule: Rule[Record] | Rule[Subject]
+    rule: Rule[ProbeRecord] | Rule[Subject]
     interface: Interface | None
-    outcome: Outcome
+    outcome: RuleOutcome
 
     @property
-    def status(self) -> Status:
+    def status(self) -> RuleStatus:
         if self.outcome.problems:
-            return Status.FAILED if self.rule.severity is Severity.ERROR else Status.WARNING
+            return RuleStatus.FAILED if self.rule.severity is Severity.ERROR else RuleStatus.WARNING
         if self.outcome.unseen:
-            return Status.UNSEEN
-        return Status.SKIPPED if self.outcome.skipped else Status.PASSED
+            return RuleStatus.UNSEEN
+        return RuleStatus.SKIPPED if self.outcome.skipped else RuleStatus.PASSED
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     CONFORMING = "conforming"
     NOT_CONFORMING = "not conforming"
     INCONCLUSIVE = "inconclusive"
-    """No rule was broken, but no tool call was ever seen, so that little was tested."""
+    """No rule failed, but no tool call was seen, so most rules had nothing to check."""

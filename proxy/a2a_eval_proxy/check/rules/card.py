@@ -8,12 +8,12 @@ from typing import Any
 from a2a_tool_capture import URI, Severity
 
 from ..probe.interfaces import offered_interfaces
-from ..probe.record import CardSeen, Record
-from .base import Outcome, Problem, Rule, found
+from ..probe.record import CardSeen, ProbeRecord
+from .base import Problem, Rule, RuleOutcome, outcome_of
 
 _DECLARE = (
-    "On a2a-sdk: let CapturingRequestHandler of a2a_tool_capture take the place of DefaultRequestHandler: it declares "
-    "the extension and tells the calls. Or only declare it, with declare_tool_calls(card). By hand, in "
+    "With a2a-sdk, replace DefaultRequestHandler by CapturingRequestHandler of a2a_tool_capture: it declares the "
+    "extension and reports the calls. To declare it only, call declare_tool_calls(card). Without a2a-sdk, add to "
     "capabilities.extensions: " + f'{{"uri": "{URI}", "description": "...", "required": false}}.'
 )
 
@@ -24,7 +24,7 @@ def _extensions(card: dict[str, Any]) -> Any:
 
 
 def _declarations(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The entries that declare version 1, with their places."""
+    """Returns the entries that declare version 1, with their paths."""
     extensions = _extensions(card)
     return [
         (f"capabilities.extensions[{i}]", entry)
@@ -37,51 +37,53 @@ def _problem(seen: CardSeen, message: str, where: str, excerpt: object = None) -
     return Problem(message, seen.request, 200, where, excerpt)
 
 
-def _declared(record: Record) -> Outcome:
+def _declared(record: ProbeRecord) -> RuleOutcome:
     seen = record.card
     if _declarations(seen.card):
-        return Outcome()
+        return RuleOutcome()
     extensions = _extensions(seen.card)
     if extensions is not None and not isinstance(extensions, list):
         message = "capabilities.extensions is not a list"
     elif near := [entry for entry in extensions or () if "tool-call-capture" in str(entry)]:
-        return found(
-            _problem(seen, f"the extension is declared, but not as {URI}", "capabilities.extensions", entry)
+        return outcome_of(
+            _problem(
+                seen, f"the card declares the extension, but not with the URI {URI}", "capabilities.extensions", entry
+            )
             for entry in near
         )
     else:
         message = f"the card does not declare {URI}"
-    return found([_problem(seen, message, "capabilities.extensions", extensions)])
+    return outcome_of([_problem(seen, message, "capabilities.extensions", extensions)])
 
 
-def _of_each(breach: Callable[[CardSeen, str, dict[str, Any]], Problem | None]) -> Callable[[Record], Outcome]:
-    """A rule about every declaration, which says nothing where there is none."""
+def _of_each(check: Callable[[CardSeen, str, dict[str, Any]], Problem | None]) -> Callable[[ProbeRecord], RuleOutcome]:
+    """Returns a rule over every declaration, skipped without one."""
 
-    def test(record: Record) -> Outcome:
+    def test(record: ProbeRecord) -> RuleOutcome:
         declarations = _declarations(record.card.card)
         if not declarations:
-            return Outcome(skipped="the extension is not declared")
-        judged = (breach(record.card, where, entry) for where, entry in declarations)
-        return found(problem for problem in judged if problem is not None)
+            return RuleOutcome(skipped="the card does not declare the extension")
+        judged = (check(record.card, where, entry) for where, entry in declarations)
+        return outcome_of(problem for problem in judged if problem is not None)
 
     return test
 
 
 def _repeated(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
     first, _ = _declarations(seen.card)[0]
-    return None if where == first else _problem(seen, "the extension is declared again", where, entry)
+    return None if where == first else _problem(seen, "the card declares the extension a second time", where, entry)
 
 
 def _required(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
     if entry.get("required") in (False, None):
         return None
-    return _problem(seen, "the extension is required of clients", f"{where}.required", entry["required"])
+    return _problem(seen, "the card requires the extension of clients", f"{where}.required", entry["required"])
 
 
 def _parameters(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
     if entry.get("params") in ({}, None):
         return None
-    return _problem(seen, "the declaration has parameters; version 1 has none", f"{where}.params", entry["params"])
+    return _problem(seen, "the declaration has `params`; version 1 defines none", f"{where}.params", entry["params"])
 
 
 def _undescribed(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
@@ -91,7 +93,7 @@ def _undescribed(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem |
     return _problem(seen, "the declaration has no description", where, entry)
 
 
-def _interfaces_usable(record: Record) -> Outcome:
+def _interfaces_usable(record: ProbeRecord) -> RuleOutcome:
     checked, left = offered_interfaces(record.card.card)
     wrong = [
         _problem(record.card, f"{item.interface}: {item.reason}", "supportedInterfaces")
@@ -101,54 +103,54 @@ def _interfaces_usable(record: Record) -> Outcome:
     if not checked and not wrong and not left:
         wrong.append(_problem(record.card, "the card offers no interface", "supportedInterfaces"))
     if not checked and not wrong:
-        return Outcome(unseen="the card offers no interface that can be checked")
-    return found(wrong)
+        return RuleOutcome(unseen="the card offers no interface that can be checked")
+    return outcome_of(wrong)
 
 
-CARD_RULES: tuple[Rule[Record], ...] = (
+CARD_RULES: tuple[Rule[ProbeRecord], ...] = (
     Rule(
         "card-declares",
         "the card declares the extension",
         _declared,
-        "Clients and proxies ask for tool calls only where the card says that the agent has them.",
+        "Clients and proxies activate the extension only if the card declares it.",
         _DECLARE,
     ),
     Rule(
         "card-optional",
-        "it is not required of clients",
+        "the extension is optional for clients",
         _of_each(_required),
-        "A required extension locks out every client that does not know it.",
-        "Set `required` of the declaration to false.",
+        "A required extension excludes every client that does not support it.",
+        "Set `required` to false in the declaration.",
     ),
     Rule(
         "card-declared-once",
-        "it is declared once",
+        "the card declares the extension once",
         _of_each(_repeated),
-        "Readers that take the first declaration and readers that take the last one must read the same.",
-        "Remove the other declarations; declare_tool_calls(card) does not repeat itself.",
+        "Some readers use the first declaration, others the last; both must read the same.",
+        "Remove the other declarations. declare_tool_calls(card) never adds a second one.",
         Severity.WARNING,
     ),
     Rule(
         "card-without-params",
-        "it has no parameters",
+        "the declaration has no `params`",
         _of_each(_parameters),
-        "Version 1 defines none, so no client will look at them.",
+        "Version 1 defines no parameters, so clients ignore them.",
         "Remove `params` from the declaration.",
         Severity.WARNING,
     ),
     Rule(
         "card-described",
-        "it has a description",
+        "the declaration has a description",
         _of_each(_undescribed),
-        "People read cards, too: the description says what an evaluation will see.",
-        "Set `description` of the declaration, or use agent_extension(), which has one.",
+        "The description tells human readers of the card which data the agent reports.",
+        "Set `description` in the declaration, or use agent_extension(), which has one.",
         Severity.WARNING,
     ),
     Rule(
         "card-interfaces",
-        "its interfaces have absolute URLs",
+        "all interfaces have absolute URLs",
         _interfaces_usable,
-        "Clients choose an interface by the card alone; one without an absolute URL cannot be reached.",
+        "Clients know an interface only from the card; they cannot reach one without an absolute URL.",
         "Give every interface an absolute http or https URL.",
     ),
 )

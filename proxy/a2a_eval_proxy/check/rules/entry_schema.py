@@ -1,4 +1,4 @@
-"""One entry of a call list against the extension's JSON Schema. Pure, but for reading the schema once."""
+"""Validates one entry of a call list against the extension's JSON Schema, which it reads once."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-_MAX_BREACHES = 10
+_MAX_VIOLATIONS = 10
 _TEXTS = frozenset({"result", "error"})
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
-    """What an entry should not be; `field` is "" where it is about the entry as a whole."""
+class SchemaViolation:
+    """One violation of the schema; `field` is "" for the entry as a whole."""
 
     field: str
     message: str
 
 
-def breaches(entry: Any) -> Iterator[Breach]:
-    """Every way in which `entry` is not what an agent should write; none for a good one."""
+def violations(entry: Any) -> Iterator[SchemaViolation]:
+    """Yields the first _MAX_VIOLATIONS violations of the schema in `entry`."""
     for number, error in enumerate(_validator().iter_errors(entry)):
-        if number == _MAX_BREACHES:
+        if number == _MAX_VIOLATIONS:
             return
         field = str(error.path[0]) if error.path else ""
         where = f"`{field}`" if field else "the entry"
         if error.validator == "required":
-            yield Breach("", f"{where} has no {error.message.partition(' is ')[0]}")
+            yield SchemaViolation("", f"{where} has no {error.message.partition(' is ')[0]}")
         elif error.validator == "type":
             expected = error.validator_value
             wanted = " or ".join(expected) if isinstance(expected, list) else expected
-            yield Breach(field, f"{where} is of the wrong type, expected {wanted}")
+            yield SchemaViolation(field, f"{where} has the wrong type, expected {wanted}")
         else:
-            yield Breach(field, f"{where}: {error.message[:200]}")
+            yield SchemaViolation(field, f"{where}: {error.message[:200]}")
 
 
-def is_text_breach(breach: Breach) -> bool:
-    """Whether readers mend it without loss: a result or an error that is not text."""
-    return breach.field in _TEXTS
+def is_text_violation(violation: SchemaViolation) -> bool:
+    """Whether readers convert the value without loss: a result or an error that is not a string."""
+    return violation.field in _TEXTS
 
 
 @cache

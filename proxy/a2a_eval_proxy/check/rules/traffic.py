@@ -1,39 +1,47 @@
-"""The rules about what the agent says over each of its interfaces."""
+"""The table of the rules about the agent's answers over each interface."""
 
 from __future__ import annotations
 
 from a2a_tool_capture import METADATA_KEY, URI, Severity
 
 from ...protocol.operations import Operation
-from ..probe.record import Asked
+from ..probe.record import Activation
 from .base import Rule, Subject
-from .disclosure import answers_plain, by_header, harmless, told_in, told_later, told_subscribers
-from .non_disclosure import silent_in, unknown_silent
+from .disclosure import (
+    activated_by_header_only,
+    asking_is_harmless,
+    calls_shown_in,
+    calls_shown_on_reread,
+    calls_shown_to_subscribers,
+    plain_messages_answered,
+)
+from .non_disclosure import nothing_shown_in, unknown_versions_activate_nothing
 from .wire_format import (
-    a_list,
-    entries_follow,
+    calls_on_artifacts_only,
+    entries_match_schema,
     ids_unique,
+    is_list,
     metadata_key,
-    on_artifacts,
     snapshot_complete,
     uri_listed,
-    with_calls,
+    where_calls_are_seen,
 )
 
-_WRAP = "CapturingRequestHandler of a2a_tool_capture does this for agents on a2a-sdk."
+_WRAP = "With a2a-sdk, CapturingRequestHandler of a2a_tool_capture does this."
 _GATE = (
-    "Look for the URI among the extensions the request activates (context.requested_extensions in a2a-sdk), in every "
-    f"request anew, and leave the key and the URI out where it is not there. {_WRAP}"
+    "For every request, check whether it activates the URI (context.requested_extensions in a2a-sdk). If it does not, "
+    f"omit the metadata key and the URI from the answer. {_WRAP}"
 )
 _GATE_READS = (
-    "Activation holds for one request, not for a task: take the calls off stored tasks where a read does not ask. "
-    + _WRAP
+    "An activation applies to one request, not to a task: remove the calls of stored tasks from answers to requests "
+    f"that do not activate the URI. {_WRAP}"
 )
 _EMIT = (
-    f"Where the request activates {URI}, put the calls on an artifact of the answer. If only streams show them, the "
-    f"server lost them in merging chunks: put the URI and all calls so far on every chunk, from the first on. {_WRAP}"
+    f"If the request activates {URI}, put the calls on an artifact of the answer. If only streams show calls, the "
+    f"server loses them when it merges chunks: put the URI and all calls so far on every chunk, starting with the "
+    f"first. {_WRAP}"
 )
-_STORE = "Store artifacts with their metadata and extensions, and show both to requests that activate the extension."
+_STORE = "Store artifacts with their metadata and extensions, and return both to requests that activate the extension."
 
 _READS = {
     Operation.GET: "GetTask",
@@ -44,39 +52,46 @@ _READS = {
 TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "answers",
-        "plain messages are answered",
-        answers_plain,
-        "The card offers this interface, so clients will use it.",
-        "Serve the interface at the URL in the card, or take it out of the card. If it wants credentials: --header.",
+        "messages without extensions work",
+        plain_messages_answered,
+        "The card offers this interface, so clients use it.",
+        "Serve the interface at the URL of the card, or remove it from the card. If the agent requires credentials, "
+        "pass them with --header.",
     ),
     Rule(
         "asking-harmless",
-        "asking breaks nothing",
-        harmless(Asked.V1),
-        "An evaluation has to see the agent as its users do.",
-        "Answer requests that activate the extension as you answer others.",
+        "activating breaks nothing",
+        asking_is_harmless(Activation.V1),
+        "An evaluation must see the same behavior as the agent's users.",
+        "Answer requests that activate the extension like all other requests.",
     ),
     Rule(
         "header-activates",
-        "the header asks for calls",
-        by_header,
-        "A request activates extensions by A2A-Extensions (A2A 1.0, section 3.2.6), in A2A 0.3 by X-A2A-Extensions.",
-        f"Look for the URI in that header (context.requested_extensions in a2a-sdk). {_WRAP}",
+        "the header activates",
+        activated_by_header_only,
+        "The header A2A-Extensions activates extensions (A2A 1.0, section 3.2.6); in A2A 0.3 it is X-A2A-Extensions.",
+        f"Read the URI from that header (context.requested_extensions in a2a-sdk). {_WRAP}",
     ),
-    Rule("send-asked", "send: calls, if asked", told_in(Operation.SEND, Asked.V1), "It is what was asked for.", _EMIT),
+    Rule(
+        "send-asked",
+        "send: calls if activated",
+        calls_shown_in(Operation.SEND, Activation.V1),
+        "The client requests the calls.",
+        _EMIT,
+    ),
     Rule(
         "stream-asked",
-        "stream: calls, if asked",
-        told_in(Operation.STREAM, Asked.V1),
-        "Most clients stream where the card says that they can.",
+        "stream: calls if activated",
+        calls_shown_in(Operation.STREAM, Activation.V1),
+        "Most clients stream if the card declares streaming.",
         _EMIT,
     ),
     *(
         Rule(
             f"{operation}-asked",
-            f"{operation}: calls, if asked",
-            told_subscribers if operation is Operation.SUBSCRIBE else told_later(operation),
-            f"Clients that lost a stream, or did not wait for an answer, learn of the calls by {name}.",
+            f"{operation}: calls if activated",
+            calls_shown_to_subscribers if operation is Operation.SUBSCRIBE else calls_shown_on_reread(operation),
+            f"Clients that lost a stream, or did not wait for the answer, get the calls from {name}.",
             _STORE,
         )
         for operation, name in _READS.items()
@@ -84,9 +99,9 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     *(
         Rule(
             f"{operation}-silent",
-            f"{operation}: nothing, if not asked",
-            silent_in(operation),
-            "Who did not ask must not learn of arguments and results: they may be confidential.",
+            f"{operation}: nothing unless activated",
+            nothing_shown_in(operation),
+            "Arguments and results may be confidential: other clients must not see them.",
             _GATE_READS if operation in _READS else _GATE,
         )
         for operation in (Operation.SEND, Operation.STREAM, *_READS)
@@ -94,80 +109,81 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "unknown-version-harmless",
         "unknown versions break nothing",
-        harmless(Asked.UNKNOWN, Asked.BESIDE),
-        "Agents ignore extensions they do not know (A2A 1.0, section 3.2.6), so that clients can be newer.",
-        "Ignore URIs that you do not know.",
+        asking_is_harmless(Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN),
+        "Agents ignore unknown extensions (A2A 1.0, section 3.2.6), so that clients can be newer than agents.",
+        "Ignore unknown URIs in the extensions header.",
     ),
     Rule(
         "unknown-version-silent",
         "unknown versions activate nothing",
-        unknown_silent,
-        "Another version is another extension; its clients would misread what version 1 says.",
-        "Compare URIs whole: neither their beginning nor a part. Never echo activations that you do not honour.",
+        unknown_versions_activate_nothing,
+        "Another version is another extension; its clients would misread the data of version 1.",
+        "Compare the whole URI, not a prefix or a substring. Do not echo URIs that the agent did not activate.",
     ),
     Rule(
         "unknown-version-beside",
-        "version 1 beside unknown versions",
-        told_in(Operation.SEND, Asked.BESIDE),
-        "Clients list every version they read; the header is a comma-separated list, with blanks.",
-        "Split the extensions header at commas, and look for the URI among all that it lists.",
+        "version 1 with unknown versions",
+        calls_shown_in(Operation.SEND, Activation.V1_WITH_UNKNOWN),
+        "Clients list every version that they support; the header is a comma-separated list with optional spaces.",
+        "Split the extensions header at commas, strip spaces, and search the whole list for the URI.",
     ),
     Rule(
         "calls-on-artifacts",
-        "calls are on artifacts only",
-        with_calls(on_artifacts),
-        "Version 1 is read from Artifact.metadata and nowhere else: Messages may be lost (A2A 1.0, section 3.7).",
-        f"Move them to `metadata` of an artifact. {_WRAP}",
+        "only artifacts carry calls",
+        where_calls_are_seen(calls_on_artifacts_only),
+        "Readers look for calls only in Artifact.metadata: Messages may be lost (A2A 1.0, section 3.7).",
+        f"Move the calls to `metadata` of an artifact. {_WRAP}",
     ),
     Rule(
         "metadata-key",
-        "calls are under the right key",
-        with_calls(metadata_key),
-        "Readers look for this key and no other.",
-        f"Use METADATA_KEY of a2a_tool_capture, {METADATA_KEY!r}.",
+        "calls have the right metadata key",
+        where_calls_are_seen(metadata_key),
+        "Readers look for this key only.",
+        f"Use METADATA_KEY of a2a_tool_capture: {METADATA_KEY!r}.",
     ),
     Rule(
         "artifact-lists-uri",
-        "their artifact lists the URI",
-        with_calls(uri_listed),
-        "Readers ignore calls on artifacts that do not list the URI (A2A 1.0: an artifact names its extensions).",
-        "Put the URI into `extensions` of the artifact's first chunk: servers ignore it on later ones. Best on all.",
+        "artifacts with calls list the URI",
+        where_calls_are_seen(uri_listed),
+        "Readers ignore calls on artifacts that do not list the URI (A2A 1.0: an artifact lists its extensions).",
+        "Add the URI to `extensions` of every chunk of the artifact; the first is required, since servers ignore it "
+        "on later ones.",
     ),
     Rule(
         "calls-a-list",
-        "calls are a list",
-        with_calls(a_list),
+        "calls are a JSON array",
+        where_calls_are_seen(is_list),
         "Readers ignore anything else.",
-        "Write a JSON array of call objects, [] for none.",
+        "Write a JSON array of call objects; [] if there are no calls.",
     ),
     Rule(
         "entry-schema",
-        "calls follow the schema",
-        with_calls(entries_follow(texts=False)),
-        "Readers skip or guess what they cannot read, some lose the whole conversation.",
-        "See schema/tool-call-capture-v1.schema.json in a2a_tool_capture: `name` a text, `arguments` an object, "
-        "`id` a text.",
+        "calls match the schema",
+        where_calls_are_seen(entries_match_schema(texts=False)),
+        "Readers skip or guess invalid entries; some lose the whole conversation.",
+        "Follow schema/tool-call-capture-v1.schema.json in a2a_tool_capture: `name` is a string, `arguments` an "
+        "object, `id` a string.",
     ),
     Rule(
         "entry-texts",
-        "results and errors are texts",
-        with_calls(entries_follow(texts=True)),
-        "Readers take the JSON text of anything else, each with its own spacing and numbers.",
-        "Encode structured results yourself: json.dumps(result).",
+        "results and errors are strings",
+        where_calls_are_seen(entries_match_schema(texts=True)),
+        "Readers convert other values to JSON, each with its own spacing and number format.",
+        "Encode structured results in the agent: json.dumps(result).",
         Severity.WARNING,
     ),
     Rule(
         "ids-unique",
-        "ids are unique in a task",
-        with_calls(ids_unique),
-        "The same id again is read as the same call told again, so that one of two is lost.",
-        "Give every call an id of its own: the model's, or a uuid.",
+        "ids are unique within a task",
+        where_calls_are_seen(ids_unique),
+        "Readers take a repeated id for the same call, so one of two calls is lost.",
+        "Give every call its own id: the model's call id, or a UUID.",
     ),
     Rule(
         "snapshot-complete",
-        "streamed calls stay on the task",
+        "the task keeps streamed calls",
         snapshot_complete,
-        "Servers merge chunks by overwriting metadata keys: lists split over chunks survive in the stream only.",
-        f"Put the whole list so far on every chunk of an artifact. {_WRAP}",
+        "Servers merge chunks by overwriting metadata keys: the task keeps only the last part of a split list.",
+        f"Put all calls so far on every chunk of an artifact. {_WRAP}",
     ),
 )

@@ -1,4 +1,4 @@
-"""How calls are told: on what, under which key, in which form, and whether they last."""
+"""Rules about the form of calls: their place, key and schema, and whether a task keeps them."""
 
 from __future__ import annotations
 
@@ -10,50 +10,55 @@ from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.payload import listed_uris
 
 from ...protocol.operations import Operation
-from ..probe.record import Asked, Exchange
-from ..probe.responses import Kind, calls_lost, calls_of, first_task_id, sightings, tasks_after_calls
-from .base import Outcome, Problem, Subject, found, problem
-from .entry_schema import breaches, is_text_breach
-from .selectors import ASKING, artifacts_in, asking_sightings, exchanges_asking, task_artifacts, turns_by, whole_task
+from ..probe.record import Activation, ProbeExchange
+from ..probe.responses import Kind, calls_lost, calls_of, first_task_id, occurrences, tasks_after_calls
+from .base import Problem, RuleOutcome, Subject, outcome_of, problem, problem_at
+from .entry_schema import is_text_violation, violations
+from .selectors import ASKING, artifacts_in, asking_occurrences, exchanges_asking, task_artifacts, turns_by, whole_task
 
 
-def with_calls(test: Callable[[Subject], Iterator[Problem]]) -> Callable[[Subject], Outcome]:
-    """A rule about calls that were told: it says nothing where there were none, and nothing odd either."""
+def where_calls_are_seen(test: Callable[[Subject], Iterator[Problem]]) -> Callable[[Subject], RuleOutcome]:
+    """Returns the rule with outcome unseen if it finds no problem and the conversation has no calls."""
 
-    def judged(subject: Subject) -> Outcome:
-        outcome = found(test(subject))
-        if outcome.problems or any(True for _ in asking_sightings(subject, Kind.CALLS)):
+    def judged(subject: Subject) -> RuleOutcome:
+        outcome = outcome_of(test(subject))
+        if outcome.problems or any(True for _ in asking_occurrences(subject, Kind.CALLS)):
             return outcome
-        return Outcome(unseen="no tool calls were seen over this interface")
+        return RuleOutcome(unseen="no tool calls were seen over this interface")
 
     return judged
 
 
 def metadata_key(subject: Subject) -> Iterator[Problem]:
-    """Artifacts with calls under another key, and not under the right one too."""
-    for exchange, sighting in asking_sightings(subject, Kind.OTHER_KEY):
-        if sighting.of_v1 and METADATA_KEY not in (sighting.artifact or {}).get("metadata", {}):
-            yield problem(exchange, f"the metadata key is {sighting.name!r}", sighting.where, sighting.value)
-    for exchange, sighting in asking_sightings(subject, Kind.LISTED):
-        metadata = (sighting.artifact or {}).get("metadata")
-        if sighting.name != URI or not isinstance(metadata, dict) or METADATA_KEY in metadata:
+    """Calls are under METADATA_KEY."""
+    for exchange, occurrence in asking_occurrences(subject, Kind.OTHER_KEY):
+        if occurrence.of_v1 and METADATA_KEY not in (occurrence.artifact or {}).get("metadata", {}):
+            yield problem(
+                exchange,
+                f"tool calls are under the metadata key {occurrence.name!r}",
+                occurrence.where,
+                occurrence.value,
+            )
+    for exchange, occurrence in asking_occurrences(subject, Kind.LISTED):
+        metadata = (occurrence.artifact or {}).get("metadata")
+        if occurrence.name != URI or not isinstance(metadata, dict) or METADATA_KEY in metadata:
             continue
         for key, value in metadata.items():
             if not key.startswith(URI) and key.replace("_", "").lower().endswith("toolcalls"):
-                message = f"the artifact lists the URI, but its metadata key is {key!r}"
-                yield problem(exchange, message, sighting.where, {key: value})
+                message = f"the artifact lists the URI, but its calls are under the metadata key {key!r}"
+                yield problem(exchange, message, occurrence.where, {key: value})
 
 
-def on_artifacts(subject: Subject) -> Iterator[Problem]:
-    """Calls that are anywhere else."""
-    for exchange, sighting in asking_sightings(subject, Kind.MISPLACED):
-        yield problem(exchange, "tool calls are not in an artifact's metadata", sighting.where, sighting.value)
+def calls_on_artifacts_only(subject: Subject) -> Iterator[Problem]:
+    """Calls are in the metadata of artifacts only."""
+    for exchange, occurrence in asking_occurrences(subject, Kind.MISPLACED):
+        yield problem_at(exchange, "tool calls are not in an artifact's metadata", occurrence)
 
 
 def uri_listed(subject: Subject) -> Iterator[Problem]:
-    """Artifacts with calls that do not list the URI.
+    """Artifacts with calls list the URI.
 
-    Once an artifact has listed it, its further chunks need not: servers and readers remember it.
+    After the first chunk of an artifact lists it, later chunks may omit it: servers and readers keep it.
     """
     for exchange in exchanges_asking(subject, *ASKING):
         remembered: set[str] = set()
@@ -72,70 +77,71 @@ def uri_listed(subject: Subject) -> Iterator[Problem]:
                     yield problem(exchange, message, where, shown)
 
 
-def a_list(subject: Subject) -> Iterator[Problem]:
-    """Calls in anything but a JSON array."""
-    for exchange, sighting in asking_sightings(subject, Kind.CALLS):
-        if not isinstance(sighting.value, list):
-            yield problem(exchange, "the tool calls are not a list", sighting.where, sighting.value)
+def is_list(subject: Subject) -> Iterator[Problem]:
+    """Calls are a JSON array."""
+    for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
+        if not isinstance(occurrence.value, list):
+            yield problem_at(exchange, "the tool calls are not a JSON array", occurrence)
 
 
-def entries_follow(*, texts: bool) -> Callable[[Subject], Iterator[Problem]]:
-    """Entries against the schema; `texts` takes the breaches that readers mend without loss, else the others."""
+def entries_match_schema(*, texts: bool) -> Callable[[Subject], Iterator[Problem]]:
+    """Entries against the schema; `texts` takes the violations that readers mend without loss, else the others."""
 
     def test(subject: Subject) -> Iterator[Problem]:
-        for exchange, sighting in asking_sightings(subject, Kind.CALLS):
-            for number, entry in enumerate(sighting.value if isinstance(sighting.value, list) else ()):
-                for breach in breaches(entry):
-                    if is_text_breach(breach) is texts:
-                        yield problem(exchange, breach.message, f"{sighting.where}[{number}]", entry)
+        for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
+            for number, entry in enumerate(occurrence.value if isinstance(occurrence.value, list) else ()):
+                for violation in violations(entry):
+                    if is_text_violation(violation) is texts:
+                        yield problem(exchange, violation.message, f"{occurrence.where}[{number}]", entry)
 
     return test
 
 
 def ids_unique(subject: Subject) -> Iterator[Problem]:
-    """Ids that stand for two calls, of one message or of two to the same task.
+    """Each id belongs to one call of a task, over one message or two.
 
-    The same call may be told again: on later chunks of its artifact, perhaps with more in it, and on another artifact.
+    The same call may appear again: on later chunks of its artifact, perhaps with more fields, and on another artifact.
     """
     yield from _ids_used_again(subject)
     for exchange in exchanges_asking(subject, *ASKING):
         known: dict[tuple[str, str], tuple[str, str, str]] = {}
         task = ""
-        for sighting in sightings(exchange):
-            if sighting.kind is not Kind.CALLS or not isinstance(sighting.value, list):
+        for occurrence in occurrences(exchange):
+            if occurrence.kind is not Kind.CALLS or not isinstance(occurrence.value, list):
                 continue
-            if exchange.operation is Operation.LIST:  # each task has ids of its own
-                task = sighting.where.partition(".artifacts")[0]
-            artifact_id = str((sighting.artifact or {}).get("artifactId"))
+            if exchange.operation is Operation.LIST:  # ids are unique within a task
+                task = occurrence.where.partition(".artifacts")[0]
+            artifact_id = str((occurrence.artifact or {}).get("artifactId"))
             in_list: set[str] = set()
-            for number, entry in enumerate(sighting.value):
+            for number, entry in enumerate(occurrence.value):
                 call_id = entry.get("id") if isinstance(entry, dict) else None
                 if not isinstance(call_id, str) or not call_id:
                     continue
                 arguments = entry.get("arguments")
-                known_by = "" if arguments is None else canonical(arguments)  # a call may be announced without
+                known_by = "" if arguments is None else canonical(arguments)  # the first entry of a call may omit them
                 now = (str(entry.get("name")), artifact_id, known_by)
                 before = known.setdefault((task, call_id), now)
-                told_otherwise = "" not in (before[2], now[2]) and before[2] != now[2]
-                clash = before[0] != now[0] or (before[1] != now[1] and told_otherwise)
+                differs = "" not in (before[2], now[2]) and before[2] != now[2]
+                clash = before[0] != now[0] or (before[1] != now[1] and differs)
                 if call_id in in_list or clash:
                     message = f"the id {call_id!r} is used for two tool calls"
-                    yield problem(exchange, message, f"{sighting.where}[{number}]", entry)
+                    yield problem(exchange, message, f"{occurrence.where}[{number}]", entry)
                 in_list.add(call_id)
 
 
 def _ids_used_again(subject: Subject) -> Iterator[Problem]:
-    """Ids of the first message's calls that the second message's have, too.
+    """Yields a problem for each id of the first message's calls that the second message uses for another call.
 
-    Nobody can tell a call that is told again from one that is made again and gives the same, but where an artifact is
-    new and has no other calls.
+    A repeated entry is indistinguishable from a second, identical call, except on a new artifact without new calls.
     """
-    for turn in turns_by(subject, Operation.SEND, Asked.V1):
-        before = [item for exchange in turn.exchanges for item in _told_on(exchange) if exchange.asked in ASKING]
+    for turn in turns_by(subject, Operation.SEND, Activation.V1):
+        before = [
+            item for exchange in turn.exchanges for item in _calls_with_ids(exchange) if exchange.activation in ASKING
+        ]
         known = {str(entry["id"]): entry for _, _, entries in before for entry in entries}
         artifacts = {artifact_id for artifact_id, _, _ in before}
         for exchange in turn.resumed:
-            for artifact_id, where, entries in _told_on(exchange):
+            for artifact_id, where, entries in _calls_with_ids(exchange):
                 again = [entry for entry in entries if entry["id"] in known]
                 nothing_new = artifact_id not in artifacts and len(again) == len(entries)
                 for entry in again:
@@ -144,48 +150,50 @@ def _ids_used_again(subject: Subject) -> Iterator[Problem]:
                         yield problem(exchange, message, where, entry)
 
 
-def _told_on(exchange: Exchange) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Artifact id, place and entries with ids, for each list of calls in the answer."""
-    for sighting in sightings(exchange):
-        if sighting.kind is Kind.CALLS and isinstance(sighting.value, list):
+def _calls_with_ids(exchange: ProbeExchange) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Yields artifact id, path and entries with ids, for each list of calls in the answer."""
+    for occurrence in occurrences(exchange):
+        if occurrence.kind is Kind.CALLS and isinstance(occurrence.value, list):
             entries = [
                 entry
-                for entry in sighting.value
+                for entry in occurrence.value
                 if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
             ]
             if entries:
-                yield str((sighting.artifact or {}).get("artifactId")), sighting.where, entries
+                yield str((occurrence.artifact or {}).get("artifactId")), occurrence.where, entries
 
 
 def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two entries contradict each other; what only one of them has may have come later."""
+    """Whether two entries contradict each other; a field that only one of them has may be a later addition."""
     fields = ("name", "arguments", "result", "error")
     both = [(one[name], other[name]) for name in fields if one.get(name) is not None and other.get(name) is not None]
     ends = [{name for name in ("result", "error") if entry.get(name) is not None} for entry in (one, other)]
     return any(canonical(a) != canonical(b) for a, b in both) or (all(ends) and ends[0] != ends[1])
 
 
-def snapshot_complete(subject: Subject) -> Outcome:
-    """Whether a Task in the stream, and GetTask, show every call that the stream showed before."""
+def snapshot_complete(subject: Subject) -> RuleOutcome:
+    """A Task later in the stream, and GetTask, show every call that the stream showed before."""
     if not subject.conversation.streams:
-        return Outcome(skipped="the card says that the agent does not stream")
+        return RuleOutcome(skipped="the card does not declare streaming")
     judged = 0
     problems = []
-    for turn in turns_by(subject, Operation.STREAM, Asked.V1):
+    for turn in turns_by(subject, Operation.STREAM, Activation.V1):
         for shown, calls, lost in tasks_after_calls(turn.opening):
             judged += 1
             if lost:
-                message = f"{lost} of {calls} streamed tool calls are not on the Task later in the stream"
+                message = f"{lost} of {calls} streamed tool calls are missing on the Task later in the stream"
                 problems.append(problem(turn.opening, message, shown.where, task_artifacts(shown)))
         streamed = calls_of(turn.opening)
         task_id = first_task_id(turn.opening)
         for exchange in turn.later:
             event = whole_task(exchange, task_id) if exchange.operation is Operation.GET else None
-            if event is None or exchange.asked is not Asked.V1 or not streamed:
+            if event is None or exchange.activation is not Activation.V1 or not streamed:
                 continue
             judged += 1
             if lost := calls_lost(turn.opening, event):
                 names = ", ".join(call.name for call in calls_of(exchange)) or "none"
-                message = f"{lost} of {len(streamed)} streamed tool calls are not on the task (it has: {names})"
+                message = f"{lost} of {len(streamed)} streamed tool calls are missing on the task (it has: {names})"
                 problems.append(problem(exchange, message, event.where, task_artifacts(event)))
-    return found(problems) if judged else Outcome(unseen="no stream with tool calls had a task to compare with")
+    return (
+        outcome_of(problems) if judged else RuleOutcome(unseen="no stream with tool calls has a task to compare with")
+    )

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.check.probe import client, requests
-from a2a_eval_proxy.check.probe.client import Line
-from a2a_eval_proxy.check.probe.record import Asked, Exchange, Interface
-from a2a_eval_proxy.check.rules.base import Status, Verdict
+from a2a_eval_proxy.check.probe.client import ProbeClient
+from a2a_eval_proxy.check.probe.record import Activation, Interface, ProbeExchange
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
 from agents.serving import ServerThread
@@ -57,13 +57,13 @@ async def begin_stream(send: Send, *events: Any) -> None:
         await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-async def stream(answer: Answer, timeout_s: float = 10) -> Exchange:
+async def stream(answer: Answer, timeout_s: float = 10) -> ProbeExchange:
     """One stream of that agent."""
     with ServerThread(app(answer)) as agent:
         interface = Interface(Binding.HTTP_JSON, "1.0", agent.url)
-        request = requests.send(interface, "hello", "m", Asked.NOTHING, stream=True)
-        async with Line({}, timeout_s) as line:
-            return await line.exchange(interface, Operation.STREAM, Asked.NOTHING, request)
+        request = requests.send(interface, "hello", "m", Activation.NOTHING, stream=True)
+        async with ProbeClient({}, timeout_s) as probe:
+            return await probe.exchange(interface, Operation.STREAM, Activation.NOTHING, request)
 
 
 async def hangs(receive: Any, send: Send) -> None:
@@ -95,12 +95,12 @@ async def test_a_stream_left_open_is_left_when_the_task_is_done(monkeypatch: pyt
 async def test_a_broken_stream_keeps_what_came() -> None:
     exchange = await stream(breaks_off)
     assert len(exchange.events) == 1
-    assert exchange.problem.startswith("broke off: ")
+    assert exchange.problem.startswith("the request failed: ")
 
 
 async def test_an_answer_that_never_comes() -> None:
     exchange = await stream(hangs, timeout_s=0.2)
-    assert (exchange.status, exchange.problem) == (0, "not answered within 0.2 s")
+    assert (exchange.status, exchange.problem) == (0, "no answer within 0.2 s")
 
 
 @pytest.mark.parametrize(("name", "limit"), [("MAX_BODY_BYTES", 500), ("MAX_EVENTS", 5)])
@@ -127,9 +127,9 @@ async def test_an_agent_that_hangs_is_named_and_holds_nobody_up() -> None:
     with ServerThread(app(hangs)) as agent:
         async with asyncio.timeout(30):
             report = await check(agent.url, "hello", timeout_s=2)
-    assert {"answers", "card-declares"} == rules_with(report, Status.FAILED)
+    assert {"answers", "card-declares"} == rules_with(report, RuleStatus.FAILED)
     assert [len(item.turns) for item in report.record.conversations] == [1]
-    assert report.verdict is Verdict.NOT_CONFORMING
+    assert report.verdict is CheckVerdict.NOT_CONFORMING
 
 
 # ── cards ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -148,8 +148,8 @@ def card_app(bodies: dict[str, tuple[int, bytes]]) -> Callable[[str], Any]:
 
 async def test_a_card_at_its_older_place() -> None:
     with ServerThread(card_app({"/.well-known/agent.json": (200, b'{"name": "old"}')})) as agent:
-        async with Line({}, 10) as line:
-            seen = await line.card(agent.url)
+        async with ProbeClient({}, 10) as probe:
+            seen = await probe.card(agent.url)
     assert seen.card == {"name": "old"}
     assert seen.request.url == f"{agent.url}/.well-known/agent.json"
 
@@ -160,9 +160,9 @@ async def test_a_card_at_its_older_place() -> None:
 )
 async def test_no_card_is_an_error_of_the_agent(status: int, body: bytes, told: str) -> None:
     with ServerThread(card_app({"/.well-known/agent-card.json": (status, body)})) as agent:
-        async with Line({}, 10) as line:
+        async with ProbeClient({}, 10) as probe:
             with pytest.raises(AgentError, match=told):
-                await line.card(agent.url)
+                await probe.card(agent.url)
 
 
 async def test_a_card_that_never_comes_is_nobody_there() -> None:
@@ -174,11 +174,11 @@ async def test_a_card_that_never_comes_is_nobody_there() -> None:
         return served
 
     with ServerThread(build) as agent:
-        async with Line({}, 0.2) as line:
-            with pytest.raises(AgentUnreachableError, match=r"not answered within 0\.2 s"):
-                await line.card(agent.url)
+        async with ProbeClient({}, 0.2) as probe:
+            with pytest.raises(AgentUnreachableError, match=r"no answer within 0\.2 s"):
+                await probe.card(agent.url)
 
 
 def test_headers_that_the_check_itself_sets_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="'X-A2A-Extensions' is set by the check itself"):
-        Line({"X-A2A-Extensions": "x"}, 10)
+        ProbeClient({"X-A2A-Extensions": "x"}, 10)

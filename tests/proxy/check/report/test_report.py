@@ -12,23 +12,23 @@ from a2a_eval_proxy.check.probe import requests
 from a2a_eval_proxy.check.probe.dialogue import skill_examples
 from a2a_eval_proxy.check.probe.interfaces import offered_interfaces
 from a2a_eval_proxy.check.probe.record import (
-    Asked,
+    Activation,
     CardSeen,
-    Conversation,
-    Exchange,
     Interface,
     NotChecked,
-    Record,
-    Request,
-    Turn,
+    ProbeConversation,
+    ProbeExchange,
+    ProbeRecord,
+    ProbeRequest,
+    ProbeTurn,
 )
-from a2a_eval_proxy.check.probe.responses import Kind, answered, sightings
+from a2a_eval_proxy.check.probe.responses import Kind, occurrences, read_response
 from a2a_eval_proxy.check.report.json_output import report_json
 from a2a_eval_proxy.check.report.junit_output import report_junit
-from a2a_eval_proxy.check.report.report import judge
-from a2a_eval_proxy.check.report.text_output import show
-from a2a_eval_proxy.check.rules.base import Status
-from a2a_eval_proxy.check.rules.entry_schema import breaches, is_text_breach
+from a2a_eval_proxy.check.report.report import apply_rules
+from a2a_eval_proxy.check.report.text_output import print_report
+from a2a_eval_proxy.check.rules.base import RuleStatus
+from a2a_eval_proxy.check.rules.entry_schema import is_text_violation, violations
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given
@@ -42,14 +42,16 @@ OLD_RPC = Interface(Binding.JSONRPC, "0.3", "http://agent/rpc")
 OLD_REST = Interface(Binding.HTTP_JSON, "0.3", "http://agent/rest")
 PICKY = Interface(Binding.JSONRPC, "1.0", "http://agent/rpc", required=("urn:times",))
 INTERFACES = [RPC, REST, OLD_RPC, OLD_REST]
-CARD_REQUEST = Request("GET", "http://agent/.well-known/agent-card.json")
+CARD_REQUEST = ProbeRequest("GET", "http://agent/.well-known/agent-card.json")
 
 
-def read(interface: Interface, operation: Operation, asked: Asked, *documents: Any, **headers: str) -> Exchange:
+def read(
+    interface: Interface, operation: Operation, asked: Activation, *documents: Any, **headers: str
+) -> ProbeExchange:
     """An exchange whose answer holds these JSON documents."""
     request = requests.get(interface, "t", asked)
     bodies = [json.dumps(document).encode() for document in documents]
-    return answered(interface, operation, asked, request, 200, headers.items(), bodies)
+    return read_response(interface, operation, asked, request, 200, headers.items(), bodies)
 
 
 # ── junk ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,14 +62,14 @@ exchanges = st.builds(
     ),
     st.sampled_from(INTERFACES),
     st.sampled_from([Operation.SEND, Operation.STREAM, Operation.GET, Operation.LIST, Operation.SUBSCRIBE]),
-    st.sampled_from(list(Asked)),
+    st.sampled_from(list(Activation)),
     almost_events,
     st.booleans(),
 )
 some = st.lists(exchanges, max_size=3).map(tuple)
-turns = st.builds(Turn, st.sampled_from(["one", "two"]), exchanges, some, some)
+turns = st.builds(ProbeTurn, st.sampled_from(["one", "two"]), exchanges, some, some)
 conversations = st.builds(
-    Conversation, st.sampled_from(INTERFACES), st.lists(turns, max_size=4).map(tuple), st.booleans()
+    ProbeConversation, st.sampled_from(INTERFACES), st.lists(turns, max_size=4).map(tuple), st.booleans()
 )
 cards = st.dictionaries(
     st.sampled_from(["name", "capabilities", "supportedInterfaces", "additionalInterfaces", "url", "skills"]),
@@ -76,22 +78,22 @@ cards = st.dictionaries(
 
 
 @given(cards, st.lists(conversations, max_size=3))
-def test_anything_is_judged_and_told_in_every_form(card: dict[str, Any], said: list[Conversation]) -> None:
-    report = judge(Record(CardSeen(CARD_REQUEST, card), tuple(said), (NotChecked("GRPC 1.0", "why not"),)))
+def test_anything_is_judged_and_told_in_every_form(card: dict[str, Any], said: list[ProbeConversation]) -> None:
+    report = apply_rules(ProbeRecord(CardSeen(CARD_REQUEST, card), tuple(said), (NotChecked("GRPC 1.0", "why not"),)))
 
     json.dumps(report_json(report, "http://agent"), allow_nan=False)
     ET.fromstring(report_junit(report, "http://agent"))
     text = io.StringIO()
-    show(report, "http://agent", Console(file=text))
+    print_report(report, "http://agent", Console(file=text))
     assert str(report.verdict.value) in text.getvalue()
 
 
 def test_reports_stay_small_whatever_an_agent_says() -> None:
     """One artifact of two million characters, in each of many answers that should have none."""
     artifact = {"artifactId": "a", "metadata": {METADATA_KEY: [{"name": "x", "result": "y" * 2_000_000}]}}
-    leak = read(REST, Operation.SEND, Asked.NOTHING, {"task": {"id": "t", "artifacts": [artifact], "status": {}}})
-    said = Conversation(REST, (Turn("one", leak),) * 100, streams=False)
-    report = judge(Record(CardSeen(CARD_REQUEST, {}), (said,), ()))
+    leak = read(REST, Operation.SEND, Activation.NOTHING, {"task": {"id": "t", "artifacts": [artifact], "status": {}}})
+    said = ProbeConversation(REST, (ProbeTurn("one", leak),) * 100, streams=False)
+    report = apply_rules(ProbeRecord(CardSeen(CARD_REQUEST, {}), (said,), ()))
 
     assert len(json.dumps(report_json(report, "http://agent"))) < 1_000_000
     assert len(report_junit(report, "http://agent")) < 100_000
@@ -99,12 +101,14 @@ def test_reports_stay_small_whatever_an_agent_says() -> None:
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_outcome_is_cut_where_there_is_little_room(width: int) -> None:
-    said = tuple(Conversation(interface, (), streams=False) for interface in INTERFACES)
-    report = judge(Record(CardSeen(CARD_REQUEST, {}), said, ()))
+    said = tuple(ProbeConversation(interface, (), streams=False) for interface in INTERFACES)
+    report = apply_rules(ProbeRecord(CardSeen(CARD_REQUEST, {}), said, ()))
     text = io.StringIO()
-    show(report, "http://agent", Console(file=text, width=width))
+    print_report(report, "http://agent", Console(file=text, width=width))
     table = text.getvalue().partition("\ntraffic ")[2].partition("\n\n")[0]
-    passed = [result for result in report.results if result.interface is not None and result.status is Status.PASSED]
+    passed = [
+        result for result in report.results if result.interface is not None and result.status is RuleStatus.PASSED
+    ]
     assert table.count("passed") == len(passed) > 0
 
 
@@ -118,8 +122,8 @@ def test_any_card_can_be_read(card: dict[str, Any]) -> None:
 
 def test_nesting_without_end_is_walked() -> None:
     deep = json.loads('{"deep":' * 500 + json.dumps({"artifact": {"metadata": {METADATA_KEY: []}}}) + "}" * 500)
-    exchange = read(REST, Operation.SEND, Asked.NOTHING, {"task": {"id": "t", "status": {}, "deep": deep}})
-    assert [sighting.kind for sighting in sightings(exchange)] == [Kind.CALLS]
+    exchange = read(REST, Operation.SEND, Activation.NOTHING, {"task": {"id": "t", "status": {}, "deep": deep}})
+    assert [occurrence.kind for occurrence in occurrences(exchange)] == [Kind.CALLS]
 
 
 # ── where the extension is in an answer ─────────────────────────────────────────────────────────────────────
@@ -132,26 +136,47 @@ STATUS = {"state": "TASK_STATE_COMPLETED"}
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ({"task": {"id": "t", "artifacts": [ARTIFACT]}}, [(Kind.LISTED, ".extensions"), (Kind.CALLS, "tool_calls']")]),
-        ({"artifactUpdate": {"artifact": ARTIFACT}}, [(Kind.LISTED, ".extensions"), (Kind.CALLS, "tool_calls']")]),
-        ({"artifact_update": {"artifact": ARTIFACT}}, [(Kind.LISTED, ".extensions"), (Kind.CALLS, "tool_calls']")]),
-        ({"message": {"messageId": "m", "metadata": {METADATA_KEY: CALLS}}}, [(Kind.MISPLACED, "tool_calls']")]),
-        ({"message": {"messageId": "m", "extensions": [URI]}}, [(Kind.LISTED_ASIDE, ".extensions")]),
-        ({"message": {"messageId": "m", "parts": [{"extensions": [URI]}]}}, [(Kind.LISTED_ASIDE, ".extensions")]),
+        (
+            {"task": {"id": "t", "artifacts": [ARTIFACT]}},
+            [(Kind.LISTED, ".extensions"), (Kind.CALLS, "tool_calls']")],
+        ),
+        (
+            {"artifactUpdate": {"artifact": ARTIFACT}},
+            [(Kind.LISTED, ".extensions"), (Kind.CALLS, "tool_calls']")],
+        ),
+        (
+            {"artifact_update": {"artifact": ARTIFACT}},
+            [(Kind.LISTED, ".extensions"), (Kind.CALLS, "tool_calls']")],
+        ),
+        (
+            {"message": {"messageId": "m", "metadata": {METADATA_KEY: CALLS}}},
+            [(Kind.MISPLACED, "tool_calls']")],
+        ),
+        ({"message": {"messageId": "m", "extensions": [URI]}}, [(Kind.LISTED_ELSEWHERE, ".extensions")]),
+        (
+            {"message": {"messageId": "m", "parts": [{"extensions": [URI]}]}},
+            [(Kind.LISTED_ELSEWHERE, ".extensions")],
+        ),
         ({"message": {"messageId": "m", "parts": [{"data": {"extensions": [URI]}}]}}, []),
         ({"task": {"id": "t", "status": STATUS, "history": [{"role": "ROLE_USER", "extensions": [URI]}]}}, []),
-        ({"error": {"code": 1, "data": [{"metadata": {METADATA_KEY: []}}]}}, [(Kind.MISPLACED, "tool_calls']")]),
-        ({"error": {"code": 1, "details": [{"extensions": [URI]}]}}, [(Kind.LISTED_ASIDE, ".extensions")]),
+        (
+            {"error": {"code": 1, "data": [{"metadata": {METADATA_KEY: []}}]}},
+            [(Kind.MISPLACED, "tool_calls']")],
+        ),
+        (
+            {"error": {"code": 1, "details": [{"extensions": [URI]}]}},
+            [(Kind.LISTED_ELSEWHERE, ".extensions")],
+        ),
         ({"task": {"id": "t", "status": STATUS, "metadata": {URI: 1}}}, [(Kind.MISPLACED, f"['{URI}']")]),
         ({"task": {"id": "t", "artifacts": [{"metadata": {URI: 1}}]}}, [(Kind.OTHER_KEY, f"['{URI}']")]),
         ({"task": {"id": "t", "artifacts": [{"parts": [{"data": {"result": f"see {URI}"}}]}]}}, []),
     ],
 )
 def test_every_place_is_found(document: Any, expected: list[tuple[Kind, str]]) -> None:
-    exchange = read(REST, Operation.STREAM, Asked.NOTHING, document)
-    found = list(sightings(exchange))
+    exchange = read(REST, Operation.STREAM, Activation.NOTHING, document)
+    found = list(occurrences(exchange))
     assert [
-        (sighting.kind, sighting.where.endswith(end)) for sighting, (_, end) in zip(found, expected, strict=True)
+        (occurrence.kind, occurrence.where.endswith(end)) for occurrence, (_, end) in zip(found, expected, strict=True)
     ] == [(kind, True) for kind, _ in expected]
 
 
@@ -161,28 +186,30 @@ CALL = {"id": "a", "name": "search", "arguments": {"q": "kettle"}}
 @pytest.mark.parametrize(
     ("first", "second", "status"),
     [
-        ({"id": "a", "name": "search"}, CALL, Status.PASSED),  # announced there, told here
-        (CALL, {"id": "a", "name": "search", "arguments": None}, Status.PASSED),
-        (CALL, CALL, Status.PASSED),
-        (CALL, {**CALL, "arguments": {}}, Status.FAILED),
-        (CALL, {**CALL, "name": "reserve"}, Status.FAILED),
+        ({"id": "a", "name": "search"}, CALL, RuleStatus.PASSED),  # announced there, told here
+        (CALL, {"id": "a", "name": "search", "arguments": None}, RuleStatus.PASSED),
+        (CALL, CALL, RuleStatus.PASSED),
+        (CALL, {**CALL, "arguments": {}}, RuleStatus.FAILED),
+        (CALL, {**CALL, "name": "reserve"}, RuleStatus.FAILED),
     ],
 )
-def test_an_id_on_two_artifacts(first: Any, second: Any, status: Status) -> None:
+def test_an_id_on_two_artifacts(first: Any, second: Any, status: RuleStatus) -> None:
     artifacts = [
         {"artifactId": str(number), "parts": [], "extensions": [URI], "metadata": {METADATA_KEY: [entry]}}
         for number, entry in enumerate((first, second))
     ]
     task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": artifacts}
-    exchange = read(RPC, Operation.SEND, Asked.V1, {"result": {"task": task}})
-    record = Record(CardSeen(CARD_REQUEST, {}), (Conversation(RPC, (Turn("hello", exchange, ()),), False),), ())
-    assert {result.status for result in judge(record).results if result.rule.id == "ids-unique"} == {status}
+    exchange = read(RPC, Operation.SEND, Activation.V1, {"result": {"task": task}})
+    record = ProbeRecord(
+        CardSeen(CARD_REQUEST, {}), (ProbeConversation(RPC, (ProbeTurn("hello", exchange, ()),), False),), ()
+    )
+    assert {result.status for result in apply_rules(record).results if result.rule.id == "ids-unique"} == {status}
 
 
 def test_response_headers_are_looked_at() -> None:
     headers = {"A2A-Extensions": f"urn:other, {URI}", "X-Other": URI}
-    exchange = read(REST, Operation.SEND, Asked.NOTHING, {"message": {"messageId": "m"}}, **headers)
-    assert [(sighting.kind, sighting.name) for sighting in sightings(exchange)] == [(Kind.HEADER, URI)]
+    exchange = read(REST, Operation.SEND, Activation.NOTHING, {"message": {"messageId": "m"}}, **headers)
+    assert [(occurrence.kind, occurrence.name) for occurrence in occurrences(exchange)] == [(Kind.HEADER, URI)]
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -200,13 +227,13 @@ def test_response_headers_are_looked_at() -> None:
     ],
 )
 def test_what_is_no_answer_says_why(body: bytes, status: int, problem: str) -> None:
-    request = requests.get(RPC, "t", Asked.NOTHING)
-    assert answered(RPC, Operation.GET, Asked.NOTHING, request, status, (), [body]).problem == problem
+    request = requests.get(RPC, "t", Activation.NOTHING)
+    assert read_response(RPC, Operation.GET, Activation.NOTHING, request, status, (), [body]).problem == problem
 
 
 def test_an_empty_answer_is_none() -> None:
-    request = requests.get(RPC, "t", Asked.NOTHING)
-    assert answered(RPC, Operation.STREAM, Asked.NOTHING, request, 200, (), []).problem == "an empty answer"
+    request = requests.get(RPC, "t", Activation.NOTHING)
+    assert read_response(RPC, Operation.STREAM, Activation.NOTHING, request, 200, (), []).problem == "an empty answer"
 
 
 # ── questions ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +253,7 @@ def test_an_empty_answer_is_none() -> None:
     ],
 )
 def test_where_a_task_is_asked_for(interface: Interface, url: str, has_body: bool) -> None:
-    request = requests.get(interface, "a/b", Asked.NOTHING)
+    request = requests.get(interface, "a/b", Activation.NOTHING)
     assert request.url == url
     assert bool(request.body) is has_body
 
@@ -234,15 +261,21 @@ def test_where_a_task_is_asked_for(interface: Interface, url: str, has_body: boo
 @pytest.mark.parametrize(
     ("interface", "asked", "header"),
     [
-        (RPC, Asked.V1, ("A2A-Extensions", URI)),
-        (OLD_RPC, Asked.V1, ("X-A2A-Extensions", URI)),
-        (REST, Asked.UNKNOWN, ("A2A-Extensions", f"{URI.replace('/v1', '/v999')}, {URI.replace('/v1', '/v1999')}")),
-        (REST, Asked.NOTHING, None),
-        (PICKY, Asked.NOTHING, ("A2A-Extensions", "urn:times")),
-        (PICKY, Asked.V1, ("A2A-Extensions", f"urn:times, {URI}")),
+        (RPC, Activation.V1, ("A2A-Extensions", URI)),
+        (OLD_RPC, Activation.V1, ("X-A2A-Extensions", URI)),
+        (
+            REST,
+            Activation.UNKNOWN,
+            ("A2A-Extensions", f"{URI.replace('/v1', '/v999')}, {URI.replace('/v1', '/v1999')}"),
+        ),
+        (REST, Activation.NOTHING, None),
+        (PICKY, Activation.NOTHING, ("A2A-Extensions", "urn:times")),
+        (PICKY, Activation.V1, ("A2A-Extensions", f"urn:times, {URI}")),
     ],
 )
-def test_how_the_extension_is_asked_for(interface: Interface, asked: Asked, header: tuple[str, str] | None) -> None:
+def test_how_the_extension_is_asked_for(
+    interface: Interface, asked: Activation, header: tuple[str, str] | None
+) -> None:
     request = requests.send(interface, "hello", "m", asked, stream=True)
     extensions = [item for item in request.headers if item[0].lower().endswith("a2a-extensions")]
     assert extensions == ([header] if header else [])
@@ -250,7 +283,7 @@ def test_how_the_extension_is_asked_for(interface: Interface, asked: Asked, head
 
 
 def test_a_tenant_is_part_of_json_rpc_params() -> None:
-    request = requests.get(Interface(Binding.JSONRPC, "1.0", "http://agent/", "acme"), "t", Asked.NOTHING)
+    request = requests.get(Interface(Binding.JSONRPC, "1.0", "http://agent/", "acme"), "t", Activation.NOTHING)
     assert json.loads(request.body)["params"] == {"tenant": "acme", "id": "t"}
 
 
@@ -301,7 +334,7 @@ def test_interfaces_of_cards_of_both_versions() -> None:
 # ── entries ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-TYPE = "is of the wrong type, expected"
+TYPE = "has the wrong type, expected"
 
 
 @pytest.mark.parametrize(
@@ -316,24 +349,26 @@ TYPE = "is of the wrong type, expected"
     ],
 )
 def test_entries_against_the_schema(entry: Any, expected: list[str]) -> None:
-    assert sorted(breach.message for breach in breaches(entry)) == sorted(expected)
+    assert sorted(violation.message for violation in violations(entry)) == sorted(expected)
 
 
-def test_which_breaches_readers_mend() -> None:
-    (breach,) = breaches({"name": "f", "error": {"code": 7}})
-    assert is_text_breach(breach)
-    (breach,) = breaches({"name": "f", "id": 7})
-    assert not is_text_breach(breach)
+def test_which_violations_readers_convert() -> None:
+    (violation,) = violations({"name": "f", "error": {"code": 7}})
+    assert is_text_violation(violation)
+    (violation,) = violations({"name": "f", "id": 7})
+    assert not is_text_violation(violation)
 
 
 # ── a Task in a stream ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def streamed(*events: dict[str, Any]) -> Status:
+def streamed(*events: dict[str, Any]) -> RuleStatus:
     """What `snapshot-complete` says of a stream, with no other answer to compare it with."""
-    opening = read(RPC, Operation.STREAM, Asked.V1, *({"result": event} for event in events))
-    record = Record(CardSeen(CARD_REQUEST, {}), (Conversation(RPC, (Turn("hello", opening),), streams=True),), ())
-    (result,) = [result for result in judge(record).results if result.rule.id == "snapshot-complete"]
+    opening = read(RPC, Operation.STREAM, Activation.V1, *({"result": event} for event in events))
+    record = ProbeRecord(
+        CardSeen(CARD_REQUEST, {}), (ProbeConversation(RPC, (ProbeTurn("hello", opening),), streams=True),), ()
+    )
+    (result,) = [result for result in apply_rules(record).results if result.rule.id == "snapshot-complete"]
     return result.status
 
 
@@ -355,12 +390,14 @@ def task(*artifacts: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("events", "status"),
     [
-        pytest.param([chunk("1", "2"), task(told("1", "2"))], Status.PASSED, id="whole"),
-        pytest.param([chunk("1", "2"), task(told())], Status.FAILED, id="without its calls"),
-        pytest.param([chunk("1", "2"), task()], Status.FAILED, id="empty"),
-        pytest.param([chunk("1"), chunk("2", append=True), task(told("2"))], Status.FAILED, id="the last chunk's only"),
-        pytest.param([task(), chunk("1")], Status.UNSEEN, id="before the calls"),
+        pytest.param([chunk("1", "2"), task(told("1", "2"))], RuleStatus.PASSED, id="whole"),
+        pytest.param([chunk("1", "2"), task(told())], RuleStatus.FAILED, id="without its calls"),
+        pytest.param([chunk("1", "2"), task()], RuleStatus.FAILED, id="empty"),
+        pytest.param(
+            [chunk("1"), chunk("2", append=True), task(told("2"))], RuleStatus.FAILED, id="the last chunk's only"
+        ),
+        pytest.param([task(), chunk("1")], RuleStatus.UNSEEN, id="before the calls"),
     ],
 )
-def test_a_task_in_a_stream_has_the_calls_that_were_streamed(events: list[dict[str, Any]], status: Status) -> None:
+def test_a_task_in_a_stream_has_the_calls_that_were_streamed(events: list[dict[str, Any]], status: RuleStatus) -> None:
     assert streamed(*events) is status
