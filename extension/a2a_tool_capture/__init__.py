@@ -72,10 +72,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         try:
-            module = _LAZY[name]
+            module, attribute = _LAZY[name], name
             if name == "CapturingRequestHandler" and import_module(".agent.sdk_compat", __name__).LEGACY:
-                module = "agent.handler_v03"
-            return getattr(import_module(f".{module}", __name__), name)
+                module, attribute = "agent.handler_v03", "CapturingRequestHandlerV03"
+            return getattr(import_module(f".{module}", __name__), attribute)
         except ImportError as error:
             if (error.name or "").partition(".")[0] not in ("a2a", "google"):
                 raise

@@ -38,7 +38,7 @@ from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeoutError as TurnTimeoutError
 from .merge import TaskMerger
 from .models import CapturedTurn
-from .secret_references import filled_header
+from .secret_references import resolve_header
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
 from .wire import INTERRUPTED_STATES, SETTLED_STATES
 
@@ -90,7 +90,7 @@ class CaptureClient:
         if unknown:
             raise ConfigurationError(f"unknown dialect {unknown[0]!r}; known are {', '.join(DIALECTS)}")
         self.url = url.rstrip("/")
-        self._headers = {name: filled_header(name, value) for name, value in (headers or {}).items()}
+        self._headers = {name: resolve_header(name, value) for name, value in (headers or {}).items()}
         self._tls = tls
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -141,9 +141,9 @@ class CaptureClient:
         known = {version.uri for version in KNOWN_VERSIONS}
         return any(extension.uri in known for extension in self._card.capabilities.extensions)
 
-    def conversation(self) -> Conversation:
+    def conversation(self) -> CaptureConversation:
         """A new conversation with this agent."""
-        return Conversation(self)
+        return CaptureConversation(self)
 
     async def send(
         self,
@@ -201,7 +201,7 @@ class CaptureClient:
 
     async def _connect(self) -> None:
         resolver = A2ACardResolver(self._http, self.url, self._card_path)
-        with _explained(self.url):
+        with _mapped_errors(self.url):
             self._card = await resolver.get_agent_card(http_kwargs={"timeout": CARD_TIMEOUT_S})
         self._interface = _choose(self._card, self._binding)
         card = AgentCard()  # what the SDK's factory sees has one interface, so that it chooses that one
@@ -239,7 +239,7 @@ class CaptureClient:
         """Feed `events` to `progress` until they end, or the task is done and nothing more comes."""
         try:
             async with asyncio.timeout(None) as closing:
-                with _explained(self._interface.url):
+                with _mapped_errors(self._interface.url):
                     async for event in events:
                         progress.feed(MessageToDict(event))
                         if progress.stream_should_end:
@@ -256,7 +256,7 @@ class CaptureClient:
         delay_s = FIRST_POLL_S
         while True:
             try:
-                with _explained(self._interface.url):
+                with _mapped_errors(self._interface.url):
                     task = await self._client.get_task(GetTaskRequest(id=progress.task_id), context=self._context())
                 progress.feed({"task": MessageToDict(task)})
                 lost = 0
@@ -288,7 +288,7 @@ class CaptureClient:
                 self._open_tasks.popitem(last=False)
 
 
-class Conversation:
+class CaptureConversation:
     """Turns of one `contextId`; a turn the agent left with a question is continued in the same task."""
 
     def __init__(self, client: CaptureClient) -> None:
@@ -361,15 +361,15 @@ def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
 
 
 @contextmanager
-def _explained(url: str) -> Iterator[None]:
+def _mapped_errors(url: str) -> Iterator[None]:
     """Turn what the SDK raises into this module's errors. Parsing errors of several kinds come through it."""
     try:
         yield
     except (A2AError, httpx.HTTPError, httpx.InvalidURL, ParseError, ValueError, TypeError, KeyError) as error:
-        raise _explain(error, url) from error
+        raise _error_from(error, url) from error
 
 
-def _explain(error: Exception, url: str) -> CaptureError:
+def _error_from(error: Exception, url: str) -> CaptureError:
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with {type(error).__name__}: {error.message}")
     for cause in (error, error.__cause__):

@@ -23,10 +23,10 @@ from .json_values import plain_text
 from .models import Finding, Severity, ToolCall, ToolCallSource
 from .sameness import finished, same_call
 
-MAX_SAYINGS = 20_000
+MAX_CALL_PARTS = 20_000
 """Most calls and responses that are kept of one task."""
 
-_SAID_BYTES = 500
+_PART_BYTES = 500
 """Memory of one of these, its key included, without its arguments and texts."""
 
 CODE_EXECUTION = "code_execution"
@@ -55,7 +55,7 @@ DIALECTS: Mapping[str, Dialect] = {
 """The dialects that can be read, by the names users give."""
 
 
-class _Said(NamedTuple):
+class _CallPart(NamedTuple):
     """What one part says of a call: that it is made, or (`ends`) what it gave."""
 
     name: str
@@ -67,8 +67,8 @@ class _Said(NamedTuple):
     source: ToolCallSource = ToolCallSource.ADK
 
 
-def _size(one: _Said) -> int:
-    return _SAID_BYTES + value_bytes([one.name, one.id, one.arguments, one.result, one.error])
+def _size(one: _CallPart) -> int:
+    return _PART_BYTES + value_bytes([one.name, one.id, one.arguments, one.result, one.error])
 
 
 class FunctionOutcome(NamedTuple):
@@ -107,8 +107,8 @@ class DialectReader:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._dialects = [DIALECTS[name] for name in names]
-        self._messages: dict[str, list[_Said]] = {}
-        self._artifacts: dict[str, list[_Said]] = {}
+        self._messages: dict[str, list[_CallPart]] = {}
+        self._artifacts: dict[str, list[_CallPart]] = {}
         self._count = 0
         self.size = 0
         """Bytes of memory that what is kept takes, about."""
@@ -145,12 +145,12 @@ class DialectReader:
             said = self._read(artifact, f"artifact {key!r}", findings)
             self._keep(self._artifacts, key, (self._artifacts.get(key, []) if append else []) + said, findings)
 
-    def _keep(self, kept: dict[str, list[_Said]], key: str, said: list[_Said], findings: list[Finding]) -> None:
+    def _keep(self, kept: dict[str, list[_CallPart]], key: str, said: list[_CallPart], findings: list[Finding]) -> None:
         replaced = kept.get(key, [])
         earlier = len(replaced)
-        room = MAX_SAYINGS - self._count + earlier
+        room = MAX_CALL_PARTS - self._count + earlier
         if len(said) > room:
-            message = f"more than {MAX_SAYINGS} calls and responses; the rest is not kept"
+            message = f"more than {MAX_CALL_PARTS} calls and responses; the rest is not kept"
             findings.append(Finding("too_many_calls", message))
             said = said[:room]
         if said:
@@ -163,7 +163,7 @@ class DialectReader:
             earlier = 0
         self.size += sum(map(_size, said[earlier:]))
 
-    def _read(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_Said]:
+    def _read(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_CallPart]:
         said = []
         for number, part in enumerate(_list(holder.get("parts"))):
             metadata = part.get("metadata") if isinstance(part, dict) else None
@@ -201,7 +201,7 @@ def _data(part: Mapping[str, Any]) -> Mapping[str, Any]:
     return data
 
 
-def _call(name_key: str, data: Mapping[str, Any]) -> _Said | None:
+def _call(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:
     """A call that is made; None for one that google-adk makes itself, and while its arguments still stream."""
     name = _text(data, name_key, required=True)
     if name in ASKS_THE_USER or data.get("partialArgs") or data.get("willContinue") is True:
@@ -209,32 +209,32 @@ def _call(name_key: str, data: Mapping[str, Any]) -> _Said | None:
     arguments = data.get("args")
     if arguments is not None and not isinstance(arguments, dict):
         raise _MalformedError(f"'args' is a {type(arguments).__name__}, expected an object")
-    return _Said(name, _text(data, "id"), False, arguments or {})
+    return _CallPart(name, _text(data, "id"), False, arguments or {})
 
 
-def _response(name_key: str, data: Mapping[str, Any]) -> _Said | None:
+def _response(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:
     """What a function gave; see `function_outcome`."""
     call_id = _text(data, "id")
     name = _text(data, name_key, required=not call_id)
     if name in ASKS_THE_USER:
         return None
     outcome = function_outcome(data.get("response"))
-    return _Said(name, call_id, True, result=outcome.result, error=outcome.error)
+    return _CallPart(name, call_id, True, result=outcome.result, error=outcome.error)
 
 
-def _code(data: Mapping[str, Any]) -> _Said:
+def _code(data: Mapping[str, Any]) -> _CallPart:
     arguments = {key: data[key] for key in ("code", "language") if isinstance(data.get(key), str)}
-    return _Said(CODE_EXECUTION, _text(data, "id"), False, arguments)
+    return _CallPart(CODE_EXECUTION, _text(data, "id"), False, arguments)
 
 
-def _code_result(data: Mapping[str, Any]) -> _Said:
+def _code_result(data: Mapping[str, Any]) -> _CallPart:
     outcome, output = _text(data, "outcome"), _text(data, "output")
     if outcome in ("", "OUTCOME_OK"):
-        return _Said(CODE_EXECUTION, _text(data, "id"), True, result=output)
-    return _Said(CODE_EXECUTION, _text(data, "id"), True, error=f"{outcome}: {output}" if output else outcome)
+        return _CallPart(CODE_EXECUTION, _text(data, "id"), True, result=output)
+    return _CallPart(CODE_EXECUTION, _text(data, "id"), True, error=f"{outcome}: {output}" if output else outcome)
 
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], _Said | None]] = {
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], _CallPart | None]] = {
     "function_call": partial(_call, "name"),
     "function_response": partial(_response, "name"),
     "tool_call": partial(_call, "toolType"),  # tools that run at the model's provider
@@ -265,7 +265,7 @@ def _list(value: Any) -> Sequence[Any]:
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _calls(told: Iterable[Sequence[_Said]]) -> list[ToolCall]:
+def _calls(told: Iterable[Sequence[_CallPart]]) -> list[ToolCall]:
     """Calls with their responses: by id; without one, the first call of that name which is not yet answered."""
     calls: list[ToolCall] = []
     places: dict[str, int] = {}
@@ -275,7 +275,7 @@ def _calls(told: Iterable[Sequence[_Said]]) -> list[ToolCall]:
         if not one.id and one.ends and unanswered[one.name]:
             place = unanswered[one.name].popleft()
         if place is not None and one.name in ("", calls[place].name) and not _is_another(calls[place], one):
-            calls[place] = _told_again(calls[place], one)
+            calls[place] = _updated(calls[place], one)
         elif one.name:
             if one.id:
                 if place is None or one.name == calls[place].name:
@@ -286,13 +286,13 @@ def _calls(told: Iterable[Sequence[_Said]]) -> list[ToolCall]:
     return calls
 
 
-def _is_another(call: ToolCall, one: _Said) -> bool:
+def _is_another(call: ToolCall, one: _CallPart) -> bool:
     """Whether a call is made with the id of one that has ended, and with other arguments: an id that is used again."""
     said = replace(call, arguments=one.arguments, result=None, error=None)
     return not one.ends and finished(call) and not same_call(call, said)
 
 
-def _told_again(call: ToolCall, one: _Said) -> ToolCall:
+def _updated(call: ToolCall, one: _CallPart) -> ToolCall:
     if one.ends:  # the last response counts: a tool may report progress, or run after all once it was confirmed
         return replace(call, result=one.result, error=one.error)
     return replace(call, arguments=one.arguments)

@@ -59,7 +59,7 @@ class _Plain:
         try:
             return self._written(value, depth)
         except Exception:  # noqa: BLE001 - code of the agent's own, which must not fail because it is watched
-            return described(value)
+            return describe(value)
         finally:
             self._within.discard(id(value))
 
@@ -72,11 +72,11 @@ class _Plain:
             case str():
                 return _unicode(value)
             case int():
-                return int(value) if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else described(value)
+                return int(value) if -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER else describe(value)
             case float():
                 return float(value) if math.isfinite(value) else str(value)
         if depth == 0:
-            return described(value)
+            return describe(value)
         # copies: other threads may be changing them
         if isinstance(value, Mapping):
             return {_key(key): self.value(item, depth - 1) for key, item in list(value.items())}
@@ -87,11 +87,11 @@ class _Plain:
             return {name: self.value(getattr(value, name, None), depth - 1) for name in names}
         if hasattr(value, "model_dump") and not isinstance(value, type):
             return self.value(value.model_dump(), depth - 1)
-        return described(value)
+        return describe(value)
 
 
 def _key(key: Any) -> str:
-    return _unicode(key) if isinstance(key, str) else described(key)
+    return _unicode(key) if isinstance(key, str) else describe(key)
 
 
 def _unicode(text: str) -> str:
@@ -99,7 +99,7 @@ def _unicode(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     """What `value` says of itself; its type in angle brackets where it cannot."""
     try:
         return _unicode(str(value))

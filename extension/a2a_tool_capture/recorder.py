@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 from .models import ToolCall
-from .recording import Arguments, Clock, NewId, Recording, new_call_id, utc_now
+from .recording import Arguments, CallRecording, Clock, NewId, new_call_id, utc_now
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ ENVIRONMENT_FLAG = "A2A_TOOL_CAPTURE"
 _FLAG_VALUES = {"": True, "on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
 
 
-class OpenCall:
+class CallHandle:
     """What `ToolCallRecorder.call` hands out: set `result`, or `error` where the tool failed without raising."""
 
     __slots__ = ("error", "result")
@@ -35,10 +35,10 @@ class OpenCall:
         self.error: Any = None
 
 
-class _Request(NamedTuple):
+class _ServedRequest(NamedTuple):
     """The request being served; `recording` is None where it did not activate the extension."""
 
-    recording: Recording | None
+    recording: CallRecording | None
 
 
 class ToolCallRecorder:
@@ -61,38 +61,38 @@ class ToolCallRecorder:
         self.enabled = _enabled_by_environment() if enabled is None else enabled
         self._clock = clock
         self._new_id = new_id
-        self._request: ContextVar[_Request | None] = ContextVar("request", default=None)
+        self._request: ContextVar[_ServedRequest | None] = ContextVar("request", default=None)
         self._warned = False
 
     @contextmanager
-    def request(self, *, activated: bool = True) -> Iterator[Recording | None]:
+    def request(self, *, activated: bool = True) -> Iterator[CallRecording | None]:
         """Serve one request inside: a new recording where it `activated` the extension, else none."""
         recording = self.new_recording() if activated else None
-        token = self._request.set(_Request(recording))
+        token = self._request.set(_ServedRequest(recording))
         try:
             yield recording
         finally:
             self._request.reset(token)
 
-    def new_recording(self) -> Recording | None:
+    def new_recording(self) -> CallRecording | None:
         """A recording to be made current by `resume`; None where the recorder is not enabled."""
-        return Recording(self._clock, self._new_id) if self.enabled else None
+        return CallRecording(self._clock, self._new_id) if self.enabled else None
 
-    def resume(self, recording: Recording | None) -> None:
+    def resume(self, recording: CallRecording | None) -> None:
         """From here on, in this context, serve the request of `recording`; None for one that does not ask.
 
         For servers that take a message in one place and run the agent in another, as workers with a queue do; where
         one block of code does both, use `request`.
         """
-        self._request.set(_Request(recording))
+        self._request.set(_ServedRequest(recording))
 
     @property
-    def current(self) -> Recording | None:
+    def current(self) -> CallRecording | None:
         """The recording of the current request; None where nothing is recorded."""
         request = self._request.get()
         return None if request is None else request.recording
 
-    def recording_of(self, tool: str) -> Recording | None:
+    def recording_of(self, tool: str) -> CallRecording | None:
         """As `current`, for a call of `tool` that is to be recorded; warns, once, if there is no request at all."""
         request = self._request.get()
         if request is not None:
@@ -115,7 +115,7 @@ class ToolCallRecorder:
         return [] if recording is None else recording.tool_calls
 
     def metadata(self) -> dict[str, list[dict[str, Any]]]:
-        """`Recording.metadata` of the current request; {} where nothing is recorded."""
+        """`CallRecording.metadata` of the current request; {} where nothing is recorded."""
         recording = self.current
         return {} if recording is None else recording.metadata()
 
@@ -128,32 +128,32 @@ class ToolCallRecorder:
         error: Any = None,
         id: str = "",
     ) -> None:
-        """Note a call that is over; see `Recording.record`."""
+        """Note a call that is over; see `CallRecording.record`."""
         recording = self.recording_of(name)
         if recording is not None:
             recording.record(name, arguments, result=result, error=error, id=id)
 
     def started(self, name: str, arguments: Arguments = None, *, id: str = "") -> str:
-        """Note that a call begins; see `Recording.started`. Returns `id` where nothing is recorded."""
+        """Note that a call begins; see `CallRecording.started`. Returns `id` where nothing is recorded."""
         recording = self.recording_of(name)
         return id if recording is None else recording.started(name, arguments, id=id)
 
     def finished(self, id: str, result: Any = None) -> None:
-        """Note that a call gave `result`; see `Recording.finished`."""
+        """Note that a call gave `result`; see `CallRecording.finished`."""
         recording = self.current
         if recording is not None:
             recording.finished(id, result)
 
     def failed(self, id: str, error: Any) -> None:
-        """Note that a call failed; see `Recording.failed`."""
+        """Note that a call failed; see `CallRecording.failed`."""
         recording = self.current
         if recording is not None:
             recording.failed(id, error)
 
     @contextmanager
-    def call(self, name: str, arguments: Arguments = None, *, id: str = "") -> Iterator[OpenCall]:
+    def call(self, name: str, arguments: Arguments = None, *, id: str = "") -> Iterator[CallHandle]:
         """Record the call made inside. An exception, cancellation too, becomes its error and is raised on."""
-        call = OpenCall()
+        call = CallHandle()
         recording = self.recording_of(name)
         if recording is None:
             yield call
@@ -197,7 +197,7 @@ class ToolCallRecorder:
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
             @functools.wraps(function)
-            async def watched_coroutine(*args: Any, **kwargs: Any) -> Any:
+            async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
                 if self.recording_of(tool_name) is None:
                     return await function(*args, **kwargs)
                 with self.call(tool_name, _by_name(parameters, args, kwargs)) as call:
@@ -205,21 +205,21 @@ class ToolCallRecorder:
                     call.result = _returned(value)
                 return value
 
-            return watched_coroutine
+            return async_wrapper
 
         @functools.wraps(function)
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             if self.recording_of(tool_name) is None:
                 return function(*args, **kwargs)
-            with ExitStack() as until_over:
-                call = until_over.enter_context(self.call(tool_name, _by_name(parameters, args, kwargs)))
+            with ExitStack() as stack:
+                call = stack.enter_context(self.call(tool_name, _by_name(parameters, args, kwargs)))
                 value = function(*args, **kwargs)
                 if inspect.iscoroutine(value):  # a coroutine function behind an ordinary decorator
-                    return _watched_to_its_end(value, call, until_over.pop_all())
+                    return _record_coroutine(value, call, stack.pop_all())
                 call.result = _returned(value)
             return value
 
-        return watched
+        return wrapper
 
 
 def _enabled_by_environment() -> bool:
@@ -230,8 +230,8 @@ def _enabled_by_environment() -> bool:
         raise ValueError(f"{ENVIRONMENT_FLAG} is {value!r}; expected on or off") from None
 
 
-async def _watched_to_its_end(work: Coroutine[Any, Any, Any], call: OpenCall, until_over: ExitStack) -> Any:
-    with until_over:
+async def _record_coroutine(work: Coroutine[Any, Any, Any], call: CallHandle, stack: ExitStack) -> Any:
+    with stack:
         value = await work
         call.result = _returned(value)
     return value

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from .json_values import described, plain_arguments, plain_text
+from .json_values import describe, plain_arguments, plain_text
 from .models import ToolCall, ToolCallSource
 from .spec import METADATA_KEY
 
@@ -31,7 +31,7 @@ def new_call_id() -> str:
     return f"call-{uuid.uuid4().hex}"
 
 
-class Recording:
+class CallRecording:
     """The calls of one request, in the order they began. Threads may share it; nothing in it raises.
 
     A call without a name is dropped, an unknown id ignored, each with a logged warning: an agent must not fail
@@ -175,5 +175,5 @@ def wire_entry(call: ToolCall) -> dict[str, Any]:
 def error_text(error: Any) -> str:
     """An exception as its message, or its type where it has none; anything else as `plain_text`."""
     if isinstance(error, BaseException):
-        return described(error) or type(error).__name__
+        return describe(error) or type(error).__name__
     return plain_text(error)

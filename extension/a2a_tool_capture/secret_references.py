@@ -12,14 +12,14 @@ _REFERENCE = re.compile(r"\$\{(?:file:([^}]+)|([A-Za-z_][A-Za-z0-9_]*))\}")
 _MAX_SECRET_BYTES = 65_536
 
 
-def filled_header(name: str, value: str) -> str:
+def resolve_header(name: str, value: str) -> str:
     """The value of header `name` with what it refers to filled in.
 
     `${VARIABLE}` stands for an environment variable, `${file:PATH}` for the text of a file, without white space at
     its ends. What was filled in is not looked at again, and is never part of an error. Raises ConfigurationError where
     a variable or file cannot be had, is empty, or holds what no header may.
     """
-    filled = filled_value(f"header {name!r}", value)
+    filled = resolve(f"header {name!r}", value)
     if not (filled.isascii() and filled.isprintable()):
         raise ConfigurationError(
             f"header {name!r} holds a line break, a control or a non-ASCII character; is what it refers to right?"
@@ -27,12 +27,12 @@ def filled_header(name: str, value: str) -> str:
     return filled
 
 
-def filled_value(setting: str, value: str) -> str:
+def resolve(setting: str, value: str) -> str:
     """`value` filled in likewise, whatever its characters. `setting` is what an error says has the value."""
     return _REFERENCE.sub(lambda match: _file(setting, match[1]) if match[1] else _variable(setting, match[2]), value)
 
 
-def files_of(value: str) -> list[str]:
+def referenced_files(value: str) -> list[str]:
     """The paths that a value refers to."""
     return [match[1] for match in _REFERENCE.finditer(value) if match[1]]
 

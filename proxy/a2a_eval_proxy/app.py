@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from a2a_tool_capture.secret_references import filled_header
+from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 
@@ -388,7 +388,7 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
 
 def _filled(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     """With environment variables filled in. Raises ConfigurationError where one is not set."""
-    return {name: filled_header(name, value) for name, value in headers}
+    return {name: resolve_header(name, value) for name, value in headers}
 
 
 async def _listening(

@@ -312,7 +312,7 @@ def test_deep_nesting_is_not_followed() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialects_module, "MAX_SAYINGS", 5)
+    monkeypatch.setattr(dialects_module, "MAX_CALL_PARTS", 5)
     events = [said(call_part(f"{n}a"), call_part(f"{n}b"), message_id=f"m{n}") for n in range(5)]
     merger = merged(*events)
     assert [call.id for call in merger.tool_calls] == ["0a", "0b", "1a", "1b", "2a"]

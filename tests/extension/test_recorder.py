@@ -24,7 +24,7 @@ from a2a.types import Artifact, StreamResponse
 from a2a_tool_capture import METADATA_KEY, URI, ToolCallRecorder, read_tool_calls
 from a2a_tool_capture.json_values import MAX_VALUES
 from a2a_tool_capture.models import ToolCall, ToolCallSource
-from a2a_tool_capture.recording import Recording
+from a2a_tool_capture.recording import CallRecording
 from google.protobuf.json_format import MessageToDict, MessageToJson, Parse
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,21 +45,21 @@ def recorder() -> ToolCallRecorder:
 
 
 @pytest.fixture
-def recording(recorder: ToolCallRecorder) -> Iterator[Recording]:
+def recording(recorder: ToolCallRecorder) -> Iterator[CallRecording]:
     """The recording of a request that activated the extension and is being served."""
     with recorder.request() as current:
         assert current is not None
         yield current
 
 
-def wire(recording: Recording) -> list[dict[str, Any]]:
+def wire(recording: CallRecording) -> list[dict[str, Any]]:
     """Entries as they are written, held against the schema."""
     entries = recording.metadata()[METADATA_KEY]
     SCHEMA.validate(entries)
     return entries
 
 
-def test_a_call_that_is_over(recorder: ToolCallRecorder, recording: Recording) -> None:
+def test_a_call_that_is_over(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     recorder.record("search", {"q": "kettle"}, result="KET-01")
     assert recorder.tool_calls == [
         ToolCall(
@@ -76,7 +76,7 @@ def test_a_call_that_is_over(recorder: ToolCallRecorder, recording: Recording) -
     assert recorder.metadata() == recording.metadata()
 
 
-def test_a_call_step_by_step(recorder: ToolCallRecorder, recording: Recording) -> None:
+def test_a_call_step_by_step(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     first = recorder.started("search", {"q": "kettle"})
     second = recorder.started("pay", id="theirs")
     assert (first, second) == ("call-1", "theirs")
@@ -92,7 +92,7 @@ def test_a_call_step_by_step(recorder: ToolCallRecorder, recording: Recording) -
     ]
 
 
-def test_calls_are_listed_in_the_order_they_began(recording: Recording) -> None:
+def test_calls_are_listed_in_the_order_they_began(recording: CallRecording) -> None:
     recording.record("second", started_at=NOON + timedelta(hours=2))
     recording.record("first", started_at=NOON + timedelta(hours=1))
     assert [call.name for call in recording.tool_calls] == ["first", "second"]
@@ -113,7 +113,7 @@ def test_between_requests_nothing_is_recorded(recorder: ToolCallRecorder) -> Non
 
 
 def test_a_request_that_did_not_activate_hides_the_one_around_it(
-    recorder: ToolCallRecorder, recording: Recording
+    recorder: ToolCallRecorder, recording: CallRecording
 ) -> None:
     with recorder.request(activated=False) as inner:
         assert inner is None
@@ -124,7 +124,7 @@ def test_a_request_that_did_not_activate_hides_the_one_around_it(
     assert recording.tool_calls == []
 
 
-def test_a_call_as_a_context(recorder: ToolCallRecorder, recording: Recording) -> None:
+def test_a_call_as_a_context(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     with recorder.call("search", {"q": "kettle"}, id="theirs") as call:
         call.result = ["KET-01"]
     with recorder.call("pay") as call:
@@ -148,14 +148,14 @@ def test_a_call_as_a_context(recorder: ToolCallRecorder, recording: Recording) -
     ],
 )
 def test_an_exception_becomes_the_error_and_goes_on(
-    recorder: ToolCallRecorder, recording: Recording, raised: BaseException, error: str
+    recorder: ToolCallRecorder, recording: CallRecording, raised: BaseException, error: str
 ) -> None:
     with pytest.raises(type(raised)), recorder.call("search"):
         raise raised
     assert [call.error for call in recording.tool_calls] == [error]
 
 
-def test_decorated_functions_keep_their_face(recorder: ToolCallRecorder, recording: Recording) -> None:
+def test_decorated_functions_keep_their_face(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     @recorder.tool
     def search(q: str, limit: int = 10, *, exact: bool = False) -> list[str]:
         """Look for products."""
@@ -168,7 +168,7 @@ def test_decorated_functions_keep_their_face(recorder: ToolCallRecorder, recordi
     ]
 
 
-async def test_decorated_coroutine_functions(recorder: ToolCallRecorder, recording: Recording) -> None:
+async def test_decorated_coroutine_functions(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     @recorder.tool(name="shop.search")
     async def search(q: str, **filters: Any) -> None:
         await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_decorated_coroutine_functions(recorder: ToolCallRecorder, recordi
     assert "missing 1 required positional argument: 'q'" in (recording.tool_calls[1].error or "")
 
 
-def test_decorated_methods_leave_self_out(recorder: ToolCallRecorder, recording: Recording) -> None:
+def test_decorated_methods_leave_self_out(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     class Shop:
         @recorder.tool
         def search(self, q: str) -> str:
@@ -200,7 +200,7 @@ def test_decorated_methods_leave_self_out(recorder: ToolCallRecorder, recording:
 
 
 async def test_coroutine_functions_behind_an_ordinary_decorator(
-    recorder: ToolCallRecorder, recording: Recording
+    recorder: ToolCallRecorder, recording: CallRecording
 ) -> None:
     def plain(function: Callable[[str], Any]) -> Callable[[str], Any]:
         return lambda q: function(q)
@@ -223,7 +223,7 @@ async def test_coroutine_functions_behind_an_ordinary_decorator(
     ]
 
 
-async def test_decorated_objects_that_are_called(recorder: ToolCallRecorder, recording: Recording) -> None:
+async def test_decorated_objects_that_are_called(recorder: ToolCallRecorder, recording: CallRecording) -> None:
     class Search:
         async def __call__(self, q: str) -> str:
             return q.upper()
@@ -244,7 +244,7 @@ def test_generators_are_refused(recorder: ToolCallRecorder) -> None:
             yield 1
 
 
-def test_an_id_told_again_fills_the_call_in(recording: Recording) -> None:
+def test_an_id_told_again_fills_the_call_in(recording: CallRecording) -> None:
     recording.record("search", id="c1", source=ToolCallSource.OPENAI_AGENTS)
     recording.record("search", {"q": "kettle"}, id="c1")
     recording.record("search", result="KET-01", id="c1")
@@ -253,7 +253,7 @@ def test_an_id_told_again_fills_the_call_in(recording: Recording) -> None:
     ]
 
 
-def test_a_call_tried_again_has_the_outcome_of_its_last_try(recording: Recording) -> None:
+def test_a_call_tried_again_has_the_outcome_of_its_last_try(recording: CallRecording) -> None:
     assert not recording.is_running("c1")
     recording.started("search", {"q": "kettle"}, id="c1")
     assert recording.is_running("c1")
@@ -267,7 +267,7 @@ def test_a_call_tried_again_has_the_outcome_of_its_last_try(recording: Recording
     assert (call.arguments, call.result, call.error) == ({"q": "kettle"}, "KET-01", None)
 
 
-def test_an_id_of_another_tool_is_replaced(recording: Recording, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_id_of_another_tool_is_replaced(recording: CallRecording, caplog: pytest.LogCaptureFixture) -> None:
     recording.record("search", id="c1")
     recording.record("pay", id="c1", error="declined")
     assert [(call.name, call.id, call.error) for call in recording.tool_calls] == [
@@ -278,7 +278,7 @@ def test_an_id_of_another_tool_is_replaced(recording: Recording, caplog: pytest.
 
 
 def test_what_cannot_be_recorded_is_logged_and_never_raised(
-    recording: Recording, caplog: pytest.LogCaptureFixture
+    recording: CallRecording, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording.record("", {"q": "kettle"}, result="KET-01")
     recording.finished("never started", "KET-01")
@@ -301,7 +301,7 @@ def test_what_cannot_be_recorded_is_logged_and_never_raised(
     ],
     ids=str,
 )
-def test_arguments_as_models_hand_them_out(recording: Recording, given_arguments: Any, arguments: Any) -> None:
+def test_arguments_as_models_hand_them_out(recording: CallRecording, given_arguments: Any, arguments: Any) -> None:
     recording.record("search", given_arguments)
     assert recording.tool_calls[0].arguments == arguments
     assert ("arguments" in wire(recording)[0]) == (arguments is not None)
@@ -346,7 +346,7 @@ class Account:
     ],
 )
 def test_a_tool_does_not_fail_because_its_result_cannot_be_read(
-    recorder: ToolCallRecorder, recording: Recording, value: Any, written: str
+    recorder: ToolCallRecorder, recording: CallRecording, value: Any, written: str
 ) -> None:
     @recorder.tool
     def look_up() -> Any:
@@ -356,7 +356,7 @@ def test_a_tool_does_not_fail_because_its_result_cannot_be_read(
     assert wire(recording) == [{"id": "call-1", "name": "look_up", "arguments": {}, "result": written}]
 
 
-def test_arguments_that_cannot_be_read_are_unknown(recording: Recording) -> None:
+def test_arguments_that_cannot_be_read_are_unknown(recording: CallRecording) -> None:
     recording.record("look_up", Detached())
     recording.record("look_up", {"account": Detached()})
     assert wire(recording) == [
@@ -365,7 +365,7 @@ def test_arguments_that_cannot_be_read_are_unknown(recording: Recording) -> None
     ]
 
 
-def test_objects_that_know_their_parents_are_written_once(recording: Recording) -> None:
+def test_objects_that_know_their_parents_are_written_once(recording: CallRecording) -> None:
     @dataclasses.dataclass
     class Node:
         parent: Node | None = None
@@ -378,7 +378,7 @@ def test_objects_that_know_their_parents_are_written_once(recording: Recording) 
     assert json.loads(wire(recording)[0]["result"]) == {"parent": None, "children": [leaf] * 40}
 
 
-def test_a_value_that_is_everywhere_is_written_so_often_and_not_more(recording: Recording) -> None:
+def test_a_value_that_is_everywhere_is_written_so_often_and_not_more(recording: CallRecording) -> None:
     shared: list[Any] = []
     for _ in range(22):
         shared = [shared, shared]
@@ -386,7 +386,7 @@ def test_a_value_that_is_everywhere_is_written_so_often_and_not_more(recording: 
     assert wire(recording)[0]["result"].count("[") <= MAX_VALUES
 
 
-def test_arguments_are_those_of_the_moment(recording: Recording) -> None:
+def test_arguments_are_those_of_the_moment(recording: CallRecording) -> None:
     arguments = {"items": ["kettle"]}
     recording.record("order", arguments)
     arguments["items"].append("cup")
@@ -444,7 +444,7 @@ class Broken(BaseModel):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_python_values_become_json(recording: Recording, value: Any, written: Any) -> None:
+def test_python_values_become_json(recording: CallRecording, value: Any, written: Any) -> None:
     recording.record("tool", {"value": value}, result={"value": value})
     assert wire(recording)[0]["arguments"] == {"value": written}
     assert json.loads(wire(recording)[0]["result"]) == {"value": written}
@@ -457,7 +457,7 @@ def deep(levels: int) -> Any:
     return value
 
 
-def over_the_wire(recording: Recording) -> dict[str, Any]:
+def over_the_wire(recording: CallRecording) -> dict[str, Any]:
     """The calls in an artifact that was JSON and bytes in between."""
     event = StreamResponse()
     event.artifact_update.artifact.CopyFrom(Artifact(artifact_id="a", extensions=[URI]))
@@ -502,7 +502,7 @@ awkward = st.one_of(
 )
 def test_whatever_tools_take_and_give_reaches_a_reader(calls: list[tuple[str, Any, Any, Any]]) -> None:
     """Valid by the schema, and alive after protobuf, its JSON and its bytes."""
-    recording = Recording()
+    recording = CallRecording()
     for name, argument, result, error in calls:
         recording.record(name, {"it": argument}, result=result, error=error)
     SCHEMA.validate(recording.metadata()[METADATA_KEY])
@@ -514,7 +514,7 @@ def test_whatever_tools_take_and_give_reaches_a_reader(calls: list[tuple[str, An
 
 
 @pytest.mark.parametrize("levels", [10, 23, 24, 25, 60, 50_000])
-def test_however_deep_arguments_are_they_reach_a_reader(recording: Recording, levels: int) -> None:
+def test_however_deep_arguments_are_they_reach_a_reader(recording: CallRecording, levels: int) -> None:
     recording.record("tool", {"value": deep(levels)}, result=deep(levels))
     reading = read_tool_calls(over_the_wire(recording))
     assert reading.findings == []
@@ -548,7 +548,7 @@ async def test_each_request_has_its_own_calls(recorder: ToolCallRecorder) -> Non
     assert recorder.tool_calls == []
 
 
-def test_threads_share_a_recording_without_losing_calls(recording: Recording) -> None:
+def test_threads_share_a_recording_without_losing_calls(recording: CallRecording) -> None:
     def work(worker: int) -> None:
         for number in range(200):
             recording.finished(recording.started("tool", {"n": number}, id=f"{worker}-{number}"), number)

@@ -6,28 +6,28 @@ from pathlib import Path
 
 import pytest
 from a2a_tool_capture.errors import ConfigurationError
-from a2a_tool_capture.secret_references import files_of, filled_header
+from a2a_tool_capture.secret_references import referenced_files, resolve_header
 
 
 def test_variables_and_files_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a token").write_text("  f1le\n")
     monkeypatch.setenv("TOKEN", "v4riable")
     value = f"Bearer ${{TOKEN}}.${{file:{tmp_path}/a token}}"
-    assert filled_header("Authorization", value) == "Bearer v4riable.f1le"
-    assert files_of(value) == [f"{tmp_path}/a token"]
+    assert resolve_header("Authorization", value) == "Bearer v4riable.f1le"
+    assert referenced_files(value) == [f"{tmp_path}/a token"]
 
 
 @pytest.mark.parametrize("value", ["", "plain", "$TOKEN", "${}", "${file:}", "${1}", "{TOKEN}"])
 def test_what_refers_to_nothing_stays_as_it_is(value: str) -> None:
-    assert filled_header("x", value) == value
-    assert files_of(value) == []
+    assert resolve_header("x", value) == value
+    assert referenced_files(value) == []
 
 
 def test_what_was_filled_in_is_not_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("${TOKEN}")
     monkeypatch.setenv("TOKEN", f"${{file:{tmp_path}/token}}")
-    assert filled_header("x", "${TOKEN}") == f"${{file:{tmp_path}/token}}"
-    assert filled_header("x", f"${{file:{tmp_path}/token}}") == "${TOKEN}"
+    assert resolve_header("x", "${TOKEN}") == f"${{file:{tmp_path}/token}}"
+    assert resolve_header("x", f"${{file:{tmp_path}/token}}") == "${TOKEN}"
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_a_file_that_cannot_be_a_header_is_named_and_not_shown(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=said) as raised:
-        filled_header("Authorization", f"Bearer ${{file:{path}}}")
+        resolve_header("Authorization", f"Bearer ${{file:{path}}}")
     assert "'Authorization'" in str(raised.value)
     assert "s3cret" not in str(raised.value)
 
 
 def test_a_folder_is_no_secret(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="Is a directory"):
-        filled_header("x", f"${{file:{tmp_path}}}")
+        resolve_header("x", f"${{file:{tmp_path}}}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..models import ToolCallSource
 from ..recorder import ToolCallRecorder
-from ..recording import Recording
+from ..recording import CallRecording
 from .errors import HostGoneError, HostRefusedError, ProtocolError
 from .messages import (
     DEFAULT_TIMEOUT_S,
@@ -100,24 +100,24 @@ class ToolAPI:
         )
         recording = self._recorder.recording_of(tool_name) if self._recorder is not None else None
         if recording is None:
-            return await self._called(request, on_event)
+            return await self._exchange(request, on_event)
         recording.started(tool_name, request.arguments, id=request.id, source=ToolCallSource.A2E)
         try:
-            result = await self._called(request, on_event)
+            result = await self._exchange(request, on_event)
         except BaseException as error:
             recording.failed(request.id, error)
             raise
         _record(recording, request.id, result)
         return result
 
-    async def _called(self, request: ToolCallRequest, on_event: OnEvent | None) -> ToolResult:
+    async def _exchange(self, request: ToolCallRequest, on_event: OnEvent | None) -> ToolResult:
         events: list[ToolEvent] = []
 
         def take(event: ToolEvent) -> None:
             if len(events) < MAX_EVENTS:
                 events.append(event)
                 if on_event is not None:
-                    _tell(on_event, event)
+                    _notify(on_event, event)
 
         try:
             async with asyncio.timeout(request.timeout + ANSWER_GRACE_S):
@@ -143,14 +143,14 @@ def _failure(code: str, error: str) -> ToolResult:
     return ToolResult(success=False, error=error, error_code=code)
 
 
-def _tell(on_event: OnEvent, event: ToolEvent) -> None:
+def _notify(on_event: OnEvent, event: ToolEvent) -> None:
     try:
         on_event(event)
     except Exception:  # noqa: BLE001 - the caller's own code, run where it cannot be raised to the caller
         _log.exception("on_event failed")
 
 
-def _record(recording: Recording, call_id: str, result: ToolResult) -> None:
+def _record(recording: CallRecording, call_id: str, result: ToolResult) -> None:
     if result.success:
         given = result.summary if result.data is None else result.data
         recording.finished(call_id, "null" if given is None else given)

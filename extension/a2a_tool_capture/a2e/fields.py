@@ -27,7 +27,7 @@ class JsonObject:
     def from_dict(cls, data: Any, where: str = "") -> Self:
         """Read a JSON object. Unknown keys are ignored. Raises ProtocolError."""
         where = where or cls.__name__
-        given = an_object(data, where)
+        given = read_object(data, where)
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # subclasses are dataclasses
             value = given.get(field.name)
@@ -55,61 +55,61 @@ def _json(value: Any) -> Any:
 # ── readers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def anything(value: Any, where: str) -> Any:
+def read_any(value: Any, where: str) -> Any:
     return value
 
 
-def a_text(value: Any, where: str) -> str:
+def read_string(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise _expected("a text", value, where)
     return value
 
 
-def a_name(value: Any, where: str) -> str:
+def read_name(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise _expected("a text that is not empty", value, where)
     return value
 
 
-def a_switch(value: Any, where: str) -> bool:
+def read_boolean(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
         raise _expected("true or false", value, where)
     return value
 
 
-def a_number(value: Any, where: str) -> float:
+def read_number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(_float(value)):
         raise _expected("a finite number", value, where)
     return float(value)
 
 
-def a_whole_number(value: Any, where: str) -> int:
-    number = a_number(value, where)
+def read_integer(value: Any, where: str) -> int:
+    number = read_number(value, where)
     if not number.is_integer():
         raise _expected("a whole number", value, where)
     return int(value)
 
 
-def a_rounded_number(value: Any, where: str) -> int:
-    return round(a_number(value, where))
+def read_rounded(value: Any, where: str) -> int:
+    return round(read_number(value, where))
 
 
-def an_object(value: Any, where: str) -> Mapping[str, Any]:
+def read_object(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise _expected("an object", value, where)
     return value
 
 
 def list_of(read: Read) -> Callable[[Any, str], tuple[Any, ...]]:
-    def read_list(value: Any, where: str) -> tuple[Any, ...]:
+    def read_items(value: Any, where: str) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise _expected("a list", value, where)
         return tuple(read(item, f"{where}[{number}]") for number, item in enumerate(value))
 
-    return read_list
+    return read_items
 
 
-a_list = list_of(anything)
+read_list = list_of(read_any)
 
 
 def _float(value: float) -> float:

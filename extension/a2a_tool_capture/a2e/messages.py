@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 from .errors import ProtocolError
 from .fields import (
     JsonObject,
-    a_name,
-    a_number,
-    a_rounded_number,
-    a_switch,
-    a_text,
-    a_whole_number,
-    an_object,
-    anything,
     list_of,
+    read_any,
+    read_boolean,
     read_by,
+    read_integer,
+    read_name,
+    read_number,
+    read_object,
+    read_rounded,
+    read_string,
 )
-from .models import ToolDefinition, an_error_code
+from .models import ToolDefinition, read_error_code
 
 VERSION = "1.0"
 DEFAULT_TIMEOUT_S = 30.0
@@ -38,9 +38,9 @@ class Message(JsonObject):
 
     TYPE: ClassVar[str]
 
-    id: str = read_by(a_name, _new_id)
-    ts: float = read_by(a_number, time.time)
-    version: str = read_by(a_text, VERSION)
+    id: str = read_by(read_name, _new_id)
+    ts: float = read_by(read_number, time.time)
+    version: str = read_by(read_string, VERSION)
 
     def to_dict(self) -> dict[str, Any]:
         return {"type": self.TYPE, **JsonObject.to_dict(self)}
@@ -55,10 +55,10 @@ class ToolListRequest(Message):
 
     TYPE = "tool/list/req"
 
-    filter_kind: str = read_by(a_text, "")
-    filter_tags: tuple[str, ...] = read_by(list_of(a_text), ())
-    query: str = read_by(a_text, "")
-    include_deferred: bool = read_by(a_switch, False)
+    filter_kind: str = read_by(read_string, "")
+    filter_tags: tuple[str, ...] = read_by(list_of(read_string), ())
+    query: str = read_by(read_string, "")
+    include_deferred: bool = read_by(read_boolean, False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class ToolListResponse(Message):
 
     TYPE = "tool/list/resp"
 
-    req_id: str = read_by(a_text)
+    req_id: str = read_by(read_string)
     tools: tuple[ToolDefinition, ...] = read_by(list_of(ToolDefinition.from_dict), ())
 
 
@@ -77,12 +77,12 @@ class ToolCallRequest(Message):
 
     TYPE = "tool/call/req"
 
-    tool_name: str = read_by(a_name)
-    arguments: dict[str, Any] = read_by(an_object, dict)
-    session_id: str = read_by(a_text, "")
-    correlation_id: str = read_by(a_text, "")
-    streaming: bool = read_by(a_switch, False)
-    timeout: float = read_by(a_number, DEFAULT_TIMEOUT_S)
+    tool_name: str = read_by(read_name)
+    arguments: dict[str, Any] = read_by(read_object, dict)
+    session_id: str = read_by(read_string, "")
+    correlation_id: str = read_by(read_string, "")
+    streaming: bool = read_by(read_boolean, False)
+    timeout: float = read_by(read_number, DEFAULT_TIMEOUT_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +95,10 @@ class ToolEvent(Message):
 
     TYPE = "tool/event"
 
-    kind: str = read_by(a_text)
-    data: dict[str, Any] = read_by(an_object, dict)
-    req_id: str = read_by(a_text, "")
-    seq: int = read_by(a_whole_number, 0)
+    kind: str = read_by(read_string)
+    data: dict[str, Any] = read_by(read_object, dict)
+    req_id: str = read_by(read_string, "")
+    seq: int = read_by(read_integer, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +108,15 @@ class ToolResult(JsonObject):
     `duration_ms` is 0 where nobody measured. `error_code` is a ToolErrorCode or a code of the host's own.
     """
 
-    success: bool = read_by(a_switch)
-    tool_name: str = read_by(a_text, "")
-    data: Any = read_by(anything, None)
-    summary: Any = read_by(anything, None)
-    truncated: bool = read_by(a_switch, False)
-    exit_code: int | None = read_by(a_whole_number, None)
-    error: str | None = read_by(a_text, None)
-    error_code: str | None = read_by(an_error_code, None)
-    duration_ms: int = read_by(a_rounded_number, 0)
+    success: bool = read_by(read_boolean)
+    tool_name: str = read_by(read_string, "")
+    data: Any = read_by(read_any, None)
+    summary: Any = read_by(read_any, None)
+    truncated: bool = read_by(read_boolean, False)
+    exit_code: int | None = read_by(read_integer, None)
+    error: str | None = read_by(read_string, None)
+    error_code: str | None = read_by(read_error_code, None)
+    duration_ms: int = read_by(read_rounded, 0)
     events: tuple[ToolEvent, ...] = read_by(list_of(ToolEvent.from_dict), ())
 
 
@@ -126,7 +126,7 @@ class ToolCallResponse(Message):
 
     TYPE = "tool/call/resp"
 
-    req_id: str = read_by(a_text)
+    req_id: str = read_by(read_string)
     data: ToolResult = read_by(ToolResult.from_dict)
 
 
@@ -136,10 +136,10 @@ class ErrorMessage(Message):
 
     TYPE = "error"
 
-    code: str = read_by(an_error_code)
-    message: str = read_by(a_text, "")
-    req_id: str = read_by(a_text, "")
-    retryable: bool = read_by(a_switch, False)
+    code: str = read_by(read_error_code)
+    message: str = read_by(read_string, "")
+    req_id: str = read_by(read_string, "")
+    retryable: bool = read_by(read_boolean, False)
 
 
 Request = ToolListRequest | ToolCallRequest

@@ -9,13 +9,13 @@ from typing import Any
 from .errors import ProtocolError
 from .fields import (
     JsonObject,
-    a_list,
-    a_name,
-    a_switch,
-    a_text,
-    an_object,
     list_of,
+    read_boolean,
     read_by,
+    read_list,
+    read_name,
+    read_object,
+    read_string,
 )
 
 MAX_NESTING = 32
@@ -39,9 +39,9 @@ class ToolErrorCode(StrEnum):
     TOOL_ERROR = "tool_error"
 
 
-def an_error_code(value: Any, where: str) -> str:
+def read_error_code(value: Any, where: str) -> str:
     """One of ours however it is cased; a host's own as it is."""
-    code = a_text(value, where)
+    code = read_string(value, where)
     return ToolErrorCode(code.lower()) if code.lower() in tuple(ToolErrorCode) else code
 
 
@@ -50,7 +50,7 @@ def _parameters(value: Any, where: str) -> tuple[ToolParameter, ...]:
     if where.count(".") > MAX_NESTING:
         raise ProtocolError(f"{where}: parameters nest deeper than {MAX_NESTING}")
     if isinstance(value, dict):
-        value = [{"name": name, **an_object(parameter, f"{where}.{name}")} for name, parameter in value.items()]
+        value = [{"name": name, **read_object(parameter, f"{where}.{name}")} for name, parameter in value.items()]
     read: tuple[ToolParameter, ...] = list_of(ToolParameter.from_dict)(value, where)
     return read
 
@@ -59,11 +59,11 @@ def _parameters(value: Any, where: str) -> tuple[ToolParameter, ...]:
 class ToolParameter(JsonObject):
     """A parameter of a tool. `type` is JSON Schema's; `properties` are those of an object."""
 
-    name: str = read_by(a_name)
-    type: str = read_by(a_text, "string")
-    description: str = read_by(a_text, "")
-    required: bool = read_by(a_switch, False)
-    enum: tuple[Any, ...] | None = read_by(a_list, None)
+    name: str = read_by(read_name)
+    type: str = read_by(read_string, "string")
+    description: str = read_by(read_string, "")
+    required: bool = read_by(read_boolean, False)
+    enum: tuple[Any, ...] | None = read_by(read_list, None)
     properties: tuple[ToolParameter, ...] | None = read_by(_parameters, None)
 
 
@@ -74,13 +74,13 @@ class ToolDefinition(JsonObject):
     `tool_call_evaluators.ToolDefinition.from_a2e(tool.to_dict())` is the same as a JSON Schema.
     """
 
-    name: str = read_by(a_name)
-    description: str = read_by(a_text, "")
+    name: str = read_by(read_name)
+    description: str = read_by(read_string, "")
     input_parameters: tuple[ToolParameter, ...] = read_by(_parameters, ())
     output_parameters: tuple[ToolParameter, ...] = read_by(_parameters, ())
-    streaming: bool = read_by(a_switch, False)
-    idempotent: bool = read_by(a_switch, False)
-    tags: tuple[str, ...] = read_by(list_of(a_text), ())
-    version: str = read_by(a_text, "1.0.0")
-    toolkit: str | None = read_by(a_text, None)
-    defer_loading: bool = read_by(a_switch, False)
+    streaming: bool = read_by(read_boolean, False)
+    idempotent: bool = read_by(read_boolean, False)
+    tags: tuple[str, ...] = read_by(list_of(read_string), ())
+    version: str = read_by(read_string, "1.0.0")
+    toolkit: str | None = read_by(read_string, None)
+    defer_loading: bool = read_by(read_boolean, False)

@@ -103,7 +103,7 @@ class ToolPlugin(ABC):
                 tools = [tool for tool in tools if not tool.defer_loading]
         except Exception as error:  # noqa: BLE001 - a plug-in's own code; the host goes on
             _log.exception("plug-in %r could not list its tools", self.name)
-            return ErrorMessage(req_id=request.id, code="runtime_error", message=_said(error))
+            return ErrorMessage(req_id=request.id, code="runtime_error", message=_message_of(error))
         return ToolListResponse(req_id=request.id, tools=tuple(tools))
 
     async def _call(self, request: ToolCallRequest, on_event: OnEvent | None) -> ToolResult:
@@ -139,9 +139,9 @@ class ToolPlugin(ABC):
             data = dict(given) if isinstance(given, Mapping) else {"value": given}
             json.dumps(data, allow_nan=False)
         except ToolDeniedError as error:
-            return _failure(ToolErrorCode.TOOL_DENIED, _said(error))
+            return _failure(ToolErrorCode.TOOL_DENIED, _message_of(error))
         except Exception as error:  # noqa: BLE001 - the tool's own; the caller is told
-            return _failure(ToolErrorCode.TOOL_ERROR, _said(error))
+            return _failure(ToolErrorCode.TOOL_ERROR, _message_of(error))
         exit_code = data.get("exit_code")
         return ToolResult(success=True, data=data, exit_code=exit_code if type(exit_code) is int else None)
 
@@ -181,5 +181,5 @@ def _failure(code: ToolErrorCode, error: str) -> ToolResult:
     return ToolResult(success=False, error=error, error_code=code)
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return str(error) or type(error).__name__

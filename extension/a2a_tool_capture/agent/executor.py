@@ -21,7 +21,7 @@ from a2a.types import (
 from .. import places
 from ..models import ToolCall
 from ..recorder import ToolCallRecorder
-from ..recording import Recording, wire_entry
+from ..recording import CallRecording, wire_entry
 from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI, agent_extension
 from ..wire import SETTLED_STATES, TERMINAL_STATES
 from . import sdk_compat
@@ -111,7 +111,7 @@ class _CapturingQueue(EventQueue):
 class _Delivery:
     """Which call travels on which artifact of one request. Events in, events out; those given are not changed."""
 
-    def __init__(self, recording: Recording, context: RequestContext) -> None:
+    def __init__(self, recording: CallRecording, context: RequestContext) -> None:
         self._recording = recording
         self._task_id = context.task_id or ""
         self._context_id = context.context_id or ""

@@ -21,7 +21,7 @@ _Base: Any = DefaultRequestHandler
 """With the methods that 0.3 has; a type checker sees those of the installed version."""
 
 
-class CapturingRequestHandler(_Base):  # type: ignore[misc]  # see there
+class CapturingRequestHandlerV03(_Base):  # type: ignore[misc]  # see there
     """The SDK's own handler for an agent whose tool calls `recorder` records.
 
     As that for a2a-sdk 1.x, but cards are not the handler's in 0.3: the extension is declared on `agent_card`, which

@@ -8,7 +8,7 @@ from .. import places
 from ..spec import DESCRIPTION, URI, is_capture_uri
 
 
-def declared(payload: Any, *, is_card: bool) -> bool:
+def declare_extension(payload: Any, *, is_card: bool) -> bool:
     """Declare the extension on the agent card in `payload`; returns whether `payload` changed.
 
     `is_card` says that `payload` is a card; else it may be the answer to a request for the extended one. Signatures

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..recorder import ToolCallRecorder
 from ..spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, requested_uris
-from .json_filter import declared, without_calls
+from .json_filter import declare_extension, without_calls
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -131,7 +131,7 @@ class _Answer:
         if not may_be_card and not tells:
             return self._held
         payload = json.loads(self._held)
-        changed = may_be_card and declared(payload, is_card=self._is_card)
+        changed = may_be_card and declare_extension(payload, is_card=self._is_card)
         if tells:
             payload, changed = without_calls(payload), True
         return _written(payload) if changed else self._held

@@ -14,18 +14,18 @@ from fasta2a.storage import Storage
 from ..agent.middleware import request_asks
 from ..models import ToolCall
 from ..recorder import ToolCallRecorder
-from ..recording import Recording, wire_entry
+from ..recording import CallRecording, wire_entry
 from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI
 from ..wire import SETTLED_STATES, normalize_state
 
 MAX_TASKS = 10_000
-"""Unfinished tasks whose calls are recorded; the calls of older ones are not told."""
+"""Unfinished tasks whose calls are recorded; the calls of older ones are not sent."""
 
 
 @dataclass
 class _Running:
-    recording: Recording
-    told: set[str] = field(default_factory=set)
+    recording: CallRecording
+    sent: set[str] = field(default_factory=set)
     """Ids of calls that are on an artifact."""
 
 
@@ -84,12 +84,12 @@ class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # wit
         self, task_id: str, running: _Running, artifacts: list[Artifact], *, settled: bool
     ) -> list[Artifact]:
         """The artifacts, which are changed in place: the worker publishes the same objects to streams."""
-        calls = [call for call in running.recording.tool_calls if call.id not in running.told]
+        calls = [call for call in running.recording.tool_calls if call.id not in running.sent]
         if not settled:
             calls = [call for call in calls if call.ended_at is not None]
         for artifact in artifacts:
             _put(artifact, calls)
-            running.told.update(call.id for call in calls)
+            running.sent.update(call.id for call in calls)
             calls = []
         if not settled or not calls:
             return artifacts

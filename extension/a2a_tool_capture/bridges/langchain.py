@@ -14,7 +14,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
 from ..recorder import ToolCallRecorder
-from ..recording import Recording
+from ..recording import CallRecording
 
 
 class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
@@ -29,7 +29,7 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore] 
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
         self._recorder = recorder
-        self._ids: WeakKeyDictionary[Recording, dict[UUID, str]] = WeakKeyDictionary()
+        self._ids: WeakKeyDictionary[CallRecording, dict[UUID, str]] = WeakKeyDictionary()
         """Ids of running calls, for as long as their request is served: cancelled runs have no end."""
         self._lock = threading.Lock()
 
@@ -69,7 +69,7 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore] 
         if recording is not None:
             recording.failed(call_id, error)
 
-    def _ending(self, run_id: UUID) -> tuple[Recording, str] | tuple[None, str]:
+    def _ending(self, run_id: UUID) -> tuple[CallRecording, str] | tuple[None, str]:
         recording = self._recorder.current
         if recording is None:
             return None, ""

@@ -19,7 +19,7 @@ from opentelemetry.trace import StatusCode
 
 from ..models import ToolCallSource
 from ..recorder import ToolCallRecorder
-from ..recording import Recording
+from ..recording import CallRecording
 
 _SPAN_NAME_PREFIX = "execute_tool "
 
@@ -29,7 +29,7 @@ class ToolSpanProcessor(SpanProcessor):
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
         self._recorder = recorder
-        self._recordings: WeakValueDictionary[int, Recording] = WeakValueDictionary()
+        self._recordings: WeakValueDictionary[int, CallRecording] = WeakValueDictionary()
         """By span id, for as long as the request is being served: spans that never end cost nothing."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:

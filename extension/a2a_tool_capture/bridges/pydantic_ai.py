@@ -33,7 +33,7 @@ class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-i
     async def on_tool_validate_error(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, error: Any) -> Any:
         recording = self.recorder.recording_of(call.tool_name)
         if recording is not None:
-            recording.record(call.tool_name, call.args or {}, error=_said(error), id=call.tool_call_id)
+            recording.record(call.tool_name, call.args or {}, error=_error_of(error), id=call.tool_call_id)
         raise error
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
@@ -49,7 +49,7 @@ class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-i
             recording.finished(call_id, skipped.result)
             raise
         except BaseException as error:
-            recording.failed(call_id, _said(error))
+            recording.failed(call_id, _error_of(error))
             raise
         recording.finished(call_id, "null" if result is None else result)
         return result
@@ -78,7 +78,7 @@ def agent_to_a2a(agent: Any, *, recorder: ToolCallRecorder, **options: Any) -> A
     return app
 
 
-def _said(error: BaseException) -> Any:
+def _error_of(error: BaseException) -> Any:
     """What the model is told when a call is to be tried again; else the exception."""
     match error:
         case ModelRetry():

@@ -10,7 +10,7 @@ from typing import Any
 
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.errors import ConfigurationError
-from a2a_tool_capture.secret_references import filled_value
+from a2a_tool_capture.secret_references import resolve
 from tool_call_evaluators.judge.cache import JudgeCache
 from tool_call_evaluators.suite import Suite
 
@@ -124,7 +124,7 @@ def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = Fal
 
 def _filled(key: str) -> str:
     try:
-        filled = filled_value("redact_key", key)
+        filled = resolve("redact_key", key)
     except ConfigurationError as error:
         raise ConfigError(str(error)) from None
     if not filled:

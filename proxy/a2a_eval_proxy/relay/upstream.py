@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.errors import ConfigurationError
-from a2a_tool_capture.secret_references import files_of, filled_header
+from a2a_tool_capture.secret_references import referenced_files, resolve_header
 
 from ..errors import ConfigError
 from ..net.file_watcher import FileWatch
@@ -43,7 +43,7 @@ class Upstream:
         )
         self._configured = settings.upstream_header
         self._replaced = frozenset(name.lower().encode() for name, _ in self._configured)
-        references = [path for _, value in self._configured for path in files_of(value)]
+        references = [path for _, value in self._configured for path in referenced_files(value)]
         files.add("the headers for the agent", references, self._load_headers)
         if secure:
             self._tls = TlsFiles(
@@ -58,7 +58,7 @@ class Upstream:
 
     def _load_headers(self) -> None:
         try:
-            filled = [(name.encode(), filled_header(name, value).encode()) for name, value in self._configured]
+            filled = [(name.encode(), resolve_header(name, value).encode()) for name, value in self._configured]
         except ConfigurationError as error:
             raise ConfigError(f"upstream_header: {error}") from None
         self._own = [(b"host", self.authority), *filled]

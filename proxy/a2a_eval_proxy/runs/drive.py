@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from a2a_tool_capture import Finding, Severity
-from a2a_tool_capture.client import CaptureClient, Conversation
+from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.runs.outcomes import follow, remaining
@@ -245,7 +245,7 @@ class _Driver:
                     self._pipeline.take(turn)
             self._advanced(case)
 
-    async def _say(self, conversation: Conversation, text: str, case: Case) -> tuple[Turn | None, bool]:
+    async def _say(self, conversation: CaptureConversation, text: str, case: Case) -> tuple[Turn | None, bool]:
         """The turn that a message led to, if any; and whether the conversation cannot go on."""
         try:
             captured = await conversation.send(text)

@@ -11,7 +11,7 @@ import pytest
 from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.otel import ToolSpanProcessor
 from a2a_tool_capture.models import ToolCallSource
-from a2a_tool_capture.recording import Recording
+from a2a_tool_capture.recording import CallRecording
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
@@ -33,13 +33,13 @@ def tracer(recorder: ToolCallRecorder) -> Iterator[Tracer]:
 
 
 @pytest.fixture
-def recording(recorder: ToolCallRecorder) -> Iterator[Recording]:
+def recording(recorder: ToolCallRecorder) -> Iterator[CallRecording]:
     with recorder.request() as current:
         assert current is not None
         yield current
 
 
-def told(recording: Recording) -> list[tuple[Any, ...]]:
+def told(recording: CallRecording) -> list[tuple[Any, ...]]:
     return [(call.name, call.arguments, call.id, call.result, call.error) for call in recording.tool_calls]
 
 
@@ -74,7 +74,7 @@ def told(recording: Recording) -> list[tuple[Any, ...]]:
     ],
 )
 def test_tool_spans_are_calls(
-    tracer: Tracer, recording: Recording, span_name: str, attributes: dict[str, str], call: tuple[Any, ...]
+    tracer: Tracer, recording: CallRecording, span_name: str, attributes: dict[str, str], call: tuple[Any, ...]
 ) -> None:
     with tracer.start_as_current_span(span_name) as span:
         span.set_attributes(attributes)
@@ -93,7 +93,9 @@ def test_tool_spans_are_calls(
         ("tools/list", {"gen_ai.tool.name": "search"}),
     ],
 )
-def test_other_spans_are_not(tracer: Tracer, recording: Recording, span_name: str, attributes: dict[str, str]) -> None:
+def test_other_spans_are_not(
+    tracer: Tracer, recording: CallRecording, span_name: str, attributes: dict[str, str]
+) -> None:
     with tracer.start_as_current_span(span_name, attributes=attributes):
         pass
     assert recording.tool_calls == []
@@ -113,7 +115,7 @@ def name_the_type(span: Span) -> None:
 
 
 @pytest.mark.parametrize("fail", [raise_declined, say_declined, name_the_type])
-def test_failed_spans_say_why(tracer: Tracer, recording: Recording, fail: Any) -> None:
+def test_failed_spans_say_why(tracer: Tracer, recording: CallRecording, fail: Any) -> None:
     try:
         with tracer.start_as_current_span("execute_tool pay", attributes=EXECUTE_TOOL) as span:
             fail(span)
@@ -122,14 +124,14 @@ def test_failed_spans_say_why(tracer: Tracer, recording: Recording, fail: Any) -
     assert [call.error for call in recording.tool_calls] == ["declined"]
 
 
-def test_calls_are_in_the_order_they_began(tracer: Tracer, recording: Recording) -> None:
+def test_calls_are_in_the_order_they_began(tracer: Tracer, recording: CallRecording) -> None:
     outer = tracer.start_span("execute_tool outer", attributes=EXECUTE_TOOL)
     tracer.start_span("execute_tool inner", attributes=EXECUTE_TOOL).end()
     outer.end()
     assert [call.name for call in recording.tool_calls] == ["outer", "inner"]
 
 
-def test_a_span_may_end_where_no_request_is_known(tracer: Tracer, recording: Recording) -> None:
+def test_a_span_may_end_where_no_request_is_known(tracer: Tracer, recording: CallRecording) -> None:
     span = tracer.start_span("execute_tool search", attributes=EXECUTE_TOOL)
     thread = threading.Thread(target=span.end)
     thread.start()

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
-from a2a_tool_capture.secret_references import filled_header
+from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 
 from ...protocol.agent_card import WELL_KNOWN_PATHS
@@ -44,7 +44,7 @@ class ProbeClient:
             if name.lower() in _SET_BY_CHECK:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, with several values; remove it")
         self.timeout_s = timeout_s
-        filled = {name: filled_header(name, value) for name, value in headers.items()}
+        filled = {name: resolve_header(name, value) for name, value in headers.items()}
         self.credentials = credentials_in(filled.values())
         """Strings to mask in reports: an agent may quote the request."""
         self._http = httpx.AsyncClient(
