@@ -1,9 +1,9 @@
-"""Takes the extension out of bodies for clients that did not ask for it, and touches no other byte.
+"""Removes the extension from bodies for clients that did not ask for it, and changes no other byte. Pure.
 
-What is left is what the agent would have sent a client that never asked: the metadata key, the URI in
-`extensions`, the fields that held nothing else, and artifacts that exist for their tool calls alone are cut out of the
-text; the rest is never re-encoded, so numbers, key order and white space stay the agent's. Where all that may sit is
-listed in `a2a_tool_capture.places`.
+The result is what the agent would have sent to a client that never asked. These are cut out of the text: the metadata
+key, the URI in `extensions`, the fields that held nothing else, and artifacts that exist for their tool calls alone.
+The rest is never re-encoded, so numbers, key order and white space stay the agent's. `a2a_tool_capture.places` lists
+where the extension may appear.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from a2a_tool_capture.spec import is_capture_uri, requested_uris
 
-from .extension_walk import ESCAPE, MARKER, ExtensionWalk
+from .extension_scanner import ESCAPE, MARKER, ExtensionScanner
 from .json_density import is_dense
 
 _MARKER = MARKER.encode()
@@ -33,29 +33,29 @@ _BOMS = (
 
 
 class UnreadableError(ValueError):
-    """Something names the extension, and cannot be read, so that it cannot be taken out."""
+    """A body names the extension and cannot be read, so the extension cannot be removed."""
 
 
 def may_hold_extension(body: bytes) -> bool:
-    """Cheap test that lets most bodies pass without a look inside; never a false no."""
+    """Whether the body must be read; a cheap test that never wrongly returns False."""
     return _MARKER in body or _ESCAPE in body or 0 in body[:4]
 
 
 def names_extension(data: bytes) -> bool:
-    """Whether the extension is named anywhere in `data`, in whatever spelling or encoding of JSON."""
+    """Whether `data` names the extension anywhere, in any spelling or encoding of JSON."""
     if b"\0" in data:  # UTF-16 and UTF-32 have ASCII between zeros
         data = data.replace(b"\0", b"")
     return _MARKER in data or (_ESCAPE in data and _SPELT.search(data) is not None)
 
 
-class Scanner:
-    """Lets bytes pass that are too many to be read, until they name the extension. The last few are held back."""
+class UnreadBodyFilter:
+    """Passes a body that is too large to be read until it names the extension. The last bytes are held back."""
 
     def __init__(self) -> None:
         self.held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What may pass. Raises UnreadableError where the extension is named."""
+        """The bytes that may pass. Raises UnreadableError where the body names the extension."""
         data = self.held + chunk
         if names_extension(data):
             raise UnreadableError("it names the extension, and is too large to be read")
@@ -65,11 +65,11 @@ class Scanner:
 
 
 def strip(body: bytes, keep_task: Callable[[str], bool]) -> bytes:
-    """`body` (JSON of an A2A response) without the extension; the same object where nothing is to go.
+    """`body` (JSON of an A2A response) without the extension; the same object where nothing is removed.
 
-    `keep_task` says of a task id whether its client asked for the extension earlier, so that this task's calls
-    stay. Raises UnreadableError where the body names the extension and is no JSON; other such bodies come back as they
-    are.
+    `keep_task` returns whether the client asked for the extension in an earlier request about this task (its id), so
+    that the task's calls stay. A body that is not JSON, or too dense to be parsed, is returned as it is. Raises
+    UnreadableError where such a body names the extension.
     """
     if not may_hold_extension(body):
         return body
@@ -78,10 +78,10 @@ def strip(body: bytes, keep_task: Callable[[str], bool]) -> bytes:
 
 
 def strip_event(data: bytes, keep_task: Callable[[str], bool], withheld: set[str]) -> bytes | None:
-    """As `strip`, for one event of a stream; None for an event that existed for its tool calls alone.
+    """As `strip`, for one event of a stream; None for an event that exists for its tool calls alone.
 
-    `withheld` has the ids of artifacts of this stream that its client was not shown, and is kept up to date: what
-    continues such an artifact begins it.
+    `withheld` holds the ids of the artifacts of this stream that the client has not received, and is updated: the
+    first event of such an artifact that passes begins the artifact.
     """
     if not withheld and not may_hold_extension(data):
         return data
@@ -93,23 +93,22 @@ def _stripped(body: bytes, keep_task: Callable[[str], bool], withheld: set[str] 
         if is_dense(body):
             raise ValueError("too many values to be read")
         codec = _codec(body)
-        errors = (
-            "surrogateescape" if codec == "utf-8" else "surrogatepass"
-        )  # JavaScript clients read on after wrong bytes
+        # JavaScript clients read on after invalid bytes.
+        errors = "surrogateescape" if codec == "utf-8" else "surrogatepass"
         text = body.decode(codec, errors)
-        walk = ExtensionWalk(text, keep_task, withheld)
-        walk.document()
+        scanner = ExtensionScanner(text, keep_task, withheld)
+        scanner.scan()
     except (ValueError, StopIteration, IndexError):
         if names_extension(body):
             raise UnreadableError("it names the extension, and is not JSON or has too many values") from None
         return body
-    if walk.dropped:
+    if scanner.dropped:
         return None
-    if not walk.edits:
+    if not scanner.edits:
         return body
     kept: list[str] = []
     position = 0
-    for start, end, replacement in sorted(walk.edits):
+    for start, end, replacement in sorted(scanner.edits):
         kept += (text[position:start], replacement)
         position = end
     kept.append(text[position:])
@@ -132,7 +131,7 @@ def strip_header(value: str) -> str:
 
 
 def strip_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Response headers without the extension's activation; a header that listed nothing else goes."""
+    """Response headers without the extension's activation; a header that listed nothing else is removed."""
     out = []
     for name, value in headers:
         if name.lower() in (b"a2a-extensions", b"x-a2a-extensions"):

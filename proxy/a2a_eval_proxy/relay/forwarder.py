@@ -375,7 +375,7 @@ class _Request:
         await self._start(response, drop=_OF_OTHER_BYTES if encoded else _LENGTH)
         read = response.read
         withheld: set[str] = set()
-        scanner = extension_filter.Scanner() if self._asks else None
+        scanner = extension_filter.UnreadBodyFilter() if self._asks else None
         while chunk := await read():
             if tap.blind is None:
                 chunk = tap.decoded(chunk)
@@ -398,7 +398,7 @@ class _Request:
         tap.end()
         await self._finish()
 
-    def _scanned(self, scanner: extension_filter.Scanner | None, chunk: bytes) -> bytes:
+    def _scanned(self, scanner: extension_filter.UnreadBodyFilter | None, chunk: bytes) -> bytes:
         """What of a piece of an unread answer may pass. Raises UnreadableAnswerError."""
         try:
             return chunk if scanner is None else scanner.feed(chunk)
@@ -463,7 +463,7 @@ class _Request:
             return
         if response.header(b"content-encoding"):
             raise UnreadableAnswerError(f"it exceeds {len(beginning)} bytes, compressed")
-        scanner = extension_filter.Scanner()
+        scanner = extension_filter.UnreadBodyFilter()
         chunk = self._scanned(scanner, beginning)
         await self._start(response)
         await self._write(chunk)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.protocol import json_density
 from a2a_eval_proxy.protocol.extension_filter import (
-    Scanner,
     UnreadableError,
+    UnreadBodyFilter,
     may_hold_extension,
     names_extension,
     strip,
@@ -373,7 +373,7 @@ def spellings_of(name: str) -> list[bytes]:
 
 @given(st.integers(1, 700), st.sampled_from(spellings_of("tool-call-capture")), st.integers(0, 2_000))
 def test_it_is_found_wherever_the_pieces_are_cut(size: int, name: bytes, before: int) -> None:
-    scanner = Scanner()
+    scanner = UnreadBodyFilter()
     data = b"x" * before + name + b"x" * 500
     passed = b""
     found = False
@@ -390,7 +390,7 @@ def test_it_is_found_wherever_the_pieces_are_cut(size: int, name: bytes, before:
 
 @given(st.lists(st.binary(max_size=700), max_size=5))
 def test_what_does_not_name_it_passes_whole(pieces: list[bytes]) -> None:
-    scanner = Scanner()
+    scanner = UnreadBodyFilter()
     assert b"".join(map(scanner.feed, pieces)) + scanner.held == b"".join(pieces)
 
 
