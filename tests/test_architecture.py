@@ -148,7 +148,6 @@ LAYERS = {
 MAX_MODULES, MAX_ROOMS, MAX_LINES, MAX_FUNCTION_LINES = 20, 25, 400, 50
 LONG_MODULES = {
     "a2a_eval_proxy/app.py": 409,
-    "a2a_eval_proxy/capture/turn_book.py": 554,
     "a2a_eval_proxy/relay/forwarder.py": 649,
     "a2a_eval_proxy/scoring/pipeline.py": 534,
     "a2a_eval_proxy/traces/trace_book.py": 462,

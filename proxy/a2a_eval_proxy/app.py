@@ -105,12 +105,12 @@ class RunningProxy:
         try:
             async with asyncio.timeout(timeout_s):
                 # A stream lingers until `expire` ends it within seconds; a store is slow to answer.
-                while self.book.settling or self.continuity.busy:  # noqa: ASYNC110
+                while self.book.answered or self.continuity.busy:  # noqa: ASYNC110
                     await asyncio.sleep(_EXPIRE_EVERY_S / 5)
                 await self.pipeline.drained()
         except TimeoutError:
             pass  # the numbers tell
-        waiting = self.book.settling + self.continuity.waiting
+        waiting = self.book.answered + self.continuity.waiting
         return {"pending": self.pipeline.depth + waiting, "open": len(self.book.open_turns)}
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from ..protocol.operations import (
     user_message,
 )
 from ..turn import Turn
-from .records import Stream
+from .records import TaskWatcher
 from .turn_book import TurnBook
 from .visibility import NOT_ASKED
 
@@ -64,7 +64,7 @@ class Exchange:
         self._book = book
         self._facts = facts
         self._new_id = new_id
-        self._stream: Stream | None = None
+        self._watcher: TaskWatcher | None = None
         self._read = False
         self._understood = False
         self._final = False
@@ -115,7 +115,7 @@ class Exchange:
         if request.message is not None:
             self._open_turn(request, request.message, now)
         elif request.operation in _WATCHING:
-            self._stream = self._book.watch()
+            self._watcher = self._book.watch()
 
     def unread_request(self, rest: A2ARequest | None, beginning: bytes, now: float) -> None:
         """The request was too large to keep: what its path or first bytes say has to do."""
@@ -147,7 +147,7 @@ class Exchange:
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
         request.message = None  # the turn has what is needed of it; the rest may be large
-        self._stream = self._book.open(turn, now)
+        self._watcher = self._book.open(turn, now)
         if request.has_webhook and facts.declared and not facts.requested_by_header:
             why = "the agent was not asked for tool calls: a webhook of this task may get them, past the proxy"
             self.report(NOT_ASKED, why)
@@ -155,22 +155,22 @@ class Exchange:
     @property
     def turn(self) -> Turn | None:
         """The turn this exchange opened."""
-        return self._stream.turn if self._stream else None
+        return self._watcher.turn if self._watcher else None
 
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
     def event(self, data: bytes, now: float) -> None:
         """One SSE event's data."""
-        if self._stream is None:
+        if self._watcher is None:
             return
         if data:
             self._take(data, now, live=True)
         else:
-            self._book.touch(self._stream, now)
+            self._book.touch(self._watcher, now)
 
     def answer(self, status: int, body: bytes, now: float) -> None:
-        """The whole body of a response that is no stream."""
-        if self._stream is None:
+        """The whole body of a response that is not a stream."""
+        if self._watcher is None:
             return
         if status >= 400:
             self._understood = self._final = True
@@ -180,22 +180,22 @@ class Exchange:
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange is over. `lost` says that the agent never answered, so that nothing can complete the turn."""
-        stream = self._stream
-        if stream is None:
+        watcher = self._watcher
+        if watcher is None:
             return
-        if problem is None and not self._understood and stream.turn is not None:
+        if problem is None and not self._understood and watcher.turn is not None:
             self.report("no_answer", "the response held no A2A event", Severity.ERROR)
         if problem is not None and problem.code == "client_gone" and self._message_came:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
-        self._book.end(stream, now, problem=problem, final=self._final or lost)
+        self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
     def _take(self, data: bytes, now: float, *, live: bool) -> None:
-        stream, request = self._stream, self.request
-        if stream is None or request is None:
+        watcher, request = self._watcher, self.request
+        if watcher is None or request is None:
             return
         for mark in self._book.unread:
-            if mark.key in data and mark.finding not in stream.findings:
-                stream.findings.append(mark.finding)
+            if mark.key in data and mark.finding not in watcher.findings:
+                watcher.findings.append(mark.finding)
         try:
             payload = decode_json(data)
         except ValueError as error:
@@ -213,7 +213,7 @@ class Exchange:
             if request.binding is Binding.JSONRPC:
                 payload = payload.get("result")
         if request.operation is Operation.LIST:
-            self._take_list(stream, payload, request.includes_artifacts, now)
+            self._take_list(watcher, payload, request.includes_artifacts, now)
             return
         event = normalize_event(payload)
         if event is None:
@@ -221,9 +221,9 @@ class Exchange:
             return
         self._understood = True
         self._message_came = self._message_came or "message" in event
-        self._remember(self._book.feed(stream, event, now, live=live))
+        self._remember(self._book.feed(watcher, event, now, live=live))
 
-    def _take_list(self, stream: Stream, payload: Any, includes_artifacts: bool, now: float) -> None:
+    def _take_list(self, watcher: TaskWatcher, payload: Any, includes_artifacts: bool, now: float) -> None:
         tasks = payload.get("tasks") if isinstance(payload, dict) else None
         for task in tasks if isinstance(tasks, list) else ():
             event = normalize_event(task)
@@ -241,8 +241,8 @@ class Exchange:
             self.task_ids.append(task_id)
 
     def report(self, code: str, message: str, severity: Severity = Severity.WARNING) -> None:
-        if self._stream is not None and len(self._stream.findings) < 100:
-            self._stream.findings.append(Finding(code, message, severity, "response"))
+        if self._watcher is not None and len(self._watcher.findings) < 100:
+            self._watcher.findings.append(Finding(code, message, severity, "response"))
 
 
 def _asks(message: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Counts bytes of memory by what holds them."""
+"""Counts bytes of memory by holder."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Hashable
 
 
 class HeldBytes:
-    """The bytes that several holders have in memory, and the most that they may have in all.
+    """The bytes that several holders have in memory, and the limit for all of them together.
 
-    `total` cannot drift: it is changed only together with what is known of a holder.
+    `total` cannot drift: it changes only together with the size recorded for a holder.
     """
 
     def __init__(self, limit: int) -> None:
@@ -17,7 +17,7 @@ class HeldBytes:
         self._sizes: dict[Hashable, int] = {}
 
     def is_large(self, holder: Hashable) -> bool:
-        """Whether `holder` alone has more than a quarter of what all may have."""
+        """Whether `holder` alone has more than a quarter of the limit."""
         return self._sizes.get(holder, 0) > self.limit // 4
 
     def put(self, holder: Hashable, size: int) -> None:
@@ -25,13 +25,17 @@ class HeldBytes:
         self.total += size - self._sizes.get(holder, 0)
         self._sizes[holder] = size
 
+    def add(self, holder: Hashable, more: int) -> None:
+        """`holder` has `more` additional bytes, whatever the limit."""
+        self.put(holder, self._sizes.get(holder, 0) + more)
+
     def take(self, holder: Hashable, more: int) -> bool:
-        """Give `holder` so many bytes more; False, and nothing changes, where the limit is in the way."""
+        """Give `holder` more bytes; returns False, and changes nothing, where that would exceed the limit."""
         if self.total + more > self.limit:
             return False
-        self.put(holder, self._sizes.get(holder, 0) + more)
+        self.add(holder, more)
         return True
 
     def drop(self, holder: Hashable) -> None:
-        """`holder` has nothing any more."""
+        """`holder` has no bytes any more."""
         self.total -= self._sizes.pop(holder, 0)

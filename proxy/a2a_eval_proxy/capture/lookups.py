@@ -44,16 +44,10 @@ class Lookup:
     task_id: str
     turns: list[Turn] = field(default_factory=list)
     """Turns that go on with the task."""
-    followers: list[Turn] = field(default_factory=list)
-    """Turns of other tasks, later in the same conversation: they are stored after those that they follow."""
     waiting: list[Callable[[], object]] = field(default_factory=list)
     over: bool = False
     """Whether the task was seen to have ended."""
-    ended: int = 0
-    """Exchanges that are over already."""
     answered: bool = False
-    size: int = 0
-    """Bytes of memory of what waits, about."""
 
 
 class Lookups:
@@ -64,16 +58,6 @@ class Lookups:
         self._open: dict[str, Lookup] = {}
         self._of_conversation: dict[str, Lookup] = {}
         self._not_open: OrderedDict[str, float] = OrderedDict()
-
-    @property
-    def turns(self) -> list[Turn]:
-        """Turns that wait for an answer."""
-        return [turn for lookup in self._open.values() for turn in (*lookup.turns, *lookup.followers)]
-
-    @property
-    def ended(self) -> int:
-        """Exchanges that are over and wait for an answer."""
-        return sum(lookup.ended for lookup in self._open.values())
 
     @property
     def task_ids(self) -> list[str]:
@@ -88,10 +72,7 @@ class Lookups:
         if self._look_up is None:
             return None
         if not turn.task_id:
-            followed = self._of_conversation.get(turn.conversation_id)
-            if followed is not None:
-                followed.followers.append(turn)
-            return followed
+            return self._of_conversation.get(turn.conversation_id)
         lookup = self._open.get(turn.task_id)
         if lookup is None:
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)

@@ -1,107 +1,216 @@
-"""What the turn book keeps of exchanges and tasks."""
+"""What the turn book keeps of exchanges, tasks and open turns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from sys import getsizeof
 from typing import Any
 
 from a2a_tool_capture import Finding, Severity, TaskMerger
+from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, normalize_state
 
 from ..turn import Turn
-from .lookups import Lookup
+from .lookups import Lookup, TaskHistory
+from .phases import TRANSITIONS, TurnEvent, TurnPhase
+
+_ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
 
 
 @dataclass(slots=True, eq=False)
-class Stream:
-    """One exchange that tells about a task: its own view, since two streams of a task repeat each other."""
+class OpenTurn:
+    """A turn with its phase."""
+
+    turn: Turn
+    phase: TurnPhase = TurnPhase.NEW
+    since: float = 0.0
+    """When the phase began, or the last answer came; seconds."""
+    finished_elsewhere: TaskMerger | None = None
+    """The whole task as shown by a stream that joined later and finished first."""
+    stored_at: float | None = None
+    """When the store last received a copy."""
+
+    def step(self, event: TurnEvent, now: float) -> TurnPhase:
+        """Take an event; returns the phase it leads to. Raises KeyError for an event the phase does not allow."""
+        before = self.phase
+        self.phase = after = TRANSITIONS[before][event]
+        if after is not before or event in _ANSWERS:
+            self.since = now
+        return after
+
+
+@dataclass(slots=True, eq=False)
+class TaskWatcher:
+    """One exchange that reports on a task, with a view of its own: two streams of a task repeat each other."""
 
     merger: TaskMerger
-    turn: Turn | None = None
-    """The turn this exchange opened; None where it only watches (get, list, subscribe, cancel)."""
     record: TaskRecord | None = None
+    """None where the exchange concerns no known task, or its turn was closed while it continues."""
     findings: list[Finding] = field(default_factory=list)
     lookup: Lookup | None = None
-    """What the store is asked about its task; until that is answered, all that it reports waits."""
-    touched_at: float = 0.0
-    """When something was last heard of a turn without a task."""
-    answered_at: float | None = None
-    """When a Message, which is a whole answer, came for a turn without a task."""
-
+    """The question to the store about its task; until it is answered, everything the exchange reports waits."""
     counted: int = 0
-    """Size of `merger` when it was last counted."""
+    """Size of `merger` when it was last counted; bytes."""
+
+    @property
+    def turn(self) -> Turn | None:
+        """The open turn that this exchange opened; None where it only watches (get, list, subscribe, cancel)."""
+        record = self.record
+        return record.open.turn if record is not None and record.open is not None and record.opener is self else None
 
     @property
     def size(self) -> int:
-        """Bytes of memory of an exchange without a task, or with a view of its own, about."""
-        return _turn_bytes(self.turn) + self.merger.size
-
-    @property
-    def importance(self) -> tuple[int, float]:
-        """As `TaskRecord.importance`, for an exchange without a task."""
-        return 2, self.touched_at
+        """Estimated bytes of memory of a view that is not the task's."""
+        return _OBJECTS_BYTES + self.merger.size
 
 
 @dataclass(slots=True, eq=False)
 class TaskRecord:
-    """What the book knows of one task: the merged view, the open turn, and the live streams that tell of it."""
+    """What the book knows about one task: the merged view, the open turn, and the live streams that report on it.
+
+    Each message starts a record of its own, without a name until the agent names a task that is not known.
+    """
 
     task_id: str
     merger: TaskMerger
     touched_at: float
-    turn: Turn | None = None
-    streams: list[Stream] = field(default_factory=list)
-    settled_at: float | None = None
-    over: TaskMerger | None = None
-    """The whole task as a stream told it that joined later and came to the end first: the first may be dead already,
-    its client gone, without anybody having noticed."""
-    resuming: bool = False
-    """A message continued the task and nothing new came back yet."""
-    outlives: bool = False
-    """The exchange that opened the turn is over, and the turn is not."""
-    stored_at: float | None = None
-    """When the open turn was last given to the store."""
+    open: OpenTurn | None = None
+    opener: TaskWatcher | None = None
+    """The exchange that opened the latest turn, until it ends."""
+    streams: list[TaskWatcher] = field(default_factory=list)
+    """The first one leads: its events are merged into `merger`."""
     captured: list[str] = field(default_factory=list)
-    """Ids of the turns of which `merger` was told."""
+    """Ids of the turns whose calls `merger` knows."""
     counted: int = 0
-    """As in `Stream`."""
-    opener: Stream | None = None
-    """The exchange that opened the turn, as long as it is under way."""
+    """As in `TaskWatcher`."""
+    forgotten: bool = False
 
     @property
     def size(self) -> int:
-        """Bytes of memory, about, without views that streams have of their own."""
-        over = self.over.size if self.over is not None else 0
-        return _turn_bytes(self.turn) + self.merger.size + over
+        """Estimated bytes of memory, without views that streams have of their own."""
+        if self.open is None:
+            return _OBJECTS_BYTES + self.merger.size
+        elsewhere = self.open.finished_elsewhere
+        size = _OBJECTS_BYTES + getsizeof(self.open.turn.user_text) + self.merger.size
+        return size if elsewhere is None else size + elsewhere.size
+
+    @property
+    def answered(self) -> bool:
+        """Whether the open turn, or else the last one, has its answer."""
+        return self.merger.state in SETTLED_STATES if self.open is None else self.open.phase is TurnPhase.ANSWERED
 
     @property
     def importance(self) -> tuple[int, float]:
-        """The least goes first where there is no room: a task without an open turn, then one without its client."""
-        rank = 0 if self.turn is None else 1 if self.outlives and not self.streams else 2
+        """The least important is evicted first: a task without an open turn, then one without its client."""
+        rank = 0 if self.open is None else 1 if self.opener is None and not self.streams else 2
         return rank, self.touched_at
+
+    def is_news(self, now: float, interval_s: float) -> bool:
+        """Whether the store needs a newer copy of the open turn, or another process would take it for abandoned."""
+        stored_at = None if self.open is None else self.open.stored_at
+        return stored_at is None or (self.touched_at > stored_at and now - stored_at > interval_s)
+
+    def copy_of_turn(self, open_turn: OpenTurn) -> Turn:
+        """The open turn as far as it is known."""
+        turn = open_turn.turn
+        copy = replace(turn, findings=list(turn.findings), capture=replace(turn.capture))
+        fill(copy, self.merger)
+        return copy
+
+    def learn(self, history: TaskHistory, now: float) -> None:
+        """Take over what another process had of the task, except for what this process knows itself."""
+        elsewhere = [turn for turn in history.closed if turn.turn_id not in self.captured]
+        calls = [call for turn in elsewhere for call in turn.tool_calls]
+        self.merger.know_earlier(calls, [turn.response_text for turn in elsewhere])
+        self.captured += [turn.turn_id for turn in elsewhere]
+        if history.open is not None and self.open is None and history.open.turn_id not in self.captured:
+            self.merger.begin_turn()
+            self.merger.restore(history.open.tool_calls, history.open.response_text)
+            self.open, self.opener, self.touched_at = OpenTurn(history.open, stored_at=now), None, now
+            self.open.step(TurnEvent.TAKEN_OVER, now)
+            self.captured.append(history.open.turn_id)
+
+    def attach(self, watcher: TaskWatcher, new_merger: Callable[[], TaskMerger]) -> None:
+        """Add a live stream. The first leads; one that joins later has a view of its own, since both show the same."""
+        self.streams.append(watcher)
+        if len(self.streams) == 1:
+            watcher.merger = self.merger
+        elif watcher.merger is self.merger:
+            watcher.merger = new_merger()
+
+    def detach(self, watcher: TaskWatcher) -> None:
+        """Remove a stream that ended. Where the leading one was cut, the turn continues with another view."""
+        self.streams.remove(watcher)
+        if watcher.merger is self.merger and not self.answered:
+            if self.open is not None and self.open.finished_elsewhere is not None:
+                self.adopt_view(self.open.finished_elsewhere)
+            elif self.streams:
+                self.adopt_view(self.streams[0].merger)
+
+    def adopt_view(self, view: TaskMerger) -> None:
+        """Continue the open turn with what another stream has shown."""
+        view.continue_turn_of(self.merger)
+        self.merger = view
+        if self.open is not None and view.state in SETTLED_STATES:
+            self.open.step(TurnEvent.ANSWER, self.touched_at)
+
+    def take_event(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float) -> None:
+        """Merge an event of a live stream."""
+        view = watcher.merger
+        view.feed(event)
+        if self.streams[0] is watcher:
+            self.update_answered(event, now, conclusive=False)
+        elif view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
+            self.open.finished_elsewhere = view
+            self.open.step(TurnEvent.OTHER_STREAM_FINISHED, now)
+
+    def take_answer(self, event: Mapping[str, Any]) -> bool:
+        """Merge a single answer (send result, GetTask, CancelTask); False where a live stream knows more.
+
+        That is so until the task has ended. What such a stream then still delivers is in the task already: it
+        continues with a view of its own.
+        """
+        if self.streams and isinstance(event.get("task"), dict):
+            if not shows_end(event):
+                return False
+            self.merger = deepcopy(self.merger)
+        self.merger.feed(event)
+        return True
+
+    def update_answered(self, event: Mapping[str, Any], now: float, *, conclusive: bool) -> None:
+        """Step the phase after `event` was merged. `conclusive`: it is the whole answer to the message."""
+        open_turn, state = self.open, self.merger.state
+        if open_turn is None:
+            return
+        if "artifactUpdate" in event:  # which does not change the state
+            open_turn.step(TurnEvent.CONTENT, now)
+        elif "task" in event and state in INTERRUPTED_STATES and not conclusive:
+            open_turn.step(TurnEvent.QUESTION_REPEATED, now)
+        elif state in SETTLED_STATES or "message" in event:
+            open_turn.step(TurnEvent.ANSWER, now)
+        else:
+            open_turn.step(TurnEvent.PROGRESS, now)
+            if open_turn.finished_elsewhere is not None:
+                open_turn.step(TurnEvent.OTHER_STREAM_FINISHED, now)
 
 
 UNCOUNTED_BYTES = 1_024
-"""By so much an exchange may grow before it is counted again: most events are small."""
+"""Growth of a view after which it is counted again: most events are small."""
 
 _OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
-"""Of a turn and what is kept beside it, without texts: about what CPython takes."""
-
-
-def _turn_bytes(turn: Turn | None) -> int:
-    return _OBJECTS_BYTES + (getsizeof(turn.user_text) if turn is not None else 0)
-
+"""A turn and its record, without strings: about what CPython takes."""
 
 EARLIER_UNKNOWN = Finding(
     "earlier_calls_unknown",
-    "the store could not tell what earlier turns of this task had; calls of theirs may be among these",
+    "the store could not return the earlier turns of this task; their calls may be among these",
     Severity.WARNING,
     "store",
 )
 
 
 def task_id_of(event: Mapping[str, Any]) -> str:
+    """The id of the task that a v1.0 event is about; "" for none."""
     task = event.get("task")
     if isinstance(task, dict):
         task_id = task.get("id")
@@ -116,5 +225,24 @@ def task_id_of(event: Mapping[str, Any]) -> str:
     return task_id if isinstance(task_id, str) else ""
 
 
+def shows_end(event: Mapping[str, Any]) -> bool:
+    """Whether the event is a task in a final state."""
+    task = event.get("task")
+    status = task.get("status") if isinstance(task, dict) else None
+    return isinstance(status, dict) and normalize_state(status.get("state")) in TERMINAL_STATES
+
+
 def incomplete_because(why: str) -> Finding:
     return Finding("incomplete", f"the turn was closed before it was complete: {why}", Severity.WARNING)
+
+
+def fill(turn: Turn, merger: TaskMerger) -> None:
+    """Set what the merged view shows: task, conversation, state, text, calls and findings."""
+    turn.task_id = merger.task_id or turn.task_id
+    turn.conversation_id = merger.context_id or turn.conversation_id
+    turn.state = merger.state or turn.state
+    turn.response_text = merger.response_text
+    turn.tool_calls = merger.turn_tool_calls
+    turn.capture.snapshot_seen = merger.snapshot_seen
+    turn.capture.protocol_only = len(turn.tool_calls)
+    turn.findings.extend(merger.findings)

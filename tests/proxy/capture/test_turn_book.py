@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.capture import turn_book
 from a2a_eval_proxy.capture.lookups import TaskHistory
-from a2a_eval_proxy.capture.turn_book import LINGER_S, Stream, TurnBook
+from a2a_eval_proxy.capture.records import TaskWatcher
+from a2a_eval_proxy.capture.turn_book import LINGER_S, TurnBook
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
 from hypothesis import given, settings
@@ -64,24 +65,24 @@ class Wire:
         self.book = TurnBook(self.closed.append, **self.options)
         self._numbers = itertools.count(1)
 
-    def sends(self, task_id: str = "") -> Stream:
+    def sends(self, task_id: str = "") -> TaskWatcher:
         """A client sends a message; to continue a task, it names it."""
         number = next(self._numbers)
         turn = Turn(f"turn-{number}", "run", "http://agent", "JSONRPC", "1.0", self.now, task_id=task_id)
         return self.book.open(turn, self.now)
 
-    def watches(self) -> Stream:
+    def watches(self) -> TaskWatcher:
         return self.book.watch()
 
-    def streams(self, stream: Stream, *events: Event) -> None:
+    def streams(self, stream: TaskWatcher, *events: Event) -> None:
         for event in events:
             self.book.feed(stream, event, self.now, live=True)
 
-    def answers(self, stream: Stream, event: Event) -> None:
+    def answers(self, stream: TaskWatcher, event: Event) -> None:
         self.book.feed(stream, event, self.now, live=False)
         self.ends(stream)
 
-    def ends(self, stream: Stream, problem: Finding | None = None, *, final: bool = False) -> None:
+    def ends(self, stream: TaskWatcher, problem: Finding | None = None, *, final: bool = False) -> None:
         self.book.end(stream, self.now, problem=problem, final=final)
 
     def told(self) -> None:
@@ -159,7 +160,7 @@ def test_what_an_exchange_reports_waits_for_the_store() -> None:
     two.streams(sent, task("WORKING", artifact("a", "first")), gives(artifact("b", "second")), says("COMPLETED"))
     two.ends(sent)
     assert len(shared.turns) == 1
-    assert len(two.book.open_turns) == two.book.settling == 1
+    assert len(two.book.open_turns) == two.book.answered == 1
     two.told()
     assert shared.in_order() == [["first"], ["second"]]
     assert two.book.open_turns == []
@@ -290,7 +291,7 @@ def test_a_stream(wire: Wire) -> None:
     wire.streams(sent, gives(artifact("a", "search", text="4")), gives(artifact("a", text="2"), append=True))
     wire.streams(sent, says("COMPLETED"))
     assert wire.closed == []
-    assert wire.book.settling == 1
+    assert wire.book.answered == 1
     wire.now += 1
     wire.ends(sent)
     assert wire.turns == [("COMPLETED", ["search"], "42")]
@@ -727,7 +728,7 @@ def test_a_task_may_be_continued_much_later(wire: Wire) -> None:
 def test_a_task_whose_user_never_answers_is_forgotten_in_the_end(wire: Wire) -> None:
     asks_back(wire)
     wire.passes(3601)
-    assert not wire.book._tasks
+    assert not wire.book._tasks.records
 
 
 # ── time, limits, the end ───────────────────────────────────────────────────────────────────────────────────
@@ -945,7 +946,7 @@ _steps = st.one_of(
 def test_held_bytes_are_what_is_held(steps: list[tuple[str, Any]], limit: int) -> None:
     asked: list[str] = []
     wire = Wire(options={"max_open_bytes": limit, "look_up": lambda task_id, *_: asked.append(task_id)})
-    under_way: list[Stream] = []
+    under_way: list[TaskWatcher] = []
     sent = 0
     for step, what in steps:
         wire.now += 0.1
@@ -1044,7 +1045,7 @@ steps = st.lists(
 @given(steps, st.sampled_from([1, 50_000]))
 def test_every_turn_is_closed_exactly_once(script: list[tuple[str, Any, int]], max_open: int) -> None:
     wire = Wire(options={"max_open": max_open})
-    open_streams: list[Stream] = []
+    open_streams: list[TaskWatcher] = []
     opened = 0
     for action, event, pick in script:
         stream = open_streams[pick % len(open_streams)] if open_streams else None
@@ -1061,7 +1062,7 @@ def test_every_turn_is_closed_exactly_once(script: list[tuple[str, Any, int]], m
             open_streams.remove(stream)
             wire.ends(stream, CUT if action == "fail" else None, final=action == "fail")
         assert opened == len(wire.closed) + len(wire.book.open_turns)
-        assert 0 <= wire.book.settling <= len(wire.book.open_turns)
+        assert 0 <= wire.book.answered <= len(wire.book.open_turns)
     for stream in open_streams:
         wire.ends(stream)
     wire.book.close_all(wire.now)

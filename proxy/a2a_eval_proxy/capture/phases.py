@@ -1,0 +1,135 @@
+"""The phases of a turn from its message to its end, and one table of what leads from which phase to which."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class TurnPhase(StrEnum):
+    """What the turn waits for."""
+
+    NEW = "new"
+    LOOKING_UP = "looking up"
+    """For the store: what it knows about the task that the message names. Events wait meanwhile, in order."""
+    ENDED_EARLY = "ended early"
+    """For the store as well, after the exchange has ended."""
+    WAITING = "waiting"
+    """For the first event of the agent."""
+    RESUMED = "resumed"
+    """For the first news of a task that the message continues."""
+    WORKING = "working"
+    """For the end of the task, or for its question to the user."""
+    FINISHED_ELSEWHERE = "finished elsewhere"
+    """For the leading stream to show the end that another stream of the task has shown. Its client may be gone."""
+    ANSWERED = "answered"
+    """For its streams to end: the task has ended or asks its user, or a Message came."""
+    CLOSED = "closed"
+
+
+class TurnEvent(StrEnum):
+    """What happens to a turn."""
+
+    SENT = "message sent"
+    STORE_ASKED = "store asked"
+    STORE_ANSWERED = "store answered"
+    TAKEN_OVER = "continued from another process"
+    TASK_STARTED = "new task"
+    TASK_RESUMED = "known task"
+    CONTENT = "artifact chunk"
+    PROGRESS = "task works"
+    QUESTION_REPEATED = "task still asks its user"
+    ANSWER = "final state, question or Message"
+    OTHER_STREAM_FINISHED = "other stream shows the end"
+    EXCHANGE_ENDED = "exchange ended"
+    LAST_STREAM_ENDED = "last stream ended"
+    FAILED = "no answer possible"
+    LINGERED = "stream lingers"
+    TIMED_OUT = "timeout"
+    NEXT_MESSAGE = "next message"
+    EVICTED = "memory full"
+    STOPPED = "proxy stops"
+
+
+_Row = dict[TurnEvent, TurnPhase]
+
+_CLOSING: _Row = dict.fromkeys((TurnEvent.FAILED, TurnEvent.EVICTED, TurnEvent.STOPPED), TurnPhase.CLOSED)
+_CLOSING_TASK: _Row = {**_CLOSING, TurnEvent.NEXT_MESSAGE: TurnPhase.CLOSED}
+
+TRANSITIONS: dict[TurnPhase, _Row] = {
+    TurnPhase.NEW: {
+        TurnEvent.SENT: TurnPhase.WAITING,
+        TurnEvent.STORE_ASKED: TurnPhase.LOOKING_UP,
+        TurnEvent.TAKEN_OVER: TurnPhase.WORKING,
+    },
+    TurnPhase.LOOKING_UP: {
+        TurnEvent.EXCHANGE_ENDED: TurnPhase.ENDED_EARLY,
+        TurnEvent.STORE_ANSWERED: TurnPhase.WAITING,
+    },
+    TurnPhase.ENDED_EARLY: {TurnEvent.STORE_ANSWERED: TurnPhase.WAITING},
+    TurnPhase.WAITING: {
+        TurnEvent.TASK_STARTED: TurnPhase.WORKING,
+        TurnEvent.TASK_RESUMED: TurnPhase.RESUMED,
+        TurnEvent.ANSWER: TurnPhase.ANSWERED,
+        TurnEvent.EXCHANGE_ENDED: TurnPhase.CLOSED,
+        TurnEvent.TIMED_OUT: TurnPhase.CLOSED,
+        **_CLOSING,
+    },
+    TurnPhase.RESUMED: {
+        TurnEvent.CONTENT: TurnPhase.WORKING,
+        TurnEvent.PROGRESS: TurnPhase.WORKING,
+        TurnEvent.QUESTION_REPEATED: TurnPhase.RESUMED,
+        TurnEvent.ANSWER: TurnPhase.ANSWERED,
+        TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.EXCHANGE_ENDED: TurnPhase.RESUMED,
+        TurnEvent.TIMED_OUT: TurnPhase.CLOSED,
+        **_CLOSING_TASK,
+    },
+    TurnPhase.WORKING: {
+        TurnEvent.CONTENT: TurnPhase.WORKING,
+        TurnEvent.PROGRESS: TurnPhase.WORKING,
+        TurnEvent.QUESTION_REPEATED: TurnPhase.ANSWERED,
+        TurnEvent.ANSWER: TurnPhase.ANSWERED,
+        TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.EXCHANGE_ENDED: TurnPhase.WORKING,
+        TurnEvent.TIMED_OUT: TurnPhase.CLOSED,
+        **_CLOSING_TASK,
+    },
+    TurnPhase.FINISHED_ELSEWHERE: {
+        TurnEvent.CONTENT: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.PROGRESS: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.QUESTION_REPEATED: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.ANSWER: TurnPhase.ANSWERED,
+        TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.EXCHANGE_ENDED: TurnPhase.FINISHED_ELSEWHERE,
+        TurnEvent.LINGERED: TurnPhase.CLOSED,
+        **_CLOSING_TASK,
+    },
+    TurnPhase.ANSWERED: {
+        TurnEvent.TASK_STARTED: TurnPhase.WORKING,
+        TurnEvent.TASK_RESUMED: TurnPhase.RESUMED,
+        TurnEvent.CONTENT: TurnPhase.ANSWERED,
+        TurnEvent.PROGRESS: TurnPhase.WORKING,
+        TurnEvent.QUESTION_REPEATED: TurnPhase.ANSWERED,
+        TurnEvent.ANSWER: TurnPhase.ANSWERED,
+        TurnEvent.OTHER_STREAM_FINISHED: TurnPhase.ANSWERED,
+        TurnEvent.EXCHANGE_ENDED: TurnPhase.ANSWERED,
+        TurnEvent.LAST_STREAM_ENDED: TurnPhase.CLOSED,
+        TurnEvent.LINGERED: TurnPhase.CLOSED,
+        **_CLOSING_TASK,
+    },
+    TurnPhase.CLOSED: {},
+}
+"""The next phase, by phase and event. Any other pair raises KeyError: it cannot happen."""
+
+
+def diagram() -> str:
+    """`TRANSITIONS` as a Mermaid state diagram; events that change nothing are left out."""
+    lines = ["stateDiagram-v2"]
+    names = {phase: phase.replace(" ", "_") for phase in TurnPhase} | {TurnPhase.NEW: "[*]"}
+    lines += [f'    state "{phase}" as {name}' for phase, name in names.items() if " " in phase]
+    for phase, row in TRANSITIONS.items():
+        for following in TurnPhase:
+            events = [event for event, target in row.items() if target is following and following is not phase]
+            if events:
+                lines.append(f"    {names[phase]} --> {names[following]}: {', '.join(events)}")
+    return "\n".join([*lines, f"    {names[TurnPhase.CLOSED]} --> [*]"])

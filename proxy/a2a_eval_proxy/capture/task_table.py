@@ -1,0 +1,117 @@
+"""The tasks and open turns that the turn book knows, and the memory that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from a2a_tool_capture import TaskMerger
+
+from ..turn import Turn
+from .held_bytes import HeldBytes
+from .lookups import Lookup
+from .phases import TRANSITIONS, TurnEvent, TurnPhase
+from .records import UNCOUNTED_BYTES, TaskRecord, TaskWatcher
+
+_FREED_SHARE = 8
+"""An eviction frees an eighth of the limit at once: finding the oldest takes time."""
+
+_HAVE_ANSWER = frozenset({TurnPhase.ANSWERED, TurnPhase.FINISHED_ELSEWHERE, TurnPhase.ENDED_EARLY})
+
+
+class TaskTable:
+    """Records by task, and the bytes held by them, by views of their streams, and by events that wait for the store.
+
+    At most `max_bytes` and `max_tasks` are allowed: the caller evicts when `full` says why.
+    """
+
+    def __init__(self, new_merger: Callable[[], TaskMerger], max_bytes: int, max_tasks: int) -> None:
+        self._new_merger = new_merger
+        self._held = HeldBytes(max_bytes)
+        self._max_tasks = max_tasks
+        self.named: dict[str, TaskRecord] = {}
+        """By task id."""
+        self.unnamed: dict[str, TaskRecord] = {}
+        """Those of turns for which the agent has named no task yet, by turn id."""
+
+    @property
+    def records(self) -> list[TaskRecord]:
+        """All records, those without a task first."""
+        return [*self.unnamed.values(), *self.named.values()]
+
+    @property
+    def open_turns(self) -> list[Turn]:
+        return [record.open.turn for record in self.records if record.open is not None]
+
+    @property
+    def answered(self) -> int:
+        """Number of open turns that have their answer."""
+        return sum(record.open is not None and record.open.phase in _HAVE_ANSWER for record in self.records)
+
+    def has_open(self, task_id: str) -> bool:
+        record = self.named.get(task_id)
+        return record is not None and record.open is not None
+
+    def forget(self, record: TaskRecord) -> None:
+        """Remove a record; its exchanges only watch from now on."""
+        if self.named.get(record.task_id) is record:
+            del self.named[record.task_id]
+        record.forgotten = True
+        self._held.drop(record)
+        if record.opener is not None:
+            self.let_go(record.opener)
+        for watcher in record.streams:
+            self.let_go(watcher)
+
+    def let_go(self, watcher: TaskWatcher) -> None:
+        """Keep nothing for an exchange that continues after its turn was closed: it only watches from now on."""
+        self._held.drop(watcher)
+        watcher.record = None
+        watcher.merger = self._new_merger()
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held, estimated."""
+        return self._held.total
+
+    @property
+    def bytes_full(self) -> bool:
+        return self._held.total > self._held.limit
+
+    @property
+    def full(self) -> str:
+        """Why something has to be given up; "" where there is room."""
+        if self.bytes_full:
+            return f"open turns take more than {self._held.limit / 1024**2:g} MiB"
+        return f"more than {self._max_tasks} tasks are open" if len(self.named) > self._max_tasks else ""
+
+    def hold(self, holder: TaskRecord | TaskWatcher) -> None:
+        """Count `holder` as it is now."""
+        holder.counted = holder.merger.size
+        self._held.put(holder, holder.size)
+
+    def recount(self, holder: TaskRecord | TaskWatcher) -> None:
+        """Count `holder` where it has changed noticeably since it was last counted."""
+        if not -UNCOUNTED_BYTES < holder.merger.size - holder.counted < UNCOUNTED_BYTES:
+            self.hold(holder)
+
+    def hold_waiting(self, lookup: Lookup, more: int) -> None:
+        """Count `more` bytes that wait for the store."""
+        self._held.add(lookup, more)
+
+    def drop(self, holder: TaskRecord | TaskWatcher | Lookup) -> None:
+        self._held.drop(holder)
+
+    def to_evict(self) -> Iterator[TaskRecord]:
+        """The records to give up, until enough is freed: the largest, then those of least importance."""
+        most_bytes, most_tasks = (limit - limit // _FREED_SHARE for limit in (self._held.limit, self._max_tasks))
+        candidates = [
+            record
+            for record in (*self.named.values(), *self.unnamed.values())
+            if record.open is None or TurnEvent.EVICTED in TRANSITIONS[record.open.phase]
+        ]
+        for record in sorted(candidates, key=lambda one: (not self._held.is_large(one), *one.importance)):
+            if self._held.total <= most_bytes and len(self.named) <= most_tasks:
+                return
+            yield record
