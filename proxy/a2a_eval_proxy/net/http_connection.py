@@ -347,18 +347,15 @@ class Exchange:
 class Response:
     """A response whose header has arrived. Its body is read once, piece by piece."""
 
-    __slots__ = ("_exchange", "_fields", "headers", "status")
+    __slots__ = ("_exchange", "fields", "headers", "status")
 
     def __init__(self, exchange: Exchange, parser: ResponseParser) -> None:
         self.status = parser.status
         self.headers: RawHeaders = parser.headers
         """As they came, hop-by-hop ones included."""
-        self._fields = parser.fields
+        self.fields = parser.fields
+        """The last value of each header field, by its name in lower case."""
         self._exchange = exchange
-
-    def header(self, name: bytes) -> bytes:
-        """The (last) value of a header, by lower-case name; b"" where there is none."""
-        return self._fields.get(name, b"")
 
     def read(self) -> Awaitable[bytes]:
         """What has arrived of the body, waiting for at least one byte; b"" at its end.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final
 
 import httptools
@@ -48,12 +49,14 @@ def request_head(method: bytes, target: bytes, headers: RawHeaders, framing: byt
     Only `framing` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
     where a line break inside a value would make the agent read another request than this.
     """
-    lines = [method + b" " + target + b" HTTP/1.1"]
-    lines += [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
+    lines = [name + b": " + value for name, value in headers]
+    names = b"\r\n".join(lines).lower()
+    if b"content-length" in names or b"transfer-encoding" in names:
+        lines = [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
     if framing:
         lines.append(framing)
-    head = b"\r\n".join(lines)
-    breaks = len(lines) - 1
+    head = b"\r\n".join([method + b" " + target + b" HTTP/1.1", *lines])
+    breaks = len(lines)
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
         raise UpstreamError("a header of the request holds a line break or a NUL")
     return head + b"\r\n\r\n"
@@ -78,7 +81,7 @@ class ResponseParser:
         "_http",
         "_max_header_bytes",
         "_method",
-        "_section_bytes",
+        "_trailer_bytes",
         "_unread",
         "_until_close",
         "buffered",
@@ -111,7 +114,7 @@ class ResponseParser:
         self.reusable = False
         """Whether its end leaves a connection on which another response can be told from it."""
         self._method = method
-        self._section_bytes = 0
+        self._trailer_bytes = 0
         self._unread = 0
         self._body: list[bytes] = []
         self._until_close = False
@@ -165,26 +168,29 @@ class ResponseParser:
         if self.complete:
             raise UpstreamError("a second response came after the first")
         self.headers = []
-        self._section_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._section_bytes += len(name) + len(value)
-        if self._section_bytes > self._max_header_bytes:
-            raise self._too_large()
         if not self.status:
             self.headers.append((name, value))
+            return
+        self._trailer_bytes += len(name) + len(value)
+        if self._trailer_bytes > self._max_header_bytes:
+            raise self._too_large()
 
     def on_headers_complete(self) -> None:
         http = self._http
         if http is None:
             return
+        most = self._max_header_bytes
+        if self._unread > most and sum(map(len, chain.from_iterable(self.headers))) > most:
+            raise self._too_large()
         status = http.get_status_code()
         if not 200 <= status <= 599:
             if 100 <= status < 200:
                 return  # an interim response; the one that counts follows
             # RFC 9110, section 15: not valid
             raise UpstreamError(f"the answer has the status {status:03d}; expected 100 to 599")
-        self._section_bytes = self._unread = 0
+        self._unread = 0
         self.reusable = http.should_keep_alive()
         lengths, codings = [], []
         fields = self.fields

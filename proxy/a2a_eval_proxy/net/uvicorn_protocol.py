@@ -151,26 +151,30 @@ class BoundedProtocol(HttpToolsProtocol):
     def _parse(self) -> None:
         """Hand the parser what belongs to the current request, or begins the next once this one is answered."""
         data, at = self._unparsed, 0
-        while at < len(data) and not self.transport.is_closing():
+        size = len(data)
+        while at < size and not self.transport.is_closing():
             if not self._in_request:
                 if self._is_answering():
                     break
                 if self._head_since is None:
                     self._head_since = self.loop.time()
-            end = self._end_of_piece(data, at)
-            self._feed(data if end - at == len(data) else data[at:end])
+            end = at + self._body_left
+            if end == at:
+                end = self._end_of_section(data, at)
+            elif end > size:
+                end = size
+            self._unread += end - at
+            self._feed(data if end - at == size else data[at:end])
             at = end
-        self._unparsed = data[at:] if at < len(data) and not self.transport.is_closing() else b""
+        self._unparsed = data[at:] if at < size and not self.transport.is_closing() else b""
         if self._unparsed or self.flow.held:
             self.flow.hold(full=len(self._unparsed) > _MAX_AHEAD)
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _end_of_piece(self, data: bytes, at: int) -> int:
+    def _end_of_section(self, data: bytes, at: int) -> int:
         """Where the bytes from `at` on may begin to belong to another section, or another request."""
-        if self._body_left:
-            return min(at + self._body_left, len(data))
         if self._last:
             seam = (self._last + data[at : at + 3]).find(_END_OF_SECTION)
             if seam >= 0:
@@ -185,7 +189,6 @@ class BoundedProtocol(HttpToolsProtocol):
         return len(data)
 
     def _feed(self, piece: bytes) -> None:
-        self._unread += len(piece)
         try:
             try:
                 self.parser.feed_data(piece)
@@ -331,5 +334,5 @@ class _Flow(FlowControl):
             self.resume_reading()
 
     def resume_reading(self) -> None:
-        if not self.held:
+        if self.read_paused and not self.held:
             super().resume_reading()

@@ -164,7 +164,7 @@ class OtlpForwarder:
                     self._complain(problem, f"{problem}; what is refused so is dropped")
                     self._drop(export)
                     return
-                retry_after = response.header(b"retry-after").decode("latin-1")
+                retry_after = response.fields.get(b"retry-after", b"").decode("latin-1")
             if asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
                 self._drop(export)
                 return

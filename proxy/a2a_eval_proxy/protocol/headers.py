@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, is_capture_uri, requested_uris
 
@@ -119,10 +120,9 @@ class ClientRequestHeaders:
 
 def read_request(raw: RawHeaders) -> ClientRequestHeaders:
     """Sort the client's headers. Names are lower-case, as ASGI gives them. Never raises."""
-    out = ClientRequestHeaders()
+    out = ClientRequestHeaders(size=sum(map(len, chain.from_iterable(raw))))
     named_hops: list[bytes] = []
     for name, raw_value in raw:
-        out.size += len(name) + len(raw_value)
         if name in _OURS:
             if name == b"host":
                 out.host = raw_value.decode("latin-1")

@@ -184,9 +184,10 @@ def sets_webhook(params: Any) -> bool:
     configuration = params.get("configuration") if isinstance(params, dict) else None
     if not isinstance(configuration, dict):
         return False
-    return any(
-        "pushnotification" in key.replace("_", "").lower() and value is not None for key, value in configuration.items()
-    )
+    for key, value in configuration.items():
+        if isinstance(value, dict) and "pushnotification" in key.replace("_", "").lower():
+            return True
+    return False
 
 
 def decode_json(body: bytes) -> Any:

@@ -47,7 +47,7 @@ class CardRelay:
         headers = upstream.headers([item for item in head.forward if item[0] not in _NOT_FORWARDED])
         response, body = await upstream.get(upstream.target(scope["raw_path"], scope["query_string"]), headers)
         raw = response_headers(response.headers)
-        if response.header(b"location"):
+        if b"location" in response.fields:
             raw = self.with_public_location(raw, public)
         if response.status != 200:
             return Answer(response.status, raw, body)

@@ -340,7 +340,7 @@ class _Request:
                 self._owner._negotiation.give_up(tap.blind.message if tap.blind else "")
                 raise UnreadableAnswerError("its content coding cannot be decoded")
             await self._pass(response)
-        elif response.header(b"content-type").lower().startswith(b"text/event-stream"):
+        elif _media_type(response).startswith(b"text/event-stream"):
             await (self._watch_stream(response, tap) if tap.requested else self._guard_stream(response, tap))
         elif tap.requested:
             await self._watch_answer(response, tap)
@@ -354,7 +354,7 @@ class _Request:
         """
         if request is not None and request.operation in _GUARDED:
             return True
-        media_type = response.header(b"content-type").lower()
+        media_type = _media_type(response)
         return self._method != "HEAD" and (b"json" in media_type or media_type.startswith(b"text/event-stream"))
 
     async def _watch_stream(self, response: Response, tap: Tap) -> None:
@@ -370,7 +370,7 @@ class _Request:
 
     async def _guard_stream(self, response: Response, tap: Tap) -> None:
         """Whole events to the client, without the extension, then to capture."""
-        encoded = bool(response.header(b"content-encoding"))
+        encoded = b"content-encoding" in response.fields
         # Something may be taken out: its length is not known before.
         await self._start(response, drop=_OF_OTHER_BYTES if encoded else _LENGTH)
         read = response.read
@@ -392,7 +392,10 @@ class _Request:
                 raise UpstreamError("its compressed stream could not be decoded")
             await self._write(self._scanned(scanner, chunk))
         if tap.blind is None and tap.rest:
-            await self._last_words(tap, withheld)
+            event = SseEvent(tap.rest, tap.data_of_rest())
+            if shown := self._without_extension(event, tap, withheld):
+                await self._write(shown)
+            tap.events([event])
         elif scanner is not None and scanner.held:
             await self._write(scanner.held)
         tap.end()
@@ -404,13 +407,6 @@ class _Request:
             return chunk if scanner is None else scanner.feed(chunk)
         except extension_filter.UnreadableError as error:
             raise UnreadableAnswerError(str(error)) from None
-
-    async def _last_words(self, tap: Tap, withheld: set[str]) -> None:
-        """What the agent sent after its last blank line."""
-        event = SseEvent(tap.rest, tap.data_of_rest())
-        if shown := self._without_extension(event, tap, withheld):
-            await self._write(shown)
-        tap.events([event])
 
     async def _watch_answer(self, response: Response, tap: Tap) -> None:
         await self._start(response)
@@ -445,10 +441,8 @@ class _Request:
             if self._asks:
                 raise UnreadableAnswerError(str(error)) from None
             clean = decoded
-        if clean is decoded:
-            await self._answer(response, body)
-        else:
-            await self._answer(response, clean, drop=_OF_OTHER_BYTES)
+        changed = clean is not decoded
+        await self._answer(response, clean if changed else body, drop=_OF_OTHER_BYTES if changed else frozenset())
         if tap.blind is None:
             tap.answer(response.status, decoded)
 
@@ -461,7 +455,7 @@ class _Request:
         if not self._asks:
             await self._pass(response, beginning)
             return
-        if response.header(b"content-encoding"):
+        if b"content-encoding" in response.fields:
             raise UnreadableAnswerError(f"it exceeds {len(beginning)} bytes, compressed")
         scanner = extension_filter.UnreadBodyFilter()
         chunk = self._scanned(scanner, beginning)
@@ -594,9 +588,10 @@ class _Request:
         if response.status in _BODILESS:  # a length is that of a body it does not have; uvicorn would wait for it
             drop |= _LENGTH
         headers = response_headers(response.headers, drop=drop)
-        if response.header(b"location"):
+        if b"location" in response.fields:
             headers = self._owner._cards.with_public_location(headers, self._public_url)
-        if not self._head.requested and (response.header(b"a2a-extensions") or response.header(b"x-a2a-extensions")):
+        activated = b"a2a-extensions" in response.fields or b"x-a2a-extensions" in response.fields
+        if activated and not self._head.requested:
             headers = extension_filter.strip_headers(headers)
         return headers
 
@@ -628,8 +623,12 @@ class _Request:
         await self._put(answer.status, [*answer.headers, *headers], answer.body)
 
 
+def _media_type(response: Response) -> bytes:
+    return response.fields.get(b"content-type", b"").lower()
+
+
 def _encoding(response: Response) -> str:
-    if not response.header(b"content-encoding"):
+    if b"content-encoding" not in response.fields:
         return ""
     values = [value for name, value in response.headers if name.lower() == b"content-encoding"]
     return b",".join(values).decode("latin-1")

@@ -36,8 +36,10 @@ class Tap:
         "_exchange",
         "_limit",
         "_request_coding",
+        "_request_reported",
         "_request_seen",
         "_splitter",
+        "_unread_request",
         "blind",
     )
 
@@ -60,7 +62,10 @@ class Tap:
         self._request_coding = request_coding
         self._splitter: SseSplitter | None = None
         self._decoder: Decoder | None = None
+        self._request_reported = False
         self._request_seen = False
+        self._unread_request: bytes | None = None
+        """The body, or its beginning, where it is not to be parsed."""
         self._ended = False
         self.blind: Finding | None = None
 
@@ -86,40 +91,43 @@ class Tap:
 
     # ── what it reports ─────────────────────────────────────────────────────────────────────────────────
 
-    def read_request(self, rest: A2ARequest | None, body: bytes) -> A2ARequest | None:
-        """What the request is, before it is sent on; None where that cannot be read. `body` is all of it."""
-        complete = True
-        try:
-            if self._request_coding in WINDOWS:
-                body, complete = self._inflated(body)
-            if complete and not is_dense(body):
-                self._read(rest, body)
-        except Exception as error:  # noqa: BLE001  # the wall
-            self._failed(error)
-        return self._exchange.request
+    def read_request(self, rest: A2ARequest | None, body: bytes, complete: bool = True) -> A2ARequest | None:
+        """Read the request before it is sent on, once; returns None where it cannot be read.
 
-    def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
-        """The request's body, or the beginning of one too large to keep. Counts once; later calls do nothing."""
+        `rest` is the request as far as its path names it, `body` all of the body, or its beginning.
+        """
         if self._request_seen:
-            return
+            return self._exchange.request
         self._request_seen = True
         try:
             if self._request_coding in WINDOWS:
                 body, complete = self._inflated(body)
-            if complete and not is_dense(body):
-                self._read(rest, body)
+            if not complete or is_dense(body):
+                self._unread_request = body
+                return None
+            self._exchange.read_request(rest, body)
+            request = self._exchange.request
+            if request is not None and self._asked.has_webhook(request.named_task):
+                request.has_webhook = True
+            self._remember()
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
+            self._failed(error)
+        return self._exchange.request
+
+    def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
+        """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""
+        if self._request_reported:
+            return
+        self._request_reported = True
+        self.read_request(rest, body, complete)
+        try:
+            if self._unread_request is None:
                 self._exchange.request_body(rest, body, CLOCK.now())
             else:
-                self._exchange.unread_request(rest, body, CLOCK.now())
-        except Exception as error:  # noqa: BLE001  # the wall
+                self._exchange.unread_request(rest, self._unread_request, CLOCK.now())
+                self._unread_request = None
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
-
-    def _read(self, rest: A2ARequest | None, body: bytes) -> None:
-        self._exchange.read_request(rest, body)
-        request = self._exchange.request
-        if request is not None and self._asked.has_webhook(request.named_task):
-            request.has_webhook = True
-        self._remember()
 
     def _remember(self) -> None:
         """Keep what the exchange has shown of its tasks for later requests."""
