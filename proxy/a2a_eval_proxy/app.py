@@ -228,7 +228,7 @@ class RunningProxy:
     async def _open_store(self, stack: AsyncExitStack) -> None:
         """Open the store, and score what an earlier process left. Traffic does not wait for one that is away.
 
-        Raises StoreError for what will not pass: a folder that is missing, a store of another version.
+        Raises StoreError for what will not pass: a folder that is missing, a store of a later version.
         """
         loop = asyncio.get_running_loop()
         opened = asyncio.Event()

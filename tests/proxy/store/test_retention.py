@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.app import run_proxy
 from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.store import ConversationKey, Scored, ScoredConversation, SqliteStore, TurnQuery
+from a2a_eval_proxy.store import ConversationKey, Scored, ScoredConversation, SqliteStore, TurnQuery, every_turn
 from a2a_eval_proxy.turn import Turn
 
 MARK = "rosebud"
@@ -51,7 +51,7 @@ async def fill(store: SqliteStore, count: int) -> None:
 
 
 async def ids(store: SqliteStore) -> list[str]:
-    return [item["turn_id"] for item in (await store.turns(TurnQuery(limit=1000))).items]
+    return [item["turn_id"] async for item in every_turn(store, TurnQuery())]
 
 
 @pytest.fixture

@@ -67,53 +67,6 @@ async def test_the_file_is_for_its_owner_alone(kept: Kept, path: Path) -> None:
     assert set(modes.values()) == {0o600}
 
 
-def database(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
-def test_another_programs_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    database(path, "CREATE TABLE customers (name TEXT)")
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"other\.db.*no store of this version"):
-        SqliteStore(str(path))
-    assert path.read_bytes()[100:] == before[100:]  # the header says WAL, the content is as it was
-
-
-def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "turns.db"
-    SqliteStore(str(path)).close()
-    database(path, "PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="schema 99, expected 3"):
-        SqliteStore(str(path))
-
-
-_BEFORE_OPEN_TURNS = (
-    "DROP INDEX turns_task",
-    "DROP INDEX turns_open",
-    "ALTER TABLE turns DROP COLUMN task_id",
-    "ALTER TABLE turns DROP COLUMN heard_at",
-    "PRAGMA user_version = 2",
-)
-
-
-async def test_a_store_of_the_version_before_is_brought_to_this_one(path: Path) -> None:
-    before = SqliteStore(str(path))
-    await Kept(before).add(turn(1, task_id='t"1'), turn(2))
-    await asyncio.to_thread(before.close)
-    database(path, *_BEFORE_OPEN_TURNS)
-    store = SqliteStore(str(path))
-    try:
-        assert [item["turn_id"] for item in await store.of_task('t"1', 5)] == ["turn-0001"]
-        await Kept(store).add(turn(3, status="open", ended_at=None, task_id='t"1'))
-        assert [item["turn_id"] for item in await store.of_task('t"1', 5)] == ["turn-0001", "turn-0003"]
-    finally:
-        await asyncio.to_thread(store.close)
-
-
 def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, but dear to somebody" * 100)

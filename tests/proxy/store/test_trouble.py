@@ -258,7 +258,7 @@ async def test_what_will_not_pass_ends_the_start(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
-    for store, words in ((tmp_path / "missing" / "t.db", "no directory"), (other, "no store of this version")):
+    for store, words in ((tmp_path / "missing" / "t.db", "no directory"), (other, "not a store")):
         with pytest.raises(StoreError, match=words):
             async with traffic(store):
                 pass

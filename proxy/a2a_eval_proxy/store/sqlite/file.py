@@ -11,57 +11,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..base import StoreError, StoreFileError
-
-SCHEMA_VERSION, _BEFORE = 3, 2
-_SCHEMA = """
-CREATE TABLE turns (
-  seq INTEGER PRIMARY KEY,
-  turn_id TEXT NOT NULL UNIQUE,
-  run TEXT NOT NULL,
-  case_id TEXT,
-  conversation_id TEXT NOT NULL,
-  status TEXT NOT NULL,
-  body TEXT NOT NULL,
-  evaluations TEXT NOT NULL DEFAULT '[]',
-  task_id TEXT NOT NULL DEFAULT '',
-  heard_at INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX turns_run ON turns (run, seq);
-CREATE INDEX turns_conversation ON turns (conversation_id, seq);
-CREATE INDEX turns_case ON turns (case_id, seq) WHERE case_id IS NOT NULL;
-CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending';
-CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
-CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
-CREATE TABLE conversations (
-  run TEXT NOT NULL,
-  conversation_id TEXT NOT NULL,
-  case_id TEXT NOT NULL,
-  turns INTEGER NOT NULL,
-  evaluations TEXT NOT NULL,
-  PRIMARY KEY (run, conversation_id, case_id)
-);
-CREATE INDEX conversations_id ON conversations (conversation_id);
-"""
-
-_FROM_VERSION_2 = """
-BEGIN IMMEDIATE;
-ALTER TABLE turns ADD COLUMN task_id TEXT NOT NULL DEFAULT '';
-ALTER TABLE turns ADD COLUMN heard_at INTEGER NOT NULL DEFAULT 0;
-UPDATE turns SET task_id = coalesce(json_extract(body, '$.task_id'), '')
-  WHERE seq > (SELECT coalesce(max(seq), 0) FROM turns) - 100000;
-CREATE INDEX turns_task ON turns (task_id, seq) WHERE task_id != '';
-CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open';
-PRAGMA user_version = 3;
-COMMIT;
-"""
-"""From the schema before. Only recent turns get their task: older tasks do not go on."""
+from .migrations import NEWEST, OLDEST, migrate, schema_version
 
 _BESIDE = ("-wal", "-shm")
 """What SQLite keeps beside a file: the write-ahead log, which is part of it, and an index of that."""
 
 _HEADER_BYTES = 100
 
-_GIVE = "give the path of a store, or of a file to be made"
+_GIVE = "give the path of a store, or of a new file"
 
 Identity = tuple[int, int]
 """Device and inode: a name may come to mean another file."""
@@ -102,16 +59,17 @@ def open_file(path: str) -> sqlite3.Connection:
     """
     parent = Path(path).parent
     if not parent.is_dir():
-        raise StoreError(
-            f"store {path}: there is no directory {str(parent)!r}; give the path of a store, or of a file to be made"
-        )
+        raise StoreError(f"store {path}: there is no directory {str(parent)!r}; {_GIVE}")
     version = None
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what agents say is nobody else's to read
         connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10.0)
         try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            _prepare(connection, path, version)
+            connection.execute("BEGIN")  # another process may create the tables now
+            version = schema_version(connection)
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            connection.execute("COMMIT")
+            _prepare(connection, path, version, tables)
         except BaseException:
             with suppress(sqlite3.Error):
                 connection.close()
@@ -121,12 +79,10 @@ def open_file(path: str) -> sqlite3.Connection:
         if is_damage(error):
             if version is None:  # SQLite reads nothing of a file that lacks its end
                 version = _version_in_header(path)
-            raise StoreDamagedError(message, ours=version in (_BEFORE, SCHEMA_VERSION)) from error
+            raise StoreDamagedError(message, ours=version is not None and OLDEST <= version <= NEWEST) from error
         raise StoreFileError(message) from error
     except OSError as error:
-        raise StoreFileError(
-            f"store {path}: {error.strerror}; give the path of a store, or of a file to be made"
-        ) from error
+        raise StoreFileError(f"store {path}: {error.strerror}; {_GIVE}") from error
     return connection
 
 
@@ -173,22 +129,21 @@ def _copy_files(path: str, target: Path) -> None:
         raise StoreFileError(f"store {path}: it is read-only, and cannot be copied to be read: {error}") from error
 
 
-def _prepare(connection: sqlite3.Connection, path: str, version: int) -> None:
-    """Raises StoreError where the file holds something else, with its content as it was."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    is_new = version == 0 and not tables - {"judge_answers"}  # those may be kept in a file before turns are
-    if not is_new and version not in (_BEFORE, SCHEMA_VERSION):
+def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: set[str]) -> None:
+    """Configure and migrate the file. Raises StoreError, with the content unchanged, for a file that is not a store."""
+    if version > NEWEST and "turns" in tables:
         raise StoreError(
-            f"store {path}: it is no store of this version (schema {version}, expected {SCHEMA_VERSION}); {_GIVE}"
+            f"store {path}: a later version of a2a-eval-proxy wrote it (schema {version}, this version reads up to"
+            f" {NEWEST}); upgrade a2a-eval-proxy, or {_GIVE}"
         )
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: so that it can shrink
-    connection.execute("PRAGMA secure_delete = ON")  # what is deleted, or replaced, is overwritten
+    is_new = version == 0 and not tables - {"judge_answers"}  # a judge cache alone may use the file before
+    if not is_new and not (OLDEST <= version <= NEWEST and "turns" in tables):
+        raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only: it can shrink
+    connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if is_new:
-        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-    elif version == _BEFORE:
-        connection.executescript(_FROM_VERSION_2)
+    migrate(connection)
 
 
 def moved_aside(path: str, why: str) -> str:

@@ -62,9 +62,6 @@ def _oldest(connection: sqlite3.Connection) -> str:
 
 def _delete_answers(connection: sqlite3.Connection, before: str) -> int:
     """Delete judges' answers of before; they quote what they judged."""
-    columns = [row[1] for row in connection.execute("PRAGMA table_info(judge_answers)")]
-    if not columns:
-        return 0
     return connection.execute("DELETE FROM judge_answers WHERE kept_at < ?", (before,)).rowcount
 
 
