@@ -6,13 +6,13 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from a2a_tool_capture.secret_references import resolve_header
+from prometheus_client import CollectorRegistry
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 
@@ -20,12 +20,12 @@ from .admin.api import admin_app
 from .capture.turn_book import TurnBook
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
-from .errors import ListenError
 from .net.browser_guard import BrowserGuard, HostNames
 from .net.client_limits import ClientLimits, connections_possible
 from .net.file_watcher import FileWatch
-from .net.http_server import HttpServer
+from .net.http_server import HttpServer, listening
 from .net.tls import ServerTls, TlsFiles
+from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import judge_cache_of, privacy_of, redactor_of
 from .relay.forwarder import Forwarder
@@ -36,7 +36,6 @@ from .scoring.continuity import Continuity
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
 from .settings import Settings
-from .settings.settings import DEFAULT_OTLP
 from .store import StoreError, TurnQuery, open_store
 from .telemetry.backlog_metrics import BacklogCollector
 from .telemetry.counters import Metrics, MetricsCollector, process_registry
@@ -44,14 +43,13 @@ from .telemetry.event_bus import EventBus
 from .telemetry.problem_log import ProblemLog
 from .telemetry.start import start_telemetry
 from .telemetry.store_metrics import StoreCollector
+from .telemetry.turn_listener import TurnListeners
 from .turn import Turn
 
 logger = logging.getLogger(__name__)
 
 _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
-_MAX_OTLP_BYTES = 32 * 1024 * 1024
-_FORWARD_CLOSE_S = 5.0
 _ANSWER_S = 3.0
 """What the store has to answer questions about tasks when the proxy stops."""
 
@@ -66,12 +64,35 @@ class RunningProxy:
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
     def __init__(self, settings: Settings, suite: Suite | None) -> None:
+        """Put the parts together; `start` starts them. Called on the event loop."""
         self.settings = settings
+        self.suite = suite
         self.metrics = Metrics()
         self.bus = EventBus()
         self.files = FileWatch()
         self.privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
         self.cases = CaseBook(suite, redactor=redactor_of(self.privacy))
+        self._upstream = Upstream(settings, self.files)
+        self.negotiation = Negotiation(settings.negotiate, self._upstream.fetch_card)
+        self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
+        self._tracing = self._traces()
+        self._listeners = TurnListeners(self.bus)
+        self.pipeline = self._pipeline()
+        self.continuity = Continuity(
+            self.store,
+            self.pipeline,
+            agent=settings.upstream,
+            turn_timeout_s=settings.turn_timeout,
+            privacy=self.privacy,
+            adopted=self._adopted,
+        )
+        self.book = self.continuity.book = self._turn_book()
+        self._visibility = CallVisibility(
+            asks=settings.negotiate != "never", dialects=bool(settings.dialects), traces=self._hears_traces
+        )
+        self._admin: HttpServer | None = None
+        self._otlp: HttpServer | None = None
+        self._data: HttpServer | None = None
         self.on_turn_opened: Callable[[Turn], None] | None = None
         """Called with every turn at its start, on the event loop; it may name the turn's case.
 
@@ -80,20 +101,18 @@ class RunningProxy:
         """Whether turns that outlive their exchange are in the store as open, for a later process to go on with.
 
         False: there is none, and such turns are closed as incomplete at the end."""
-        self.suite = suite
         self._problems = ["the proxy is starting"]
-        self._tracing: Tracing | None = None
         self._finish_by = 0.0
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
 
     @property
     def url(self) -> str:
         """Where clients connect."""
-        return self._data.url
+        return _started(self._data).url
 
     @property
     def admin_url(self) -> str:
-        return self._admin.url
+        return _started(self._admin).url
 
     @property
     def otlp_url(self) -> str | None:
@@ -135,95 +154,101 @@ class RunningProxy:
     async def drain(self) -> None:
         """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
         self._not_ready_any_more()
-        self._data.retire()
+        _started(self._data).retire()
         await asyncio.sleep(self.settings.drain_delay)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start every part; `stack` stops them in the opposite order, also where a later one cannot start."""
-        settings, metrics = self.settings, self.metrics
+        settings = self.settings
         loop = asyncio.get_running_loop()
-        upstream = Upstream(settings, self.files)
         tls = self._data_tls()
-        self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         stack.push_async_callback(self._close_store)
-        stack.callback(upstream.http.close)
-        self.negotiation = Negotiation(settings.negotiate, upstream.fetch_card)
+        stack.callback(self._upstream.http.close)
         stack.push_async_callback(self.negotiation.close)
-        judge_cache = judge_cache_of(self.store.judge_cache, self.privacy)
-        scorer = Scorer(self.cases, self.suite, judge_cache) if settings.evaluate else None
-        if settings.otlp or settings.otlp_grpc:
-            self._tracing = Tracing(
-                metrics,
-                wait_s=settings.trace_wait,
-                expected=settings.expect_traces,
-                conversation_attributes=settings.conversation_attributes,
-            )
-        self.pipeline = Pipeline(self.store, self.cases, scorer, self.bus, metrics, self._tracing, self.privacy)
-        self.continuity = Continuity(
-            self.store,
-            self.pipeline,
-            agent=settings.upstream,
-            turn_timeout_s=settings.turn_timeout,
-            privacy=self.privacy,
-            adopted=self._adopted,
-        )
-        self.book = self.continuity.book = TurnBook(
-            self._closed,
-            on_opened=self._opened,
-            on_outliving=self._outlives,
-            on_evicted=self._evicted,
-            look_up=self.continuity.look_up,
-            turn_timeout_s=settings.turn_timeout,
-            require_artifact_uri=settings.require_artifact_uri,
-            dialects=settings.dialects,
-        )
-        tracing = self._tracing
-        self._visibility = CallVisibility(
-            asks=settings.negotiate != "never",
-            dialects=bool(settings.dialects),
-            traces=lambda: tracing is not None and tracing.heard,
-        )
         names = HostNames(settings.host_names)
-        registry = process_registry()
-        gauges = (lambda: self.pipeline.depth, lambda: len(self.book.open_turns))
-        registry.register(MetricsCollector(metrics, *gauges))
-        registry.register(StoreCollector(self.store.health))
-        work = getattr(self.store, "work", None)  # of a store that workers share
-        if work is not None:
-            backlog = BacklogCollector(work.backlog)
-            registry.register(backlog)
-            stack.callback(loop.create_task(backlog.watch()).cancel)
-        admin = admin_app(self, registry, settings.admin_token, names)
-        self._admin = await _listening(stack, admin, settings.admin, "--admin", 1.0)
-        self._otlp = await self._receive_traces(stack)
-        telemetry = start_telemetry(metrics, settings.upstream, *gauges, self.privacy.text if self.privacy else None)
+        admin = admin_app(self, self._registry(stack), settings.admin_token, names)
+        self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)
+        self._otlp = await receive_traces(stack, settings, self._tracing, self.metrics)
+        redact = self.privacy.text if self.privacy else None
+        telemetry = start_telemetry(self.metrics, settings.upstream, self._depth, self._open_turns, redact)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
-            self.pipeline.on_scored = telemetry.evaluations.scored
-            self.pipeline.on_conversation_scored = telemetry.evaluations.conversation_scored
+            self._listeners.add(telemetry.evaluations)
         stack.push_async_callback(self._finish)
         await self._open_store(stack)
         self.negotiation.refresh(loop.time())
         for work in (self._expire, self._prune, self.continuity.watch_over):
             stack.callback(loop.create_task(work()).cancel)
-        requests = telemetry.requests if telemetry is not None else None
         self.files.start()
         stack.push_async_callback(self.files.close)
-        forwarder = Forwarder(settings, upstream, self.book, self.negotiation, metrics, requests)
-        limits = ClientLimits(
+        requests = telemetry.requests if telemetry is not None else None
+        forwarder = Forwarder(settings, self._upstream, self.book, self.negotiation, self.metrics, requests)
+        data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
+        limits = self._client_limits()
+        self._data = await listening(stack, data, settings.listen, "--listen", settings.shutdown_timeout, limits, tls)
+        stack.callback(self._not_ready_any_more)
+        self._problems = []
+
+    def _registry(self, stack: AsyncExitStack) -> CollectorRegistry:
+        """What `/metrics` reports."""
+        registry = process_registry()
+        registry.register(MetricsCollector(self.metrics, self._depth, self._open_turns))
+        registry.register(StoreCollector(self.store.health))
+        work = getattr(self.store, "work", None)  # of a store that workers share
+        if work is not None:
+            backlog = BacklogCollector(work.backlog)
+            registry.register(backlog)
+            stack.callback(asyncio.get_running_loop().create_task(backlog.watch()).cancel)
+        return registry
+
+    def _client_limits(self) -> ClientLimits:
+        settings = self.settings
+        return ClientLimits(
             header_timeout_s=settings.client_header_timeout,
             body_timeout_s=settings.client_body_timeout,
             send_timeout_s=settings.client_send_timeout,
             max_header_bytes=settings.max_header_bytes,
             max_connections=connections_possible(settings.max_client_connections),
-            broken_limits=metrics.client_errors,
+            broken_limits=self.metrics.client_errors,
         )
-        data: Any = forwarder
-        if settings.adds_credentials:
-            data = BrowserGuard(forwarder, names)
-        self._data = await _listening(stack, data, settings.listen, "--listen", settings.shutdown_timeout, limits, tls)
-        stack.callback(self._not_ready_any_more)
-        self._problems = []
+
+    def _depth(self) -> int:
+        return self.pipeline.depth
+
+    def _open_turns(self) -> int:
+        return len(self.book.open_turns)
+
+    def _pipeline(self) -> Pipeline:
+        judge_cache = judge_cache_of(self.store.judge_cache, self.privacy)
+        scorer = Scorer(self.cases, self.suite, judge_cache) if self.settings.evaluate else None
+        return Pipeline(self.store, self.cases, scorer, self._listeners, self.metrics, self._tracing, self.privacy)
+
+    def _turn_book(self) -> TurnBook:
+        return TurnBook(
+            self._closed,
+            on_opened=self._opened,
+            on_outliving=self._outlives,
+            on_evicted=self._evicted,
+            look_up=self.continuity.look_up,
+            turn_timeout_s=self.settings.turn_timeout,
+            require_artifact_uri=self.settings.require_artifact_uri,
+            dialects=self.settings.dialects,
+        )
+
+    def _traces(self) -> Tracing | None:
+        """Where received traces go; None where none are received."""
+        settings = self.settings
+        if not settings.otlp and not settings.otlp_grpc:
+            return None
+        return Tracing(
+            self.metrics,
+            wait_s=settings.trace_wait,
+            expected=settings.expect_traces,
+            conversation_attributes=settings.conversation_attributes,
+        )
+
+    def _hears_traces(self) -> bool:
+        return self._tracing is not None and self._tracing.heard
 
     async def _open_store(self, stack: AsyncExitStack) -> None:
         """Open the store, and score what an earlier process left. Traffic does not wait for one that is away.
@@ -288,41 +313,6 @@ class RunningProxy:
         self._no_room.close()
         self.bus.close()
 
-    async def _receive_traces(self, stack: AsyncExitStack) -> HttpServer | None:
-        """Start the OTLP receivers that are asked for; the one for HTTP is returned."""
-        settings = self.settings
-        if self._tracing is None:
-            return None
-        from .otlp.forwarding import OtlpForwarder
-        from .otlp.http_receiver import otlp_app
-
-        self._tracing.on_changed = self.pipeline.evidence_changed
-        stack.callback(self._tracing.close)
-        counts = self.metrics.otlp_requests
-        forward = None
-        if settings.otlp_forward:
-            headers = _filled(settings.otlp_forward_headers)
-            forward = OtlpForwarder(settings.otlp_forward, headers, counts=self.metrics.forward)
-            forward.start()
-            stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
-        if settings.otlp_grpc:
-            from .otlp.grpc_receiver import GrpcReceiver
-
-            grpc = GrpcReceiver(self._tracing, settings.otlp_grpc, _MAX_OTLP_BYTES, forward=forward, counts=counts)
-            await grpc.start()
-            stack.push_async_callback(grpc.stop)
-        if not settings.otlp:
-            return None
-        app = otlp_app(self._tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=counts)
-        try:
-            return await _listening(stack, app, settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0)
-        except ListenError as error:
-            # Beside a collector the default address is taken. Nobody asked for it, and traffic does not depend on it.
-            if settings.otlp != DEFAULT_OTLP or settings.expect_traces:
-                raise
-            logger.warning("no traces are received: %s", error)
-            return None
-
     def _opened(self, turn: Turn) -> None:
         if self.on_turn_opened is not None:
             self.on_turn_opened(turn)
@@ -386,24 +376,7 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
         yield proxy
 
 
-def _filled(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """With environment variables filled in. Raises ConfigurationError where one is not set."""
-    return {name: resolve_header(name, value) for name, value in headers}
-
-
-async def _listening(
-    stack: AsyncExitStack,
-    app: Any,
-    address: str,
-    setting: str,
-    shutdown_timeout_s: float,
-    limits: ClientLimits | None = None,
-    tls: ssl.SSLContext | None = None,
-) -> HttpServer:
-    try:
-        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, limits=limits, tls=tls)
-    except ListenError as error:
-        raise ListenError(error.errno, f"{error.strerror}; choose another address with {setting}") from error
-    stack.push_async_callback(server.stop)
-    await server.start()
+def _started(server: HttpServer | None) -> HttpServer:
+    if server is None:
+        raise RuntimeError("the proxy does not listen yet")
     return server

@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -146,3 +146,22 @@ def _listen(address: str) -> socket.socket:
         listener.close()
         raise ListenError(error.errno, f"cannot listen on {address}: {error.strerror or error}") from error
     return listener
+
+
+async def listening(
+    stack: AsyncExitStack,
+    app: Any,
+    address: str,
+    setting: str,
+    shutdown_timeout_s: float,
+    limits: ClientLimits | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> HttpServer:
+    """A started server, which `stack` stops. Raises ListenError, with `setting` as what to change."""
+    try:
+        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, limits=limits, tls=tls)
+    except ListenError as error:
+        raise ListenError(error.errno, f"{error.strerror}; choose another address with {setting}") from error
+    stack.push_async_callback(server.stop)
+    await server.start()
+    return server

@@ -11,7 +11,7 @@ from ..privacy.content_removal import lacks_content
 from ..privacy.policy import Privacy, judge_cache_of, redactor_of
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import Pipeline
-from ..scoring.ray_executor import RayScoring
+from ..scoring.ray_executor import RayExecutor
 from ..scoring.scorer import Scorer, TurnJson
 from ..store import StoreError
 from ..telemetry.counters import Metrics
@@ -41,16 +41,16 @@ async def evaluate_store(
     Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
     with how many more are done; for `texts`, see `conclude`. Turns are seen as `privacy` has it; the store keeps them.
     Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
-    RayMissingError, and ScoringLostError where Ray fails: then turns that are scored by then keep their new results.
+    RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results.
     """
     async with reading(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
         cases = CaseBook(suite, redactor=redactor_of(privacy))
         scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
         expected = suite if privacy is None else privacy.suite(suite)
-        scoring = RayScoring(expected, location, privacy) if engine == "ray" else None
-        page_size = _PAGE if scoring is None else scoring.batch
-        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, scoring=scoring)
+        executor = RayExecutor(expected, location, privacy) if engine == "ray" else None
+        page_size = _PAGE if executor is None else executor.batch
+        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, executor=executor)
         try:
             async with pipeline.rescoring() as rescore:
                 page: list[TurnJson] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,17 @@ from tool_call_evaluators.suite import Case, Suite
 
 from ..privacy.redactor import Redactor
 from ..privacy.suites import redacted_case
+from ..turn import Turn
 
 MAX_REGISTERED, MAX_REGISTERED_BYTES = 10_000, 16 * 1024 * 1024
 """Cases registered while the proxy runs, and their JSON: in memory they take several times that."""
 
 _CONTEXT_KEYS = ("context_id", "contextId", "conversation_id")
 """What a registration may call the conversation it is for; the second as in A2A, the third as in a turn."""
+
+
+PositionKey = tuple[str, str, str]
+"""Run, case id and conversation id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,34 @@ class RegisteredCase:
 
 class TooManyCasesError(Exception):
     """No further case can be registered; the message says how many there are."""
+
+
+class TurnPositions:
+    """How many turns a conversation had in a case, in a run. Keeps the `limit` most recently used ones."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._counts: OrderedDict[PositionKey, int] = OrderedDict()
+
+    def __iter__(self) -> Iterator[PositionKey]:
+        return iter(self._counts)
+
+    def add(self, counts: Mapping[PositionKey, int]) -> None:
+        """Count turns that the store has; others may have come before it could be read."""
+        for key, count in counts.items():
+            self._counts[key] = self._counts.get(key, 0) + count
+
+    def next(self, turn: Turn) -> int:
+        """The position of a turn in its conversation, from 0; it is counted."""
+        if not turn.case_id or not turn.conversation_id:
+            return 0
+        key = (turn.run, turn.case_id, turn.conversation_id)
+        position = self._counts.get(key, 0)
+        self._counts[key] = position + 1
+        self._counts.move_to_end(key)
+        if len(self._counts) > self._limit:
+            self._counts.popitem(last=False)
+        return position
 
 
 class CaseBook:

@@ -12,7 +12,7 @@ from ..privacy.policy import Privacy
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
 from ..turn import Turn
 from .case_book import CaseBook
-from .executor import Scoring, ScoringLostError
+from .executor import ExecutorLostError, ScoringExecutor
 from .scorer import Scorer, TurnJson, in_its_case
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Conversations:
         store: Store,
         cases: CaseBook,
         scorer: Scorer,
-        scoring: Scoring,
+        executor: ScoringExecutor,
         moved: Mapping[str, str],
         under_way: Callable[[int], None],
         done: Callable[[Sequence[ScoredConversation], int], None],
@@ -43,7 +43,7 @@ class Conversations:
         self._store = store
         self._cases = cases
         self._scorer = scorer
-        self._scoring = scoring
+        self._executor = executor
         self._moved = moved
         self._under_way = under_way
         self._done = done
@@ -116,8 +116,8 @@ class Conversations:
         """What is said of those that are over."""
         try:
             turns = [await self._turns_of(key) for key in keys]
-            results = await self._scoring.score_conversations(turns)
-        except ScoringLostError:
+            results = await self._executor.score_conversations(turns)
+        except ExecutorLostError:
             raise
         except Exception as error:  # the wall: what could not be looked at has not passed
             logger.error("conversations could not be scored", exc_info=error)

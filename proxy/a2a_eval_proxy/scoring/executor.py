@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 from a2a_tool_capture import Finding, Severity
@@ -32,13 +31,13 @@ _FIRST_S = 0.05
 class Job:
     """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
 
-    `turn` is as it was captured, which nobody gets to see: evaluators see what is `shown`, and `stored` is kept.
-    `late`: it was scored before. `kept` are results that stay, of evaluators of another suite. `conversation` is to
-    be scored when none of its turns is on its way any more.
+    `turn` is the turn as captured, evaluators see it `redacted`, and it is `stored` as the privacy settings ask.
+    `late`: it was scored before. `kept` are results of evaluators of another suite, which stay. `conversation` is
+    scored when all its turns are.
     """
 
     turn: Turn
-    shown: Turn
+    redacted: Turn
     stored: Turn
     earlier: int
     late: bool = False
@@ -52,7 +51,7 @@ class Job:
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        views = {id(turn): turn for turn in (self.turn, self.shown, self.stored)}
+        views = {id(turn): turn for turn in (self.turn, self.redacted, self.stored)}
         return sum(map(memory_of, views.values()))
 
     def stored_only(self) -> StoredJob:
@@ -69,13 +68,13 @@ class StoredJob:
     conversation: ConversationKey | None
 
 
-class ScoreFirst:
+class InlineScorer:
     """Scores turns of a batch in the thread that writes them, as long as that takes next to no time."""
 
-    def __init__(self, scorer: Scorer, jobs: list[Job], privacy: Privacy | None = None) -> None:
+    def __init__(self, scorer: Scorer, jobs: Sequence[Job] = (), privacy: Privacy | None = None) -> None:
         self._scorer = scorer
         self._privacy = privacy
-        self._jobs = {job.turn.turn_id: job for job in jobs}
+        self.jobs = {job.turn.turn_id: job for job in jobs}
         self._until: float | None = None
         self.results: dict[str, list[dict[str, Any]]] = {}
 
@@ -84,10 +83,10 @@ class ScoreFirst:
         now = time.monotonic()
         if self._until is None:
             self._until = now + _FIRST_S
-        job = self._jobs.get(turn_id)
-        if job is None or now > self._until or not self._scorer.evaluators(job.turn.case_id).swift:
+        job = self.jobs.get(turn_id)
+        if job is None or now > self._until or not self._scorer.evaluators(job.turn.case_id).is_cheap:
             return None
-        results = self._scorer.score_now(job.shown, job.earlier)
+        results = self._scorer.score_now(job.redacted, job.earlier)
         if self._privacy is not None:
             results = self._privacy.stored_results(results)
         self.results[turn_id] = results
@@ -100,54 +99,42 @@ Work = list[tuple[Job, Evidence | None, list[TurnJson]]]
 Outcome = list[tuple[Turn, Results]]
 
 
-class ScoringLostError(Exception):
-    """The executor that scores is lost; the message says which, and why."""
+class ExecutorLostError(Exception):
+    """The executor cannot be reached any more; the message says which one, and why."""
 
     exit_code = UNREACHABLE
 
 
-class Scoring(Protocol):
-    """Where evaluators run. Both methods may raise ScoringLostError: nothing will be scored any more."""
+class ScoringExecutor(Protocol):
+    """Where evaluators run. Both methods may raise ExecutorLostError: nothing is scored after that."""
 
     async def score(self, work: Work) -> Outcome:
-        """Each turn as it may be seen, with what its traces say merged in, and its results as they may be kept."""
+        """Each turn, redacted and merged with its traces, and its results as they may be stored."""
 
     async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
-        """See `Scorer.score_conversation`: one for each, side by side."""
+        """`Scorer.score_conversation` for each of them, concurrently."""
 
     def close(self) -> None:
         """Blocks until nothing runs any more."""
 
 
-class ScoringThread:
-    """Merging and evaluators run here: what they compute does not hold up traffic. Those that wait have a loop.
+class ThreadExecutor:
+    """Merges and evaluates in one thread, so that traffic goes on. Asynchronous evaluators have an event loop there."""
 
-    Without a scorer turns are merged only, and have no results.
-    """
-
-    def __init__(self, scorer: Scorer | None, privacy: Privacy | None = None) -> None:
+    def __init__(self, scorer: Scorer, privacy: Privacy | None = None) -> None:
         self._scorer = scorer
         self._privacy = privacy
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self._runner = asyncio.Runner()
 
     async def score(self, work: Work) -> Outcome:
-        scorer = self._scorer
-        if scorer is None:
-            run = self._merge
-        elif any(scorer.evaluators(job.turn.case_id).waits for job, _, _ in work):
-            run = partial(self._wait_for, scorer)
-        else:
-            run = partial(self._compute, scorer)
+        is_async = any(self._scorer.evaluators(job.turn.case_id).is_async for job, _, _ in work)
+        run = self._await_results if is_async else self._compute
         return await asyncio.get_running_loop().run_in_executor(self._executor, run, work)
 
     async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
-        scorer = self._scorer
-        if scorer is None:
-            return [None for _ in conversations]
-
         async def score_all() -> list[Results | None]:
-            return await asyncio.gather(*map(scorer.score_conversation, conversations))
+            return await asyncio.gather(*map(self._scorer.score_conversation, conversations))
 
         return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: self._runner.run(score_all()))
 
@@ -155,18 +142,15 @@ class ScoringThread:
         self._executor.submit(self._runner.close)
         self._executor.shutdown(wait=True)
 
-    def _merge(self, work: Work) -> Outcome:
-        return [(self._merged(job, evidence), []) for job, evidence, _ in work]
-
-    def _compute(self, scorer: Scorer, work: Work) -> Outcome:
+    def _compute(self, work: Work) -> Outcome:
         turns = [(self._merged(job, evidence), job.earlier) for job, evidence, _ in work]
-        return [(turn, self._kept(scorer.score_now(turn, earlier))) for turn, earlier in turns]
+        return [(turn, self._kept(self._scorer.score_now(turn, earlier))) for turn, earlier in turns]
 
-    def _wait_for(self, scorer: Scorer, work: Work) -> Outcome:
+    def _await_results(self, work: Work) -> Outcome:
         async def score_all() -> Outcome:
             turns = [self._merged(job, evidence) for job, evidence, _ in work]
             results = await asyncio.gather(
-                *(scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
+                *(self._scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
             )
             return list(zip(turns, map(self._kept, results), strict=True))
 
@@ -176,17 +160,17 @@ class ScoringThread:
         return results if self._privacy is None else self._privacy.stored_results(results)
 
     def _merged(self, job: Job, evidence: Evidence | None) -> Turn:
-        """Calls are held against traces as they were captured: two that are masked may look the same."""
+        """Calls are compared with traces as captured: two that are masked may look the same."""
         merged = job.turn if evidence is None else _settled(job, evidence)
         if merged is job.turn:
-            return job.shown
+            return job.redacted
         return merged if self._privacy is None else self._privacy.shown(merged)
 
 
 def _settled(job: Job, evidence: Evidence) -> Turn:
     try:
         return settled(job.turn, evidence, late=job.late)
-    except Exception as error:  # the wall: a trace that we cannot read costs the turn its trace only
+    except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
         logger.error("traces of turn %s could not be merged", job.turn.turn_id, exc_info=error)
         problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")
         return replace(job.turn, findings=[*job.turn.findings, problem])

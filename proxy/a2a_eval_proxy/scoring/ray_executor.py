@@ -21,7 +21,7 @@ from ..settings.store_url import file_path, is_postgres
 from ..store import judge_cache_at
 from ..turn import Turn
 from .case_book import CaseBook
-from .executor import Outcome, ScoringLostError, Work
+from .executor import ExecutorLostError, Outcome, Work
 from .scorer import Results, Scorer, TurnJson
 
 T = TypeVar("T")
@@ -48,14 +48,14 @@ class RayMissingError(Exception):
     exit_code = BAD_INPUT
 
 
-class RayScoring:
-    """See `Scoring`. Each process of Ray builds the evaluators of `suite` once, and scores as `ScoringThread` does.
+class RayExecutor:
+    """A `ScoringExecutor`. Each process of Ray builds the evaluators of `suite` once, and scores like `ThreadExecutor`.
 
     What it needs is looked for where it is here: plug-in files and programs at the same path, the key of a judge in
     the same variable, the answers of judges in the store at `location`.
 
     Ray is that of the cluster which RAY_ADDRESS names; without, it is started on the loopback of this machine, and
-    `close` stops it. Raises RayMissingError, and ScoringLostError where there is no such cluster.
+    `close` stops it. Raises RayMissingError, and ExecutorLostError where there is no such cluster.
     """
 
     def __init__(self, suite: Suite, location: str, privacy: Privacy | None = None) -> None:
@@ -75,7 +75,7 @@ class RayScoring:
             self._evaluators = [ray.put((suite, location))]  # in a list, so that a task gets the reference
             cpus = int(ray.cluster_resources().get("CPU", 1))
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            raise ScoringLostError(f"Ray cannot be used ({address}): {_one_line(error)}") from error
+            raise ExecutorLostError(f"Ray cannot be used ({address}): {_one_line(error)}") from error
         self.batch: int = _TURNS_PER_TASK * _TASKS_PER_CPU * max(1, cpus)
         """Turns to be given at a time, so that no CPU waits for work."""
         self._score_turns = ray.remote(_score_turns)
@@ -83,7 +83,7 @@ class RayScoring:
 
     async def score(self, work: Work) -> Outcome:
         """Evidence of traces is not looked at: what is scored again has none."""
-        given = [(job.shown, job.earlier, history) for job, _, history in work]
+        given = [(job.redacted, job.earlier, history) for job, _, history in work]
         parts = [given[start : start + _TURNS_PER_TASK] for start in range(0, len(given), _TURNS_PER_TASK)]
         done = await self._all([self._score_turns.remote(self._evaluators, part) for part in parts])
         results = [self._kept(result) for part in done for result in part]
@@ -102,20 +102,20 @@ class RayScoring:
             return await asyncio.gather(*tasks)
         except self._lost as error:
             told = _one_line(error)
-            raise ScoringLostError(f"Ray failed: {told}; turns that are not scored yet stay as they were") from error
+            raise ExecutorLostError(f"Ray failed: {told}; turns that are not scored yet stay as they were") from error
 
     def _kept(self, results: Results) -> Results:
         return results if self._privacy is None else self._privacy.stored_results(results)
 
 
 def _check_reachable(address: str) -> None:
-    """Raises ScoringLostError where nobody listens at HOST:PORT: Ray would try for minutes."""
+    """Raises ExecutorLostError where nobody listens at HOST:PORT: Ray would try for minutes."""
     parts = urlsplit(address if "://" in address else f"//{address}")
     try:
         if parts.hostname and parts.port:
             socket.create_connection((parts.hostname, parts.port), _CONNECT_S).close()
     except (OSError, ValueError) as error:
-        raise ScoringLostError(f"no Ray cluster at {address!r}, of the variable RAY_ADDRESS: {error}") from error
+        raise ExecutorLostError(f"no Ray cluster at {address!r}, of the variable RAY_ADDRESS: {error}") from error
 
 
 def _one_line(error: Exception) -> str:

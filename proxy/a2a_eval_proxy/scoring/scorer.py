@@ -41,14 +41,14 @@ _NO_CONTENT = "what was said is not kept (--no-content), so that it cannot be lo
 class Evaluators:
     """Those in force for a case, or for turns without one.
 
-    `waits`: one of those for turns has to wait for something (a judge), so that scoring needs an event loop.
-    `swift`: those for turns are built in and only compute; then scoring is a matter of microseconds.
+    `is_async`: one of those for turns waits for something (a judge), so that scoring needs an event loop.
+    `is_cheap`: those for turns are built in and only compute, which takes microseconds.
     """
 
     turn: Sequence[EvaluatorBase]
     conversation: Sequence[EvaluatorBase]
-    waits: bool
-    swift: bool
+    is_async: bool
+    is_cheap: bool
 
 
 class Scorer:
@@ -61,8 +61,8 @@ class Scorer:
         self._shared = self._build(None)
         self._own: dict[str, tuple[Case, Evaluators]] = {}
         self._without_case = Case(id="", turns=(), tools=self._suite.tools)
-        self.swift = self._shared.swift
-        """Whether turns are swift to score, those of cases with evaluators of their own aside."""
+        self.is_cheap = self._shared.is_cheap
+        """Whether turns are cheap to score, except those of cases with evaluators of their own."""
 
     def evaluators(self, case_id: str | None) -> Evaluators:
         """The evaluators in force for turns of that case. They are built once."""
@@ -88,7 +88,7 @@ class Scorer:
         return _results(turn, results, evaluators)
 
     def score_now(self, turn: Turn, earlier: int) -> Results:
-        """As `score`, where nothing `waits`."""
+        """As `score`, where no evaluator of turns `is_async`."""
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, ())
         return _results(turn, case if isinstance(case, list) else evaluate_sync(case, evaluators), evaluators)
@@ -161,9 +161,9 @@ class Scorer:
             return tuple(self._suite.build_evaluators(scope, case, judge_cache=self._judge_cache))
 
         of_turns = built("turn")
-        waits = any(evaluator.is_async for evaluator in of_turns)
+        is_async = any(evaluator.is_async for evaluator in of_turns)
         own = all(is_built_in(type(evaluator)) for evaluator in of_turns)
-        return Evaluators(of_turns, built("conversation"), waits, swift=own and not waits)
+        return Evaluators(of_turns, built("conversation"), is_async, is_cheap=own and not is_async)
 
     def _case_or_errors(
         self, turn: Turn, earlier: int, evaluators: Sequence[EvaluatorBase], history: Iterable[TurnJson]
@@ -187,6 +187,22 @@ class Scorer:
             user_text=turn["user_text"],
         )
         return replace(seen, results=tuple(result for result in placed.results if result.evaluator in metrics))
+
+
+class NoScorer(Scorer):
+    """Has no evaluators: turns are merged with their traces, and have no results."""
+
+    def __init__(self) -> None:
+        self.is_cheap = False
+
+    def evaluators(self, case_id: str | None) -> Evaluators:
+        return _NO_EVALUATORS
+
+    def score_now(self, turn: Turn, earlier: int) -> Results:
+        return []
+
+
+_NO_EVALUATORS = Evaluators((), (), is_async=False, is_cheap=False)
 
 
 def in_its_case(turn: TurnJson, moved: Mapping[str, str]) -> TurnJson:

@@ -15,6 +15,7 @@ from ..clock import CLOCK
 from ..store import ScoredConversation
 from ..turn import Turn
 from .common import report
+from .turn_listener import TurnListener
 
 EVENT = "gen_ai.evaluation.result"
 
@@ -23,7 +24,7 @@ _TENTHS = tuple(tenth / 10 for tenth in range(11))
 _DELAYS_S = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0, 300.0)
 
 
-class EvaluationTelemetry:
+class EvaluationTelemetry(TurnListener):
     """Reports scored turns: an event for each result, scores and durations as histograms."""
 
     def __init__(self, logger: Logger, meter: Meter) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
+
+from ..store import ScoredConversation
+from ..turn import Turn
+from .turn_listener import TurnListener
 
 
 class Event(NamedTuple):
@@ -13,17 +17,24 @@ class Event(NamedTuple):
     data: dict[str, Any]
 
 
-class EventBus:
+class EventBus(TurnListener):
     """Publishes to any number of bounded queues. Single event loop."""
 
     def __init__(self, backlog: int = 1_000) -> None:
         self._backlog = backlog
         self._queues: set[asyncio.Queue[Event | None]] = set()
 
-    @property
-    def listened(self) -> bool:
-        """Whether anybody listens, so that nobody builds events for nobody."""
-        return bool(self._queues)
+    def closed(self, turn: Turn) -> None:
+        if self._queues:  # building an event takes time
+            self.publish("turn.closed", {**turn.to_dict(), "evaluations": []})
+
+    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
+        if self._queues:
+            self.publish("turn.done", {**turn.to_dict(), "status": "done", "evaluations": results})
+
+    def conversation_scored(self, scored: ScoredConversation) -> None:
+        if self._queues:
+            self.publish("conversation.done", {**scored.key._asdict(), "evaluations": scored.evaluations})
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
         for waiting in self._queues:

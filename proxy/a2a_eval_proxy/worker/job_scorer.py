@@ -52,7 +52,7 @@ class JobScorer:
         self._privacy = privacy
         self._cases = CaseBook(suite, redactor=redactor_of(privacy))
         self._scorer = Scorer(self._cases, suite, store.judge_cache)
-        self._alone = self._scorer.swift and not (suite and suite.cases)
+        self._alone = self._scorer.is_cheap and not (suite and suite.cases)
         """Whether the turns before it make no difference to any turn."""
 
     async def score(self, turn_ids: Sequence[str]) -> int:

@@ -32,6 +32,7 @@ from a2a_eval_proxy.store import SqliteStore, TurnQuery
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.evaluations import EvaluationTelemetry
 from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall
 from a2a_tool_capture.wire import normalize_state
@@ -190,13 +191,12 @@ class Running:
         self.store = SqliteStore(str(self.path))
         self.scorer = Scorer(self.cases, suite, judge_cache_of(self.store.judge_cache, privacy))
         self.bus, self.metrics = EventBus(), Metrics()
-        self.pipeline = Pipeline(self.store, self.cases, self.scorer, self.bus, self.metrics, privacy=privacy)
         self.exported = InMemoryLogRecordExporter()
         provider = LoggerProvider(shutdown_on_exit=False)
         provider.add_log_record_processor(SimpleLogRecordProcessor(self.exported))
         telemetry = EvaluationTelemetry(provider.get_logger("test"), NoOpMeterProvider().get_meter("test"))
-        self.pipeline.on_scored = telemetry.scored
-        self.pipeline.on_conversation_scored = telemetry.conversation_scored
+        listeners = TurnListeners(self.bus, telemetry)
+        self.pipeline = Pipeline(self.store, self.cases, self.scorer, listeners, self.metrics, privacy=privacy)
 
     async def turns(self) -> list[dict[str, Any]]:
         return (await self.store.turns(TurnQuery(limit=1000))).items

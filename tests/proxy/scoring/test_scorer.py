@@ -79,8 +79,8 @@ async def test_a_turn_beyond_the_script_has_no_expectations() -> None:
 async def test_without_a_suite_what_needs_no_expectation_is_scored() -> None:
     scorer = Scorer(CaseBook(None), None)
     assert await statuses(scorer, turn("search")) == {"tool_error": "passed"}
-    assert scorer.swift
-    assert not scorer.evaluators(None).waits
+    assert scorer.is_cheap
+    assert not scorer.evaluators(None).is_async
 
 
 def test_what_the_evaluators_get_to_see() -> None:
@@ -139,15 +139,15 @@ async def test_an_evaluator_that_raises_is_an_errored_result_and_the_others_go_o
 
 async def test_evaluators_that_wait(with_plugin: Any) -> None:
     scorer = with_plugin("patient_for_this_test", "tool_error")
-    assert scorer.evaluators(None).waits
-    assert not scorer.swift
+    assert scorer.evaluators(None).is_async
+    assert not scorer.is_cheap
     assert await statuses(scorer, turn("search")) == {"patient_for_this_test": "passed", "tool_error": "passed"}
 
 
-def test_evaluators_of_others_are_not_taken_for_swift(with_plugin: Any) -> None:
+def test_evaluators_of_others_are_not_taken_for_cheap(with_plugin: Any) -> None:
     scorer = with_plugin("broken_for_this_test")
-    assert not scorer.evaluators(None).waits
-    assert not scorer.swift
+    assert not scorer.evaluators(None).is_async
+    assert not scorer.is_cheap
 
 
 def test_evaluators_of_conversations_are_not_for_turns() -> None:

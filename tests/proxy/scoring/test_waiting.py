@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sqlite3
+import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
-from a2a_eval_proxy.scoring import job_queue, pipeline
+from a2a_eval_proxy.scoring import intake, job_queue, pipeline
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.executor import Job
 from a2a_eval_proxy.scoring.job_queue import JobQueue, ScoredJobs
@@ -25,6 +26,7 @@ from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, write_queue
 from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from support.kept import result, turn
 from tool_call_evaluators.suite import Suite, parse_suite
@@ -151,7 +153,7 @@ async def test_turns_that_are_read_back_are_scored_as_ever(
 ) -> None:
     """With a limit of nothing, all that comes while the store is locked is kept by it alone."""
     monkeypatch.setattr(module, bound, 0)
-    monkeypatch.setattr(pipeline, "_GATHER_S", 0.0)
+    monkeypatch.setattr(intake, "_GATHER_S", 0.0)
     async with running(path, parse_suite(SUITE)) as it:
         with locked(path):
             for number, (conversation, call) in enumerate(
@@ -190,7 +192,7 @@ async def test_a_turn_deleted_before_it_is_scored_is_done(path: Path, monkeypatc
 
 async def test_content_that_is_not_kept_cannot_be_read_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_LIVE_BYTES", 0)
-    monkeypatch.setattr(pipeline, "_GATHER_S", 0.0)
+    monkeypatch.setattr(intake, "_GATHER_S", 0.0)
     async with running(path, privacy=privacy_of((), None, no_content=True)) as it:
         with locked(path):
             for number in range(3):
@@ -208,6 +210,57 @@ async def test_content_that_is_not_kept_cannot_be_read_back(path: Path, monkeypa
                     await asyncio.sleep(0.001)
         await it.drained()
         assert it._metrics.turns_dropped == 1
+
+
+class HeldRedaction(Privacy):
+    """Redacts nothing before it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.go_on = threading.Event()
+
+    def shown(self, turn: Turn) -> Turn:
+        assert self.go_on.wait(30)
+        return turn
+
+
+async def test_turns_that_wait_to_be_redacted_are_limited_in_bytes(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    large = "x" * 1_000_000
+    monkeypatch.setattr(intake, "_UNREDACTED_BYTES", 3_500_000)
+    privacy = HeldRedaction()
+    async with running(path, privacy=privacy) as it:
+        for number in range(3):
+            it.take(turn(number, user_text=large))
+            await in_a_batch_of_its_own()
+        it.take(turn(3, user_text=large))
+        it.take(turn(4, user_text=large))
+        assert not it.keep_open(turn(5, user_text=large, status="open"))
+        it.take(turn(6))  # there is room for a small one
+        assert (it._metrics.turns_dropped, it.depth) == (2, 4)
+        (record,) = caplog.records
+        assert record.message.startswith("redaction does not keep up: 1 turn(s) were dropped")
+        privacy.go_on.set()
+        await it.drained()
+        assert [item["turn_id"][-1] for item in await stored(it)] == ["0", "1", "2", "6"]
+        assert it.keep_open(turn(7, user_text=large * 9, status="open"))  # one alone may have more
+        await it.written()
+        it.take(turn(8, user_text=large))
+        await it.drained()
+        assert it._metrics.turns_dropped == 2
+
+
+async def test_open_turns_that_wait_to_be_redacted_are_limited_in_number(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "_MAX_UNREDACTED", 2)
+    privacy = HeldRedaction()
+    async with running(path, privacy=privacy) as it:
+        assert [it.keep_open(turn(number, status="open")) for number in range(3)] == [True, True, False]
+        privacy.go_on.set()
+        await it.written()
+        assert it.keep_open(turn(3, status="open"))
 
 
 def test_scored_turns_are_remembered_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

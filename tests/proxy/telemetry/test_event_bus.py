@@ -8,15 +8,15 @@ from a2a_eval_proxy.telemetry.event_bus import Event, EventBus
 async def test_every_listener_hears_what_happens_while_it_listens() -> None:
     bus = EventBus()
     bus.publish("before", {})
-    assert not bus.listened
+    assert not bus._queues
     async with bus.listen() as one:
         bus.publish("first", {"n": 1})
         async with bus.listen() as two:
             bus.publish("second", {"n": 2})
             assert [await one.get(), await one.get()] == [Event("first", {"n": 1}), Event("second", {"n": 2})]
             assert await two.get() == Event("second", {"n": 2})
-        assert bus.listened
-    assert not bus.listened
+        assert bus._queues
+    assert not bus._queues
 
 
 async def test_a_slow_listener_loses_the_oldest() -> None:

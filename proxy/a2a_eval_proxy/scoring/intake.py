@@ -1,0 +1,185 @@
+"""Closed turns on their way to the store: gathered in batches, and redacted where there are rules."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+from ..privacy.policy import Privacy
+from ..store import Store
+from ..telemetry.problem_log import ProblemLog
+from ..turn import Turn
+from .case_book import CaseBook
+from .turn_memory import memory_of
+
+logger = logging.getLogger(__name__)
+
+_GATHER_S = 0.02
+"""Under load, batches are at least this far apart; a lone turn is passed on at once."""
+
+_MAX_UNREDACTED = 10_000
+"""Maximum number of turns that wait to be redacted."""
+
+_UNREDACTED_BYTES = 32 * 1024 * 1024
+"""Maximum memory of turns that wait to be redacted; one turn alone may have more."""
+
+
+class TurnViews(NamedTuple):
+    """A turn as it was captured, as evaluators see it, and as it is stored."""
+
+    captured: Turn
+    redacted: Turn
+    stored: Turn
+
+
+class TurnIntake:
+    """Takes closed turns without waiting, and passes them on in batches. Belongs to one event loop.
+
+    `ready` is called with each batch, `dropped` with the number of turns for which there was no room.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cases: CaseBook,
+        ready: Callable[[Sequence[TurnViews]], None],
+        dropped: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._cases = cases
+        self._ready = ready
+        self._dropped = dropped
+        self._loop = asyncio.get_running_loop()
+        self._batch: list[Turn] = []
+        self._next_batch_at = 0.0
+
+    def take(self, turn: Turn) -> None:
+        """Take a closed turn."""
+        turn.case_id = self._cases.match(turn.case_id, turn.conversation_id, turn.user_text)
+        self._gather(turn)
+
+    def keep_open(self, turn: Turn) -> bool:
+        """Store a copy of an open turn; False where there is no room for it."""
+        return self._store.add([turn], _nothing)
+
+    async def written(self) -> None:
+        """Returns when every turn taken so far is in the store."""
+        await self._passed_on()
+        await self._store.drained()
+
+    async def close(self) -> None:
+        """Nothing is passed on afterwards."""
+
+    def _gather(self, turn: Turn) -> None:
+        self._batch.append(turn)
+        if len(self._batch) == 1:
+            self._loop.call_at(self._next_batch_at, self._pass_on)
+
+    def _pass_on(self) -> None:
+        self._ready([TurnViews(turn, turn, turn) for turn in self._next_batch()])
+
+    def _next_batch(self) -> list[Turn]:
+        self._next_batch_at = self._loop.time() + _GATHER_S
+        turns, self._batch = self._batch, []
+        return turns
+
+    async def _passed_on(self) -> None:
+        if self._batch:
+            await asyncio.sleep(2 * _GATHER_S)
+
+
+class RedactingIntake(TurnIntake):
+    """Redacts in a thread of its own. Turns that wait for it are limited in number and in bytes."""
+
+    def __init__(
+        self,
+        store: Store,
+        cases: CaseBook,
+        ready: Callable[[Sequence[TurnViews]], None],
+        dropped: Callable[[int], None],
+        privacy: Privacy,
+    ) -> None:
+        super().__init__(store, cases, ready, dropped)
+        self._privacy = privacy
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="redacting")
+        self._waiting = self._waiting_bytes = 0
+        self._problem = ProblemLog(logger, "redaction does not keep up: {count} turn(s) were dropped")
+
+    def take(self, turn: Turn) -> None:
+        if self._reserve(turn):
+            self._gather(turn)
+        else:
+            self._problem.seen()
+            self._dropped(1)
+
+    def keep_open(self, turn: Turn) -> bool:
+        if not self._reserve(turn):
+            return False
+        size = memory_of(turn)  # the copy does not change
+        self._thread.submit(self._keep_redacted, turn).add_done_callback(
+            lambda done: self._loop.call_soon_threadsafe(self._release, 1, size)
+        )
+        return True
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._thread.shutdown)
+        self._problem.close()
+
+    def _pass_on(self) -> None:
+        turns = self._next_batch()
+        size = sum(map(memory_of, turns))
+
+        def redacted(done: Future[list[tuple[TurnViews, str | None]]]) -> None:
+            self._loop.call_soon_threadsafe(self._redacted, done.result(), size)
+
+        self._thread.submit(self._redact, turns).add_done_callback(redacted)
+
+    async def _passed_on(self) -> None:
+        await super()._passed_on()
+        await self._loop.run_in_executor(self._thread, _nothing)
+
+    def _reserve(self, turn: Turn) -> bool:
+        size = memory_of(turn)
+        full = self._waiting >= _MAX_UNREDACTED or self._waiting_bytes + size > _UNREDACTED_BYTES
+        if self._waiting and full:
+            return False
+        self._waiting += 1
+        self._waiting_bytes += size
+        return True
+
+    def _release(self, turns: int, size: int) -> None:
+        self._waiting -= turns
+        self._waiting_bytes -= size
+
+    def _redacted(self, found: list[tuple[TurnViews, str | None]], size: int) -> None:
+        """Match redacted turns with their cases: by the words of the user as captured, and by ids as stored."""
+        self._release(len(found), size)
+        for views, named in found:
+            turn = views.captured
+            known = turn.case_id if turn.case_id and self._cases.case(turn.case_id) else named
+            case_id = self._cases.match(known, views.redacted.conversation_id, turn.user_text)
+            for view in views:
+                view.case_id = case_id
+        self._ready([views for views, _ in found])
+
+    # ── in the redacting thread ─────────────────────────────────────────────────────────────────────────
+
+    def _keep_redacted(self, turn: Turn) -> None:
+        self._store.add([self._privacy.stored(self._privacy.shown(turn))], _nothing)
+
+    def _redact(self, turns: Sequence[Turn]) -> list[tuple[TurnViews, str | None]]:
+        """The views of each turn, and the case that its client named."""
+        privacy = self._privacy
+        found = []
+        for turn in turns:
+            redacted = privacy.shown(turn)
+            views = TurnViews(turn, redacted, privacy.stored(redacted))
+            found.append((views, turn.case_id and privacy.identifier(turn.case_id)))
+        return found
+
+
+def _nothing() -> None:
+    pass

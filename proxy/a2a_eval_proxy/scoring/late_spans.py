@@ -1,0 +1,111 @@
+"""Turns and the spans that come after them: waiting for spans before scoring, scoring again when more come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..otlp.trace_service import Tracing
+from ..traces.trace_book import Evidence
+from ..turn import Turn
+from .executor import Job, StoredJob
+from .job_queue import ScoredJobs
+
+_LATE_S = 0.5
+"""Late spans of a turn are gathered for this time before it is scored again."""
+
+
+class NoSpans:
+    """No traces are received: no turn waits for spans, and none is scored again."""
+
+    expected = False
+    """Whether spans are to be expected of the agent."""
+
+    def evidence(self, turn: Turn) -> Evidence | None:
+        """What traces contain about the turn; None where they contain nothing."""
+        return None
+
+    def awaited(self, turn: Turn) -> bool:
+        """Whether spans of the turn have come, or may still come in time."""
+        return False
+
+    def wait(self, job: Job | StoredJob, resting: Job | StoredJob) -> bool:
+        """Whether `job` has to wait for spans; `resting`, the same job as it may wait, is ready after that."""
+        return False
+
+    def scored(self, job: Job | StoredJob, used: Evidence | None) -> None:
+        """The job is done with the evidence `used`; spans that come late, or came meanwhile, let it be scored again."""
+
+    def close(self) -> None:
+        """Waiting ends; nothing becomes ready any more."""
+
+
+class LateSpans(NoSpans):
+    """Belongs to one event loop.
+
+    `ready` is called with a job that has waited long enough; `again` with one that is to be scored again, and returns
+    it as it may wait.
+    """
+
+    def __init__(
+        self,
+        tracing: Tracing,
+        ready: Callable[[Job | StoredJob], None],
+        again: Callable[[Job], Job | StoredJob],
+    ) -> None:
+        self._tracing = tracing
+        self._ready = ready
+        self._again = again
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[str, tuple[Job | StoredJob, asyncio.TimerHandle]] = {}
+        self._scored = ScoredJobs()
+        tracing.on_changed = self._changed
+
+    @property
+    def expected(self) -> bool:  # type: ignore[override]  # read-only here
+        return self._tracing.heard
+
+    def evidence(self, turn: Turn) -> Evidence | None:
+        return self._tracing.evidence(turn)
+
+    def awaited(self, turn: Turn) -> bool:
+        return self._tracing.wait_s(turn) > 0 or self._tracing.evidence(turn) is not None
+
+    def wait(self, job: Job | StoredJob, resting: Job | StoredJob) -> bool:
+        # One of which only the store has the turn has waited for the store, long enough.
+        wait_s = self._tracing.wait_s(job.turn) if isinstance(job, Job) else 0.0
+        if wait_s <= 0:
+            return False
+        self._wait(resting, wait_s)
+        return True
+
+    def scored(self, job: Job | StoredJob, used: Evidence | None) -> None:
+        if not isinstance(job, Job):
+            return
+        self._scored.put(job)
+        now_there = self._tracing.evidence(job.turn)
+        if now_there is not None and now_there.size > (used.size if used is not None else 0):
+            self._changed(job.turn, True)  # more came while it was scored
+
+    def close(self) -> None:
+        for _, timer in self._waiting.values():
+            timer.cancel()
+
+    def _changed(self, turn: Turn, has_work: bool) -> None:
+        """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
+        waiting = self._waiting.get(turn.turn_id)
+        if waiting is not None:
+            job, timer = waiting
+            if self._tracing.complete(turn):
+                timer.cancel()
+                self._release(job)
+        elif has_work and (scored := self._scored.take(turn.turn_id)):
+            self._wait(self._again(replace(scored, late=True)), _LATE_S)
+
+    def _wait(self, job: Job | StoredJob, seconds: float) -> None:
+        self._waiting[job.turn_id] = (job, self._loop.call_later(seconds, self._release, job))
+
+    def _release(self, job: Job | StoredJob) -> None:
+        self._waiting.pop(job.turn_id, None)
+        self._ready(job)
