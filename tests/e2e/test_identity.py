@@ -105,9 +105,12 @@ def test_secrets_reach_the_agent_and_nothing_else(
     ("arguments", "said"),
     [
         (["--tls-cert", "no.crt", "--tls-key", "a.key"], "tls_cert: cannot use no.crt: No such file or directory"),
-        (["--tls-cert", "a.crt"], "tls_cert: needs tls_key, too"),
+        (["--tls-cert", "a.crt"], "tls_cert: requires tls_key (the same file, if it contains both)"),
         (["--tls-cert", "a.crt", "--tls-key", "b.key"], "tls_key: b.key is not the key of the certificate in a.crt"),
-        (["--tls-client-ca", "ca.pem"], "tls_client_ca: clients show certificates over HTTPS only"),
+        (
+            ["--tls-client-ca", "ca.pem"],
+            "tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key",
+        ),
         (["--upstream-ca", "."], "upstream_ca: cannot use .: it is not a file"),
         (["--upstream-header", "Authorization t0ken-of-ours"], "--upstream-header: expected NAME:VALUE, such as"),
         (["--upstream-header", "Host: agent"], "--upstream-header: Host is set by the proxy itself"),
@@ -132,7 +135,7 @@ def test_a_mistake_is_one_sentence(arguments: list[str], said: str, authority: A
 def test_an_agent_in_clear_text_needs_no_authority(tmp_path: Path) -> None:
     result = run("serve", "--upstream", "http://agent", "--upstream-ca", "ca.pem", cwd=tmp_path)
     assert result.returncode == 2
-    assert "upstream_ca: is for an agent that speaks HTTPS, but upstream is http://agent" in result.stderr
+    assert "upstream_ca: requires an agent that uses HTTPS, but upstream is http://agent" in result.stderr
 
 
 def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_path: Path) -> None:

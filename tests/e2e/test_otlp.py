@@ -173,8 +173,7 @@ def test_sending_on_to_oneself_is_refused(otlp: str, forward: str, tmp_path: Pat
     result = run("serve", *arguments, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        f"a2a-eval-proxy: otlp_forward: {forward} is where this proxy receives traces itself; "
-        "give the URL of a collector\n"
+        f"a2a-eval-proxy: otlp_forward: {forward} is where this proxy receives traces; expected a collector's URL\n"
     )
 
 
