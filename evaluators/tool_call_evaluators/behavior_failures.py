@@ -22,7 +22,7 @@ SEVERITY: dict[str, BehaviorSeverity] = {
     "unsafe action": "critical",
     "unsafe state": "critical",
 }
-"""How bad each failure is (arksim's ranking). A label of another's making counts as medium."""
+"""The severity of each failure (arksim's ranking). Any other label counts as medium."""
 
 AGENT_BEHAVIOR_LABELS = (*(label for label in SEVERITY if not label.startswith("unsafe")), NO_FAILURE)
 """The labels of `agent_behavior_failure`."""
@@ -31,7 +31,7 @@ TOOL_CALL_BEHAVIOR_LABELS = (*SEVERITY, NO_FAILURE)
 """The labels of `tool_call_behavior_failure`."""
 
 FAILURE_METRICS = ("agent_behavior_failure", "tool_call_behavior_failure")
-"""The evaluators that label behaviour failures."""
+"""The evaluators whose labels are behaviour failures."""
 
 _RANK = {"critical": 0, "high": 1, "medium": 2, "low": 3}
 
@@ -73,7 +73,7 @@ class UniqueError:
 def behavior_failures(
     conversation: str, turns: Iterable[EvalCase], metrics: Iterable[str] = FAILURE_METRICS
 ) -> list[BehaviorFailure]:
-    """What the results of the turns say of failures, in order; turns that were not judged say nothing."""
+    """The failures in the results of the turns, in order; turns without a judged result have none."""
     metrics = set(metrics)
     return [
         BehaviorFailure(conversation, number, result.label, result.reason)
@@ -84,10 +84,10 @@ def behavior_failures(
 
 
 def unique_errors(failures: Iterable[BehaviorFailure]) -> list[UniqueError]:
-    """Group failures of one label whose reasons say the same, worst first, then the most frequent.
+    """Group failures of one label with equivalent reasons, worst first, then the most frequent.
 
-    Reasons say the same where they differ only in case, punctuation, white space, numbers, identifiers with
-    digits in them, or what they quote. A turn of which several metrics say the same is one occurrence.
+    Reasons are equivalent if they differ only in case, punctuation, white space, numbers, identifiers that contain
+    digits, or quoted text. Equivalent reasons of several metrics in one turn are one occurrence.
     """
     groups: dict[tuple[str, str], list[BehaviorFailure]] = {}
     for failure in failures:
@@ -110,7 +110,7 @@ def ordered(errors: Iterable[UniqueError]) -> list[UniqueError]:
 
 
 def normalised(reason: str) -> str:
-    """`reason` without what changes from one occurrence to the next."""
+    """`reason` without the parts that differ between occurrences."""
     text = re.sub(r"\"[^\"]*\"|“[^“”]*”|`[^`]*`|(?<!\w)'[^']*'(?!\w)", " quoted ", reason.casefold())
     text = re.sub(r"(?<![\w-])[\w-]*\d[\w.:-]*", " # ", text)
     return " ".join(re.sub(r"[^\w#]+", " ", text).split())

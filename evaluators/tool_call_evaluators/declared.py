@@ -181,7 +181,7 @@ def text(value: Any) -> str:
     """A string that is not blank."""
     if not isinstance(value, str):
         hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
-        raise FieldError(f"expected a text, got {kind(value)}{hint}")
+        raise FieldError(f"expected a string, got {kind(value)}{hint}")
     if not value.strip():
         raise FieldError("must not be blank")
     return value

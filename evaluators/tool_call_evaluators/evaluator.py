@@ -1,4 +1,4 @@
-"""What an evaluator is, and the bases to derive one from: one that computes, one that must wait."""
+"""The evaluator protocol, and base classes for synchronous and asynchronous evaluators."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .options import IN_FILES, OptionError, check_options
 Scope = Literal["turn", "conversation"]
 
 FAILURES = (Exception, SystemExit)
-"""What other people's code may raise and is held to account for. One that calls `sys.exit` must not end the run, the
-less so with the exit code of one that passed."""
+"""What an evaluator may raise. Plug-in code that calls `sys.exit` must not end the run, least of all with exit code
+0."""
 
 
 @runtime_checkable
@@ -31,7 +31,7 @@ class Evaluator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What an evaluator found, before it is held against its threshold."""
+    """The score of an evaluator before it is compared with the threshold."""
 
     score: float
     reason: str
@@ -39,25 +39,24 @@ class Measurement:
     label: str | None = None
 
 
-class SkipEvaluation(Exception):  # noqa: N818  # it is a verdict, not a fault
-    """Raised while measuring: this case lacks what the evaluator needs; the message says what."""
+class SkipEvaluation(Exception):  # noqa: N818  # a result, not an error
+    """Raised by `measure` if the case lacks an input; the message names it."""
 
 
 def error_reason(error: BaseException) -> str:
-    """The reason of an errored result: what was raised, and what it says."""
+    """The reason of an errored result: the type and message of the exception."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluatorBase(ABC):
-    """The part that every evaluator shares. Its fields are its options. Derive from one of the two below.
+    """Base of all evaluators; its fields are its options. Derive from SyncEvaluator or AsyncEvaluator.
 
     Class attributes: `name` in the registry; `version`, raised when scores change for equal input; `scope`,
-    whether it looks at a turn or a conversation; `scale`, the range of its scores; `needs`, the fields of
-    `EvalCase` that must be given (not None), without which it is skipped; `reads_results`, whether it is computed
-    from the results of others, and so runs after them; `reads_calls`, whether it looks at the tool calls made, and so
-    is skipped where these could not be seen; `spellings`, names that options have elsewhere, and the
-    options meant: `get_evaluator` and suites take them too.
+    whether it scores a turn or a conversation; `scale`, the range of its scores; `needs`, the fields of `EvalCase`
+    that must not be None, else it is skipped; `reads_results`, whether it uses the results of other evaluators, and
+    so runs after them; `reads_calls`, whether it reads the actual tool calls, and so is skipped if they are unknown;
+    `spellings`, alternative names of options, which `get_evaluator` and suites accept too.
     """
 
     name: ClassVar[str]
@@ -72,7 +71,7 @@ class EvaluatorBase(ABC):
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 
     threshold: float | None = 1.0
-    """The least score that passes; None: measure only."""
+    """The lowest score that passes; None: measure only."""
     id: str | None = None
     """The name of its results, where one suite uses an evaluator twice. Default: the registry name."""
 
@@ -92,20 +91,20 @@ class EvaluatorBase(ABC):
 
     @property
     def is_async(self) -> bool:
-        """Whether `evaluate` returns something to be awaited, and so needs an event loop."""
+        """Whether `evaluate` returns an awaitable and so needs an event loop."""
         return False
 
     @abstractmethod
     def evaluate(self, case: EvalCase) -> EvalResult | Awaitable[EvalResult]:
-        """The result for `case`; skipped where an input is missing."""
+        """The result for `case`; skipped if an input is missing."""
 
     def _missing(self, case: EvalCase) -> str:
-        """Why `case` cannot be measured, or an empty text."""
+        """Why `case` cannot be measured; empty if it can."""
         missing = [need for need in self.needs if getattr(case, need) is None]
         return f"not given: {', '.join(missing)}" if missing else ""
 
     def _not_measurable(self, case: EvalCase) -> EvalResult | None:
-        """The result for a case that lacks what the evaluator needs; None where it can be measured."""
+        """The result for a case that lacks an input; None if it can be measured."""
         if self.reads_calls and case.calls_unseen is not None:
             return EvalResult.unseen(self.metric, case.calls_unseen, version=self.version)
         missing = self._missing(case)
@@ -146,20 +145,20 @@ class SyncEvaluator(EvaluatorBase):
 
     @final
     def evaluate(self, case: EvalCase) -> EvalResult:
-        """The result for `case`: skipped where an input is missing, errored where `measure` raises."""
+        """The result for `case`: skipped if an input is missing, errored if `measure` raises."""
         if (unmeasured := self._not_measurable(case)) is not None:
             return unmeasured
         try:
             return self._scored(self.measure(case))
         except SkipEvaluation as skip:
             return self._skipped(str(skip))
-        except FAILURES as error:  # what measures may raise anything, and a result says so
+        except FAILURES as error:  # `measure` may raise anything: the result reports it
             return self._errored(error)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AsyncEvaluator(EvaluatorBase):
-    """Base of evaluators that wait for something, a judge's answer for one: implement `measure`."""
+    """Base of evaluators that await something, such as a judge's answer: implement `measure`."""
 
     @property
     def is_async(self) -> bool:
@@ -171,7 +170,7 @@ class AsyncEvaluator(EvaluatorBase):
 
     @final
     async def evaluate(self, case: EvalCase) -> EvalResult:
-        """The result for `case`: skipped where an input is missing, errored where `measure` raises. Cancellation
+        """The result for `case`: skipped if an input is missing, errored if `measure` raises. Cancellation
         passes through."""
         if (unmeasured := self._not_measurable(case)) is not None:
             return unmeasured
@@ -179,10 +178,10 @@ class AsyncEvaluator(EvaluatorBase):
             return self._scored(await self.measure(case))
         except SkipEvaluation as skip:
             return self._skipped(str(skip))
-        except FAILURES as error:  # what measures may raise anything, and a result says so
+        except FAILURES as error:  # `measure` may raise anything: the result reports it
             return self._errored(error)
 
 
 def is_built_in(evaluator: type[EvaluatorBase]) -> bool:
-    """Whether the class is one of this package, not of a plug-in."""
+    """Whether the class belongs to this package, not to a plug-in."""
     return evaluator.__module__.partition(".")[0] == __name__.partition(".")[0]

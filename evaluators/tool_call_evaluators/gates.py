@@ -1,6 +1,6 @@
 """What the metrics of a run, and the run as a whole, must reach.
 
-A gate is one field of `Gate` or `RunGates`: its rule, its label in reports and its check stand in the field's metadata;
+A gate is one field of `Gate` or `RunGates`: the field's metadata has its rule, its label in reports and its check;
 key, JSON Schema and text of a suite follow from the field.
 """
 
@@ -37,13 +37,13 @@ TOLERABLE = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_ca
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one planned turn, or of one conversation as a whole.
+    """The outcome of one planned turn, or of one conversation as a whole.
 
-    `where` names it for people; outcomes with an equal `conversation` belong together; `results` is None where
-    no turn came. `case_id` and `turn_id` are handed on to the reasons. `failure` says how the turn itself broke
-    off (a failed task, an unreachable agent), None where it did not. `captured` is None where no tool call was
-    expected, else whether any was captured; `called` is whether any was captured, expected or not. `unseen` says why
-    evaluators of calls skipped the turn, where its calls could not be seen.
+    `where` is its name in reports; outcomes with an equal `conversation` belong together; `results` is None if the
+    turn was not executed. Reasons copy `case_id` and `turn_id`. `failure` describes how the turn itself failed (a
+    failed task, an unreachable agent), else None. `captured`: whether any tool call was captured; None if none was
+    expected. `called`: whether any was captured, expected or not. `unseen`: why evaluators of calls skipped the turn
+    because its calls are unknown, else None.
     """
 
     where: str
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a run did not pass: a stable `code`, a sentence, and the metric and place it is about, if any."""
+    """Why a run did not pass: a stable `code`, a sentence, and the metric and place it concerns, if any."""
 
     code: str
     message: str
@@ -71,7 +71,7 @@ class Reason:
 
 
 Scored = Sequence[tuple[Outcome, EvalResult]]
-"""The results of a metric that have a score, with where they are from."""
+"""The results of a metric that have a score, each with its outcome."""
 
 
 def reason_of(code: str, message: str, outcome: Outcome, metric: str | None = None) -> Reason:
@@ -92,14 +92,14 @@ def _rule(
 ) -> dict[str, Any]:
     """The metadata of a gate's field.
 
-    `reasons` says why a limit is not kept, `label` describes the limit in reports (by default, name ≥ limit), and
+    `reasons` returns why a limit is not met, `label` describes the limit in reports (default: name ≥ limit), and
     `fits` raises FieldError for a limit that results of an evaluator cannot decide.
     """
     return {"reasons": reasons, "label": label, "fits": fits}
 
 
 def _limits(gate: Gate | RunGates) -> Iterator[tuple[Field[Any], Any]]:
-    """The fields that are given, with their limits."""
+    """The fields that have a value, with that value."""
     for item in fields(gate):
         limit = getattr(gate, item.name)
         if limit is not None and limit != () and limit != {}:
@@ -124,7 +124,7 @@ def _low_conversation_mean(limit: float, metric: str, scored: Scored) -> Iterato
 def _low_pass_rate(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
     verdicts = [result.passed for _, result in scored if result.passed is not None]
     if not verdicts:
-        message = f"{metric}: has a pass rate to reach, but its evaluator has no threshold"
+        message = f"{metric}: the gate pass_rate needs an evaluator with a threshold"
         yield Reason("unmeasured", message, metric)
     elif (rate := sum(verdicts) / len(verdicts)) < limit:
         yield Reason("below_pass_rate", f"{metric}: pass rate {rate:g} is below {limit:g}", metric)
@@ -138,14 +138,14 @@ def _forbidden_labels(labels: Sequence[str], metric: str, scored: Scored) -> Ite
 
 
 def _on_scale(evaluator: EvaluatorBase, limit: float) -> None:
-    """A mean off the evaluator's scale would always or never be reached."""
+    """Refuses a mean outside the evaluator's scale, which every run or no run would reach."""
     low, high = evaluator.scale
     if not low <= limit <= high:
         raise FieldError(f"must lie between {low:g} and {high:g}, the scale of {evaluator.name}; got {limit}")
 
 
 def _known_labels(evaluator: EvaluatorBase, labels: Sequence[str]) -> None:
-    """A label that the evaluator never gives would never be found."""
+    """Refuses a label that the evaluator never returns."""
     if known := getattr(evaluator, "labels", None):
         for index, label in enumerate(labels):
             at(index, lambda word: choice(word, known), label)
@@ -153,17 +153,17 @@ def _known_labels(evaluator: EvaluatorBase, labels: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate(Declared):
-    """What one metric must reach, on its own scale. It takes the place of "every result must pass".
+    """The limits of one metric, on its own scale. They replace "every result must pass".
 
     In a suite a number alone is the `mean`.
     """
 
     mean: Number | None = field(default=None, metadata=_rule(_low_mean, fits=_on_scale))
-    """The least mean over the run."""
+    """The lowest accepted mean over the run."""
     conversation_mean: Number | None = field(default=None, metadata=_rule(_low_conversation_mean, fits=_on_scale))
-    """The least mean within every single conversation."""
+    """The lowest accepted mean within each conversation."""
     pass_rate: Share | None = field(default=None, metadata=_rule(_low_pass_rate))
-    """The least share of results that pass their evaluator's threshold, 0 to 1."""
+    """The lowest accepted share of results that pass their evaluator's threshold, 0 to 1."""
     forbid: Texts = field(
         default=(), metadata=_rule(_forbidden_labels, lambda labels: f"never {', '.join(labels)}", _known_labels)
     )
@@ -172,7 +172,7 @@ class Gate(Declared):
     @classmethod
     def long_form(cls, value: Any) -> Any:
         if isinstance(value, dict) and not value:
-            raise FieldError(f"asks for nothing; accepted are {', '.join(cls.keys())}")
+            raise FieldError(f"is empty; accepted are {', '.join(cls.keys())}")
         return cls.entries(value if isinstance(value, dict) else {"mean": value})
 
     @classmethod
@@ -185,18 +185,18 @@ class Gate(Declared):
 
     @property
     def labels(self) -> list[str]:
-        """What it asks for, part by part, for reports."""
+        """Its limits, one string each, for reports."""
         return [
             label(limit) if (label := item.metadata["label"]) else f"{item.name.replace('_', ' ')} ≥ {limit:g}"
             for item, limit in _limits(self)
         ]
 
     def reasons(self, metric: str, scored: Scored) -> list[Reason]:
-        """Why `scored`, which is not empty, does not reach it."""
+        """Why `scored`, which is not empty, does not meet the limits."""
         return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, metric, scored)]
 
     def check(self, evaluator: EvaluatorBase) -> None:
-        """Raise FieldError, whose path begins with the gate's field, for what results of `evaluator` cannot decide."""
+        """Raise FieldError, whose path begins with the gate's field, for a limit that `evaluator` cannot decide."""
         for item, limit in _limits(self):
             if fits := item.metadata["fits"]:
                 at(item.name, partial(fits, evaluator), limit)
@@ -209,16 +209,16 @@ def _many_findings(limits: Mapping[Severity, int], outcomes: Sequence[Outcome]) 
     found = Counter(severity for outcome in outcomes for severity in outcome.findings)
     for severity, most in limits.items():
         if found[severity] > most:
-            message = f"{found[severity]} findings of severity {severity}, at most {most} are allowed"
+            message = f"{found[severity]} findings of severity {severity}, the maximum is {most}"
             yield Reason("too_many_findings", message)
 
 
 def _few_captured(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
     if not expecting:
-        yield Reason("unmeasured", "captured: has a share to reach, but no tool call is expected")
+        yield Reason("unmeasured", "captured: the gate needs expected tool calls, but the suite expects none")
     elif (share := sum(expecting) / len(expecting)) < limit:
-        expected = "of the turns and conversations that expect some"
+        expected = "of the turns and conversations that expect them"
         yield Reason("below_captured", f"tool calls were captured in {share:g} {expected}, below {limit:g}")
 
 
@@ -231,7 +231,7 @@ def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
 
 
 def _all_passed(outcome: Outcome) -> bool:
-    """Whether the turn came, did not break off, and no result of it failed or errored."""
+    """Whether the turn was executed without failure and none of its results failed or errored."""
     if outcome.results is None or outcome.failure is not None:
         return False
     bad = (Status.FAILED, Status.ERRORED)
@@ -255,19 +255,19 @@ _FINDINGS = Value(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGates(Declared):
-    """What the run as a whole must reach."""
+    """The limits of the run as a whole."""
 
     findings: Annotated[Mapping[Severity, int], _FINDINGS] = field(default_factory=dict, metadata=_rule(_many_findings))
-    """The most findings of a severity that the turns may have together."""
+    """The maximum number of findings of each severity over all turns."""
     captured: Share | None = field(default=None, metadata=_rule(_few_captured))
-    """The least share, 0 to 1, of turns and whole conversations expecting tool calls in which any was captured."""
+    """The lowest accepted share, 0 to 1, of turns and conversations expecting tool calls in which any was captured."""
     pass_rate: Share | None = field(default=None, metadata=_rule(_few_passed))
-    """The least share, 0 to 1, of conversations that pass; takes the place of "every result must pass"."""
+    """The lowest accepted share, 0 to 1, of conversations that pass; replaces "every result must pass"."""
 
     def reasons(self, outcomes: Sequence[Outcome]) -> list[Reason]:
-        """Why the run does not reach them."""
+        """Why the run does not meet them."""
         return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, outcomes)]
 
 
 RUN_GATES = RunGates.keys()
-"""Names in a suite's `gates` that are about the run and not about a metric."""
+"""Names in a suite's `gates` that limit the run, not a metric."""

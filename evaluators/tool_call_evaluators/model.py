@@ -417,11 +417,11 @@ def _json(value: Any) -> Any:
 
 def _texts(entries: Iterable[str], where: str) -> tuple[str, ...]:
     if isinstance(entries, str):
-        raise ValueError(f"{where}: expected a list of texts, got one text")
+        raise ValueError(f"{where}: expected a list of strings, got one string")
     texts = tuple(entries)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValueError(f"{where}[{index}]: expected a text, got {_kind(text)}")
+            raise ValueError(f"{where}[{index}]: expected a string, got {_kind(text)}")
     return texts
 
 

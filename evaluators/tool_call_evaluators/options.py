@@ -102,5 +102,5 @@ def _describe(hint: Any) -> str:
     return _SINGULAR.get(hint) or str(hint.__name__)
 
 
-_SINGULAR = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
-_PLURAL = {int: "whole numbers", float: "numbers", str: "texts"}
+_SINGULAR = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", NoneType: "null"}
+_PLURAL = {int: "whole numbers", float: "numbers", str: "strings"}

@@ -54,7 +54,7 @@ def calls_unseen(state: str | None, calls: int, findings: Iterable[Finding]) -> 
         return None
     for finding in findings:
         if finding.code == NO_CAPTURE or (finding.code in _UNREAD and state not in _ENDED_STATES):
-            return f"the tool calls could not be seen: {finding.message}"
+            return f"the tool calls are unknown: {finding.message}"
     return None
 
 
@@ -75,7 +75,7 @@ def without_vacuous_passes(
     """
     if state == "TASK_STATE_REJECTED":
         return list(results)
-    reason = f"no tool call was seen, and the turn failed: {failure.message}"
+    reason = f"no tool call was captured, and the turn failed: {failure.message}"
     return [
         EvalResult.unseen(result.evaluator, reason, version=result.version)
         if result.evaluator in readers and result.status in (Status.PASSED, Status.SCORED)

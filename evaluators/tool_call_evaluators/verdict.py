@@ -69,7 +69,7 @@ def gate(
     reasons = [*_always(outcomes), *run.reasons(outcomes)]  # first: one of them may explain all the others
     for outcome in outcomes:
         if outcome.results is None:
-            reasons.append(reason_of("missing_turn", f"{outcome.where}: no turn came", outcome))
+            reasons.append(reason_of("missing_turn", f"{outcome.where}: not executed (no matching turn)", outcome))
         if outcome.failure is not None:
             reasons.append(reason_of("failed_turn", f"{outcome.where}: {outcome.failure}", outcome))
         for result in outcome.results or ():
@@ -85,7 +85,7 @@ def gate(
         elif run.pass_rate is None:
             reasons += _failures(metric, scored)
     if outcomes and not found:
-        reasons.append(Reason("unmeasured", "nothing was measured: no evaluator was asked for"))
+        reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
     return Verdict(
         reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
         tolerated=tuple(reason for reason in reasons if reason.code in tolerate),
@@ -94,8 +94,8 @@ def gate(
 
 
 _NOTHING_CAPTURED = (
-    "tool calls are expected, and not one was captured in the whole run: the agent has to declare the extension "
-    "tool-call-capture (`a2a-eval-proxy check URL` tells whether it does it right), or to send its traces to "
+    "tool calls are expected, but none were captured in this run: enable the tool-call-capture extension in the agent "
+    "(verify with `a2a-eval-proxy check URL`) or send its OpenTelemetry traces to "
     "`a2a-eval-proxy serve`"
 )
 

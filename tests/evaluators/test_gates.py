@@ -39,7 +39,7 @@ def test_a_run_in_which_everything_passed():
 def test_a_run_for_which_no_evaluator_was_asked_does_not_pass_by_silence():
     unasked = gate(outcomes([]))
     assert codes(unasked) == ["unmeasured"]
-    assert unasked.reasons[0].message == "nothing was measured: no evaluator was asked for"
+    assert unasked.reasons[0].message == "nothing was measured: no evaluator is configured"
     assert gate(outcomes([]), tolerate={"unmeasured"}).passed
 
 
@@ -54,7 +54,7 @@ def test_a_failed_result_is_named_with_its_place():
 def test_a_turn_that_never_came_counts_against_the_run():
     verdict = gate(outcomes([good()], None))
     assert codes(verdict) == ["missing_turn"]
-    assert verdict.reasons[0].message == "case a, turn 2: no turn came"
+    assert verdict.reasons[0].message == "case a, turn 2: not executed (no matching turn)"
 
 
 def test_an_evaluator_that_errored_counts_against_the_run():
@@ -204,7 +204,7 @@ def test_the_most_findings_of_a_severity():
     assert gate(noisy, run=RunGates(findings={Severity.WARNING: 2, Severity.ERROR: 1})).passed
     verdict = gate(noisy, run=RunGates(findings={Severity.WARNING: 1, Severity.ERROR: 0}))
     assert codes(verdict) == ["too_many_findings", "too_many_findings"]
-    assert verdict.reasons[0].message == "2 findings of severity warning, at most 1 are allowed"
+    assert verdict.reasons[0].message == "2 findings of severity warning, the maximum is 1"
 
 
 def test_a_pass_rate_over_conversations_takes_the_place_of_every_result():

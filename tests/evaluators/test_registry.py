@@ -106,7 +106,7 @@ def test_a_name_is_taken_once():
         ("tool_error", {"threshold": True}, "threshold must be a number or null; got True", "threshold"),
         ("tool_error", {"threshold": 1.5}, "threshold must lie between 0 and 1; got 1.5", "threshold"),
         ("tool_error", {"threshold": float("nan")}, "threshold must lie between", "threshold"),
-        ("tool_error", {"id": 3}, "id must be a text or null; got 3", "id"),
+        ("tool_error", {"id": 3}, "id must be a string or null; got 3", "id"),
         ("tool_call_args", {"strict": 1}, "strict must be true or false; got 1", "strict"),
         ("external", {}, "external: option command must be given", "command"),
         ("tool_trajectory", {"mode": "unordered"}, "mode must be one of strict, in_order, any_order", "mode"),

@@ -111,13 +111,13 @@ def turn(number: int, *results: EvalResult, **fields: Any) -> dict[str, Any]:
 
 def test_a_run_whose_calls_nobody_could_see_fails_in_one_line_unless_that_is_tolerated() -> None:
     seen = EvalResult("tool_error", 1.0, passed=True, threshold=1.0)
-    unseen = EvalResult.unseen("tool_error", "the tool calls could not be seen: no card")
+    unseen = EvalResult.unseen("tool_error", "the tool calls are unknown: no card")
     turns = [turn(1, seen), turn(2, unseen), turn(3, unseen)]
     verdict = run_verdict(parse_suite("suite: s\nevaluators: [tool_error]"), follow(turns))
     assert [(reason.code, reason.message) for reason in verdict.reasons] == [
         (
             "calls_unseen",
-            "2 of 3 turns and conversations were not scored for tool calls: the tool calls could not be seen: no card",
+            "2 of 3 turns and conversations were not scored for tool calls: the tool calls are unknown: no card",
         )
     ]
     assert "calls_unseen" in TOLERABLE

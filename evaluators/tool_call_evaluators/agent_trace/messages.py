@@ -1,7 +1,7 @@
-"""Reads the messages of model APIs and agent libraries: who said, called and returned what, in order.
+"""Reads the messages of model APIs and agent libraries: user messages, tool calls, results and answers, in order.
 
-Nothing is imported of those libraries: their objects are read like their JSON forms, and what is not understood is
-passed over. What is no list is a ValueError: a trace without turns would say that nothing happened.
+Imports none of those libraries: their objects are read like their JSON forms, and unknown entries are skipped. Input
+that is not a list raises ValueError: a trace without turns would look like an agent that did nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .python_literals import python_literal
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One thing that happened. `id` and `name` say which call a result belongs to; `failed`, that it is an error."""
+    """A message, call or result. `id` and `name` identify the call of a result; `failed`: the result is an error."""
 
     kind: Literal["user", "agent", "call", "result"]
     text: str = ""
@@ -30,7 +30,7 @@ class TraceEvent:
 
 
 def openai_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
-    """From chat-completion messages and items of the Responses API. Raises ValueError for what is no list."""
+    """From chat-completion messages and items of the Responses API. Raises ValueError if the input is not a list."""
     for message in map(plain, required_list(_held(messages))):
         kind = message.get("type")
         if kind == "function_call":
@@ -44,7 +44,7 @@ def openai_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
             for call in map(plain, _listed(message.get("tool_calls"))):
                 function = plain(call.get("function") or call.get("custom"))
                 yield _call(function.get("name"), function.get("arguments", function.get("input")), call.get("id"))
-            if function := plain(message.get("function_call")):  # before tools, there were functions
+            if function := plain(message.get("function_call")):  # the predecessor of tool calls
                 yield _call(function.get("name"), function.get("arguments"), None)
         elif message.get("role") in ("tool", "function"):
             name = str(message.get("name") or "")
@@ -52,7 +52,7 @@ def openai_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
 
 
 def langchain_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
-    """From LangChain messages, in any of their JSON forms. Raises ValueError for what is no list."""
+    """From LangChain messages, in any of their JSON forms. Raises ValueError if the input is not a list."""
     for message in map(_langchain_message, map(_of_pair, required_list(_held(messages)))):
         kind = _LANGCHAIN_KINDS.get(str(message.get("type") or message.get("role") or ""))
         if kind == "user":
@@ -81,19 +81,20 @@ def langchain_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
 
 
 def required_list(entries: Any, what: str = "messages") -> list[Any]:
-    """`entries` as a list. Raises ValueError, with `what` they are, for a text, a mapping or a single thing."""
+    """`entries` as a list. Raises ValueError, which names `what` is expected, for a string, a mapping or a single
+    object."""
     if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable):
         raise ValueError(f"{what}: expected a list, got {type(entries).__name__}")
     return list(entries)
 
 
 def _held(messages: Any) -> Any:
-    """The messages in what holds them: the body of a request, the state of a graph."""
+    """The messages inside a request body or the state of a graph."""
     return messages["messages"] if isinstance(messages, Mapping) and "messages" in messages else messages
 
 
 def _of_pair(message: Any) -> Any:
-    """LangChain's short form of a message, `(role, text)`, written out."""
+    """The full form of LangChain's short message `(role, text)`."""
     if isinstance(message, tuple) and len(message) == 2:
         return {"role": message[0], "content": message[1]}
     return message
@@ -102,7 +103,7 @@ def _of_pair(message: Any) -> Any:
 def plain(value: Any) -> Mapping[str, Any]:
     """An object in its JSON form: a mapping as it is, a pydantic model dumped, another object's attributes.
 
-    Empty for a value that is none of these.
+    Empty for any other value.
     """
     if isinstance(value, Mapping):
         return value
@@ -113,8 +114,7 @@ def plain(value: Any) -> Mapping[str, Any]:
 
 
 def arguments_of(value: Any) -> Mapping[str, Any] | None:
-    """Arguments as models hand them out: an object, its JSON text or its Python repr; None for anything else: they are
-    unknown."""
+    """Arguments given as an object, its JSON text or its Python repr; None (unknown) for anything else."""
     if isinstance(value, str):
         try:
             value = json.loads(value or "{}")
@@ -160,7 +160,7 @@ def _id(value: Any) -> str:
 
 
 def _text(content: Any) -> str:
-    """A content as text: of a list of parts those that are text, and of any other value its JSON text."""
+    """The text of a message content: the text parts of a list, or the JSON text of any other value."""
     if isinstance(content, list) and all(isinstance(part, str) or plain(part) for part in content):
         texts = (part if isinstance(part, str) else plain(part).get("text") for part in content)
         return "".join(text for text in texts if isinstance(text, str))

@@ -1,4 +1,5 @@
-"""Reads the Python repr of a value, which instrumentations write in place of JSON. Parsed, never evaluated."""
+"""Reads the Python repr of a value, which some instrumentations write instead of JSON. The text is parsed, never
+evaluated."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from typing import Any
 from a2a_tool_capture.canonical import MAX_DEPTH
 
 MAX_REPR = 1 << 16
-"""Longest Python repr that is parsed: `ast` needs some hundred times its length."""
+"""Maximum length of a repr, in characters: `ast` needs about a hundred times as much memory."""
 
 
 def python_literal(text: str) -> Any:
-    """The value that a Python literal of JSON's kinds of values spells, tuples as lists; None for anything else."""
+    """The value of a Python literal of JSON types, with tuples as lists; None for anything else."""
     text = text.strip()
     if len(text) > MAX_REPR or not text.startswith(("{", "[", "(", "'", '"')):
         return None
@@ -31,7 +32,8 @@ def python_literal(text: str) -> Any:
 
 
 def _json_kinds(value: Any, depth: int) -> Any:
-    """`value` with tuples as lists. Raises ValueError or OverflowError for what is no JSON, or beyond `depth`."""
+    """`value` with tuples as lists. Raises ValueError or OverflowError for a value that is not JSON or nests deeper
+    than `depth`."""
     match value:
         case str():
             value.encode()  # refuses lone surrogates
@@ -39,7 +41,7 @@ def _json_kinds(value: Any, depth: int) -> Any:
         case None | bool() | float():
             return value
         case int():
-            return value if -(1 << 63) <= value < 1 << 64 else float(value)  # as the JSON reader has it
+            return value if -(1 << 63) <= value < 1 << 64 else float(value)  # as the JSON reader does
         case list() | tuple() if depth:
             return [_json_kinds(item, depth - 1) for item in value]
         case Mapping() if depth:

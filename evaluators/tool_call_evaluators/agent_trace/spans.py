@@ -1,6 +1,6 @@
-"""Tool calls from spans that a program has in its hands: dicts, or the objects of the OpenTelemetry SDK.
+"""Reads tool calls from spans in memory: dicts or objects of the OpenTelemetry SDK.
 
-For spans as they come over the wire, of all the instrumentations there are, use the proxy's receiver.
+To receive OTLP from any instrumentation, use the proxy's receiver.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ _RESULTS = ("gen_ai.tool.call.result", "output.value")
 
 
 def tool_calls_of_spans(spans: Iterable[Any]) -> Iterator[ToolCall]:
-    """The calls of those spans that are tool calls, by start time where every call has one, else as they come.
+    """The tool calls among the spans, by start time if every call has one, else in the given order.
 
-    Warns where there are spans and none of them is a tool call: the agent may have called no tool, or its spans are
-    written in a way that is not understood. Raises ValueError for what is no list, and for a span in OTLP's form: it
-    would look like one of no tool call.
+    Warns if none of the spans is a tool call: the agent called no tool, or its spans follow an unknown convention.
+    Raises ValueError for input that is not a list and for spans in OTLP form, which would not look like tool calls.
     """
     found = required_list(spans, "spans")
     for index, span in enumerate(found):
@@ -83,21 +82,21 @@ _NO_CALL = (
     "none of {count} span(s) is a tool call, so no tool counts as called; a tool call has the attribute "
     "gen_ai.operation.name = execute_tool, openinference.span.kind = TOOL, or tool.name; these have {keys}"
 )
-_TOLD_KEYS = 10
+_MAX_KEYS = 10
 
 
 def _keys(spans: Iterable[Any]) -> str:
-    """The attributes that there are, a few of them."""
+    """The names of the first attributes, for the warning."""
     keys: dict[str, None] = {}
     for span in spans:
         attributes = _get(span, "attributes")
         keys |= dict.fromkeys(map(str, attributes if isinstance(attributes, Mapping) else ()))
-    more = f" and {len(keys) - _TOLD_KEYS} more" if len(keys) > _TOLD_KEYS else ""
-    return ", ".join(list(keys)[:_TOLD_KEYS]) + more if keys else "no attributes"
+    more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
+    return ", ".join(list(keys)[:_MAX_KEYS]) + more if keys else "no attributes"
 
 
 def _error(span: Any, attributes: Mapping[str, Any]) -> str | None:
-    """What a span of status error says of it."""
+    """The error message of a span with status error; None for other spans."""
     status = _get(span, "status")
     code = _get(status, "status_code", "code") if status is not None and not isinstance(status, str) else status
     if str(getattr(code, "name", code)).upper() not in ("ERROR", "STATUS_CODE_ERROR", "2"):
@@ -107,7 +106,7 @@ def _error(span: Any, attributes: Mapping[str, Any]) -> str | None:
 
 
 def _get(value: Any, *names: str) -> Any:
-    """The first of these entries or attributes that is there."""
+    """The first of these entries or attributes that exists."""
     for name in names:
         found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if found is not None:
@@ -120,7 +119,7 @@ def _first(attributes: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _time(value: Any) -> datetime | None:
-    """A moment as an aware datetime, RFC 3339 text, or nanoseconds since 1970; None for anything else."""
+    """A time given as an aware datetime, an RFC 3339 string, or nanoseconds since 1970; None for anything else."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, int) and not isinstance(value, bool):

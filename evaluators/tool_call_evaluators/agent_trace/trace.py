@@ -1,4 +1,4 @@
-"""What an agent did, from the messages or spans of its own program: for use without a proxy."""
+"""Builds cases from the messages or spans of a program, without a proxy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .spans import tool_calls_of_spans
 
 @dataclass(frozen=True, slots=True)
 class TraceTurn:
-    """What the user said, the calls the agent made then, and its answer. None: there was no such text."""
+    """The user message of a turn, the tool calls that followed, and the answer. None: there was no such text."""
 
     user_text: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
@@ -30,14 +30,14 @@ class TraceTurn:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TraceTurn:
-        """Inverse of `to_dict`. Raises KeyError or ValueError for calls that are none."""
+        """Inverse of `to_dict`. Raises KeyError or ValueError for a malformed call."""
         calls = tuple(ToolCall.from_dict(call) for call in data.get("tool_calls") or ())
         return cls(data.get("user_text"), calls, data.get("response_text"))
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTrace:
-    """A conversation as it went, turn by turn."""
+    """The turns of a conversation."""
 
     turns: tuple[TraceTurn, ...] = ()
 
@@ -51,9 +51,9 @@ class AgentTrace:
         """From the messages of a chat completion, or the items of the Responses API: dicts or the SDK's objects, or a
         mapping that has them as `messages`.
 
-        A user message begins a turn. A call gets its result by its id. Arguments that are no JSON object are
-        unknown (None). The answer is the last text of the agent in the turn. System messages, reasoning and
-        whatever else there is are passed over. Raises ValueError for what is no list of messages.
+        A user message begins a turn. A call gets its result by its id. Arguments that are not a JSON object
+        are unknown (None). The answer is the last text of the agent in the turn. System messages, reasoning and
+        other entries are skipped. Raises ValueError if the input is not a list of messages.
         """
         return cls(_turns(openai_events(messages)))
 
@@ -75,22 +75,22 @@ class AgentTrace:
 
         Understands the GenAI semantic conventions of OpenTelemetry and OpenInference, spans with `tool.name` and
         `input.value` as UiPath's evaluators read them, and plain `{name, arguments, result, error}`; other spans are
-        passed over. Warns where none of the spans is a tool call. Calls are ordered by start time where every one has
-        it. Raises ValueError for what is no list of spans; OTLP itself is read by the proxy's receiver.
+        skipped. Warns if none of the spans is a tool call. Calls are ordered by start time if every call has one.
+        Raises ValueError if the input is not a list of spans. The proxy's receiver reads OTLP itself.
         """
         return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans)), response_text),))
 
     def case(self, index: int = -1, **expected: Any) -> EvalCase:
-        """What to evaluate of the turn `index`, by default the last; the turns before it are its history.
+        """The case of the turn `index`, by default the last; the turns before it are its history.
 
-        `expected` are further fields of EvalCase. Raises IndexError where there is no such turn.
+        `expected` are further fields of EvalCase. Raises IndexError for a turn that does not exist.
         """
         index = range(len(self.turns))[index]
         cases = [_case(turn) for turn in self.turns[: index + 1]]
         return replace(cases[-1], history=tuple(cases[:-1]), **expected)
 
     def conversation(self, **expected: Any) -> EvalCase:
-        """What to evaluate of the whole conversation; `expected` are further fields of EvalCase."""
+        """The case of the whole conversation; `expected` are further fields of EvalCase."""
         return EvalCase(turns=[_case(turn) for turn in self.turns], **expected)
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class AgentTrace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> AgentTrace:
-        """Inverse of `to_dict`. Raises KeyError or ValueError for calls that are none."""
+        """Inverse of `to_dict`. Raises KeyError or ValueError for a malformed call."""
         return cls(tuple(TraceTurn.from_dict(turn) for turn in data.get("turns") or ()))
 
 
@@ -117,19 +117,19 @@ def _turns(events: Iterable[TraceEvent]) -> tuple[TraceTurn, ...]:
 
 
 class _OpenTurn:
-    """A turn that is still being read."""
+    """A turn under construction."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []
+        self._user_texts: list[str] = []
         self._calls: list[ToolCall] = []
         self._answer: str | None = None
         self.answered = False
-        """Whether the agent has done anything in it: what the user says next begins another turn."""
+        """Whether the agent acted in this turn: the next user message begins another turn."""
 
     def take(self, event: TraceEvent) -> None:
         self.answered = self.answered or event.kind != "user"
         if event.kind == "user":
-            self._said.append(event.text)
+            self._user_texts.append(event.text)
         elif event.kind == "agent":
             self._answer = event.text or self._answer
         elif event.kind == "call" and event.call is not None:
@@ -138,13 +138,13 @@ class _OpenTurn:
             self._complete(event)
 
     def closed(self) -> TraceTurn:
-        return TraceTurn("\n".join(self._said) if self._said else None, tuple(self._calls), self._answer)
+        return TraceTurn("\n".join(self._user_texts) if self._user_texts else None, tuple(self._calls), self._answer)
 
     def _complete(self, event: TraceEvent) -> None:
-        """Give a result to the first open call of its id, or without an id of its name."""
+        """Set the result of the first open call with its id, or with its name if it has no id."""
         for index, call in enumerate(self._calls):
             meant = call.id == event.id if event.id else call.name == event.name
             if meant and call.result is None and call.error is None:
-                said = replace(call, error=event.text) if event.failed else replace(call, result=event.text)
-                self._calls[index] = said
+                completed = replace(call, error=event.text) if event.failed else replace(call, result=event.text)
+                self._calls[index] = completed
                 return

@@ -1,9 +1,9 @@
-"""Suites from the formats of other tools: the format is detected, or named.
+"""Suites from the formats of other tools: the format is detected or given.
 
     imported = import_suite("scenarios.json")
     imported.suite, imported.format, imported.notes
 
-Our own suite files are read too. One module a format; a new one is listed in `formats`. What is exported here is
+Suite files of this project are accepted too. Each format is a module, listed in `formats`. The names exported here are
 public.
 """
 

@@ -1,9 +1,9 @@
 """google-adk evalsets (`*.evalset.json`, `*.test.json`), as of google-adk 2.13, and their older list form.
 
-An invocation is a turn: `user_content` is said, `intermediate_data.tool_uses` (or the function calls in
-`invocation_events`) are expected, `final_response` is the expected response. ADK's own default criterion on calls
-is that they are equal, in the same order, and no others: `tool_trajectory` in mode `strict`. Its criterion on
-responses (ROUGE) has no counterpart here; the response is kept for the evaluators that look at one.
+An invocation is a turn: `user_content` is the user message, `intermediate_data.tool_uses` (or the function calls in
+`invocation_events`) the expected calls, `final_response` the expected response. ADK's default criterion requires equal
+calls in the same order and no others: `tool_trajectory` in mode `strict`. Its criterion on responses (ROUGE) has no
+equivalent here; the response is kept for the evaluators that read one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _case(node: Node, notes: Notes) -> Case:
     scenario = entry(entries, "conversation_scenario", "conversationScenario")
     if scenario is not None:
         parts = scenario.entries()
-        notes.add("a conversation_scenario steers a simulated user; its starting_prompt is said as it stands")
+        notes.add("a conversation_scenario steers a simulated user; only its starting_prompt is sent")
         start = required(scenario, parts, "starting_prompt", "startingPrompt").text()
         plan = text_of(entry(parts, "conversation_plan", "conversationPlan"))
         return Case(id=name, turns=(CaseTurn(start),), user_goal=plan)
@@ -65,13 +65,13 @@ def _case(node: Node, notes: Notes) -> Case:
 
 def _note_rubrics(entries: dict[str, Node], notes: Notes) -> None:
     if entry(entries, "rubrics") is not None:
-        notes.add("rubrics were left out")
+        notes.add("rubrics were not imported")
 
 
 def _note_state(session: Node | None, notes: Notes) -> None:
     state = entry(session.entries(), "state") if session is not None else None
     if state is not None and state.value != {}:
-        notes.add("the state that a session begins with was left out")
+        notes.add("the initial session state was not imported")
 
 
 def _turn(node: Node, notes: Notes) -> CaseTurn:
@@ -82,7 +82,7 @@ def _turn(node: Node, notes: Notes) -> CaseTurn:
     if user is None:
         said.fail("has no text")
     if any(entry(part.entries(), *_FILES) is not None for part in items_of(entry(said.entries(), "parts"))):
-        notes.add("files in what the user says were left out")
+        notes.add("files in user messages were not imported")
     data = entry(entries, "intermediate_data", "intermediateData")
     return CaseTurn(
         user,
@@ -94,7 +94,7 @@ def _turn(node: Node, notes: Notes) -> CaseTurn:
 
 
 def _text(content: Node | None) -> str | None:
-    """The text parts of a genai Content, one a line."""
+    """The text parts of a genai Content, one per line."""
     if content is None:
         return None
     parts = items_of(entry(content.entries(), "parts"))
@@ -103,7 +103,7 @@ def _text(content: Node | None) -> str | None:
 
 
 def _calls(data: Node) -> tuple[ToolCall, ...]:
-    """Empty where there is intermediate data without calls: then none is expected."""
+    """The expected calls; empty if the intermediate data contains none: then no call is expected."""
     entries = data.entries()
     calls = [expected_call(item, "args") for item in items_of(entry(entries, "tool_uses", "toolUses"))]
     for event in items_of(entry(entries, "invocation_events", "invocationEvents")):

@@ -1,9 +1,9 @@
 """arksim scenarios, as of arksim 0.3.8: `{schema_version, scenarios: [...]}`.
 
-A scenario steers a simulated user; without one, its goal is what the user says, in a single turn. The expected
-calls of its `tool_calls` assertion are about the whole conversation, and so they stay. Modes: `strict` is ours,
-`unordered` is `any_order` with a score of 1, `contains` is `superset`, `within` is ours; arguments `exact`, `partial`
-(`subset`) and `ignore`.
+A scenario steers a simulated user; here, its goal is the user message of a single turn. The expected calls of its
+`tool_calls` assertion apply to the whole conversation. Modes: `strict` and `within` have the same name here,
+`unordered` is `any_order` with a score of 1, `contains` is `superset`; arguments `exact`, `partial` (`subset`) and
+`ignore`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _case(node: Node, notes: Notes) -> Case:
     knowledge = [text for item in items_of(entry(entries, "knowledge")) if (text := _content(item))]
     for name in ("agent_context", "user_profile"):
         if text_of(entry(entries, name)):
-            notes.add(f"{name} steers arksim's simulated user and was left out; the goal is said as it stands")
+            notes.add(f"{name} steers arksim's simulated user and was not imported; the goal is sent instead")
     case = Case(
         id=printable_id(required(node, entries, "scenario_id").text()),
         turns=(CaseTurn(goal),),
@@ -53,8 +53,8 @@ def _case(node: Node, notes: Notes) -> Case:
         kind = required(assertion, parts, "type").text()
         expected = items_of(entry(parts, "expected"))
         if kind != "tool_calls":
-            notes.add(f"assertions of type {kind} are not known and were left out")
-        elif expected and case.expect.tool_calls is None:  # arksim looks at the first one, and not at an empty one
+            notes.add(f"assertions of type {kind} are unknown and were not imported")
+        elif expected and case.expect.tool_calls is None:  # arksim evaluates the first one that is not empty
             case = _with_expected_calls(case, entry(parts, "match_mode"), expected)
     return case
 

@@ -1,4 +1,4 @@
-"""What the readers of foreign formats share. Keys they do not know are left alone: the formats grow."""
+"""Helpers of the importers. Unknown keys are ignored: the formats grow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..suite.node import Node
 
 
 class Notes:
-    """What was not taken over: one sentence for each thing, however often it was met."""
+    """What was not imported: one sentence for each kind, with the number of its occurrences."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -31,25 +31,25 @@ class Notes:
 
 
 def entry(entries: Mapping[str, Node], *names: str) -> Node | None:
-    """The first of these entries that is there and not null: formats are written in snake_case and camelCase."""
+    """The first of these entries that exists and is not null: formats use snake_case and camelCase."""
     return next((entries[name] for name in names if name in entries and entries[name].value is not None), None)
 
 
 def required(node: Node, entries: Mapping[str, Node], *names: str) -> Node:
-    """As `entry`, where there has to be one. Raises DocumentError."""
+    """As `entry`. Raises DocumentError if no such entry exists."""
     found = entry(entries, *names)
     return found if found is not None else _missing(node, names[0])
 
 
 def text_of(node: Node | None) -> str | None:
-    """A text that is not blank, or None."""
+    """A string that is not blank, or None."""
     if node is None or (isinstance(node.value, str) and not node.value.strip()):
         return None
     return node.text()
 
 
 def items_of(node: Node | None) -> list[Node]:
-    """The items of a list; none where it is not there."""
+    """The items of a list; empty if the list is missing."""
     return [] if node is None else node.items()
 
 
@@ -60,26 +60,26 @@ def expected_call(node: Node, *arguments_names: str) -> ToolCall:
     arguments = entry(entries, *arguments_names)
     if arguments is None:
         return ToolCall(name, {})
-    arguments.entries()  # complains unless it is an object
+    arguments.entries()  # raises unless it is an object
     return ToolCall(name, quoted(arguments.value))
 
 
 def user_text(inputs: Mapping[str, Any], notes: Notes) -> str:
-    """What to say for an agent's named inputs: the only text, or the one that is named like a message; else JSON.
-    Inputs that are not said are noted."""
+    """The user message for an agent's named inputs: the only string, or the one named like a message, else JSON.
+    Notes the inputs that are not in the message."""
     texts = {name: value for name, value in inputs.items() if isinstance(value, str) and value.strip()}
     if len(inputs) == 1 and texts:
         return next(iter(texts.values()))
     for name in ("message", "input", "query", "question", "prompt", "user_input", "userInput", "task", "text"):
         if name in texts:
             if len(inputs) > 1:
-                notes.add(f"of several inputs, only {name} is said; the others were left out")
+                notes.add(f"of several inputs, only {name} is sent; the others were not imported")
             return texts[name]
     return json.dumps(inputs, ensure_ascii=False)
 
 
 def unique_ids(cases: Iterable[Case]) -> tuple[Case, ...]:
-    """The same cases; where an id is repeated, later ones get a number."""
+    """The same cases, with a number appended to repeated ids."""
     taken: set[str] = set()
     return tuple(replace(case, id=free_id(case.id, taken)) for case in cases)
 

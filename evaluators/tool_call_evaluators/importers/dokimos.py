@@ -1,9 +1,9 @@
 """Dokimos datasets (`{name, examples: [...]}`, or JSON lines of examples), as of its core of 2026.
 
-`inputs.input` (or `input`) is said; `expectedOutputs.toolCalls` are expected, `expectedOutputs.output` (or
-`expectedOutput`) is the expected response; `metadata.tools`, `metadata.tasks`, `metadata.constraints` and
-`metadata.expectedOutcome` are kept.
-A generated golden holds a whole transcript as its input: its user turns are said one after the other.
+`inputs.input` (or `input`) is the user message, `expectedOutputs.toolCalls` the expected calls,
+`expectedOutputs.output` (or `expectedOutput`) the expected response; `metadata.tools`, `metadata.tasks`,
+`metadata.constraints` and `metadata.expectedOutcome` are kept. The input of a generated golden is a whole transcript:
+its user messages become turns.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
 def _case(node: Node, number: int, notes: Notes) -> Case:
     entries = node.entries()
     inputs, outputs, metadata = (_object(entries, name) for name in ("inputs", "expectedOutputs", "metadata"))
-    said = _said(node, entries, inputs, notes)
+    message = _user_message(node, entries, inputs, notes)
     response = entry(outputs, "output") or entry(entries, "expectedOutput")
     calls = entry(outputs, "toolCalls")
-    users = _transcript(said, metadata)
+    users = _transcript(message, metadata)
     if users is None:
-        users = [said]
+        users = [message]
     elif calls is not None:
-        notes.add("expected calls of a transcript are expected of its last turn")
+        notes.add("expected calls of a transcript apply to its last turn")
     expect = Expectation(
         tool_calls=None if calls is None else tuple(expected_call(item, "arguments") for item in calls.items()),
         response=response.value if response is not None else None,
@@ -68,7 +68,7 @@ def _case(node: Node, number: int, notes: Notes) -> Case:
 
 
 def _given_texts(node: Node | None) -> tuple[str, ...]:
-    """One text, which may be blank, or a list of them."""
+    """One string, which may be blank, or a list of them."""
     if node is None or (isinstance(node.value, str) and not node.value.strip()):
         return ()
     return node.text_or_texts()
@@ -79,11 +79,11 @@ def _object(entries: dict[str, Node], name: str) -> dict[str, Node]:
     return {} if found is None else found.entries()
 
 
-def _said(node: Node, entries: dict[str, Node], inputs: dict[str, Node], notes: Notes) -> str:
+def _user_message(node: Node, entries: dict[str, Node], inputs: dict[str, Node], notes: Notes) -> str:
     said = entry(inputs, "input") or entry(entries, "input")
     if said is not None:
         if inputs.keys() - {"input"}:
-            notes.add("of several inputs, only input is said; the others were left out")
+            notes.add("of several inputs, only input is sent; the others were not imported")
         return said.text()
     if not inputs:
         node.fail("input is missing")
@@ -91,7 +91,7 @@ def _said(node: Node, entries: dict[str, Node], inputs: dict[str, Node], notes: 
 
 
 def _transcript(text: str, metadata: dict[str, Node]) -> list[str] | None:
-    """What the user said in a generated golden's transcript; None where the text is no such transcript."""
+    """The user messages in a generated golden's transcript; None if the text is not such a transcript."""
     turns = entry(metadata, "turnCount")
     if turns is None or not text.startswith(("Scenario: ", "USER: ")):
         return None

@@ -1,4 +1,4 @@
-"""Which format a file is in, and the reader of each."""
+"""The formats, their detection, and their readers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _READERS: dict[str, tuple[Callable[[Any], bool], _Reader]] = {
 }
 
 FORMATS = ("suite", *_READERS)
-"""`suite` is our own."""
+"""`suite` is the format of this project."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A suite, the format it was in (one of `FORMATS`), and what of it was not taken over, as sentences."""
+    """A suite, its original format (one of `FORMATS`), and a sentence for each kind of content not imported."""
 
     suite: Suite
     format: str
@@ -38,7 +38,7 @@ class Imported:
 
 
 def import_suite(path: str | Path, form: str | None = None, *, allow_plugins: bool = False) -> Imported:
-    """Read the file at `path`, in the format `form` or the one it looks like. Raises SuiteError.
+    """Read the file at `path`, in the format `form` or the detected one. Raises SuiteError.
 
     `allow_plugins`: see `parse_suite`."""
     path = Path(path)
@@ -48,9 +48,9 @@ def import_suite(path: str | Path, form: str | None = None, *, allow_plugins: bo
 def import_text(
     text: str, filename: str = "suite", form: str | None = None, *, allow_plugins: bool = False
 ) -> Imported:
-    """The suite in `text`. Raises SuiteError with `filename` and position; ValueError for a `form` there is not.
+    """The suite in `text`. Raises SuiteError with `filename` and position; ValueError for an unknown `form`.
 
-    Files that belong to it are looked for beside `filename`: those our own suites name, and UiPath's evaluators.
+    Related files are read relative to `filename`: those that a suite names, and UiPath's evaluators.
     """
     if form is not None and form not in FORMATS:
         raise ValueError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")

@@ -1,4 +1,4 @@
-"""JSON lines as one document, with positions."""
+"""Reads JSON lines as one document with positions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """UiPath evaluation sets, as of uipath 2.14: `{version: "1.0", evaluatorRefs, evaluations}`, and the older form.
 
-An evaluation is a case of one turn: what its `inputs` say is said (a single text, one named like a message, or the
-inputs as JSON), and each of its `evaluationCriterias` becomes an expectation. Evaluators are looked for in
-`../evaluators/` beside the set, where UiPath keeps them, for their type and options; without them the criteria tell
-their kind. What has no counterpart here is left out, with a note.
+An evaluation is a case of one turn: its `inputs` are the user message (a single string, one named like a message, or
+the inputs as JSON), and each of its `evaluationCriterias` becomes an expectation. The types and options of evaluators
+are read from `../evaluators/`, relative to the set, where UiPath keeps them; without these files the criteria determine
+the type. Content without an equivalent here is not imported, with a note.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _TYPES = {
     "uipath-llm-judge-trajectory-similarity": ("llm_judge_trajectory", ()),
     "uipath-llm-judge-trajectory-simulation": ("llm_judge_trajectory", ()),
 }
-"""Ours for UiPath's types of evaluators, and the options both have."""
+"""The evaluators here for UiPath's types, and the options that both have."""
 
 _JUDGED = ("llm_judge_output", "llm_judge_trajectory")
-"""Ours that ask a judge, which a suite must name: they are not added, what they would look at is kept."""
+"""Evaluators that need a judge, which a suite must configure: they are not added, but their expectations are kept."""
 
 _PARTS = (("targetOutputKey", "target_output_key", "*"), ("lineByLineEvaluator", "line_by_line_evaluator", False))
-"""What makes an evaluator look at parts of the answer, in both spellings, and when it does not. Ours looks at all."""
+"""Options that select a part of the answer, in both spellings, and their neutral value. Not supported here."""
 
 _ANSWERS = ("exact_match", "json_similarity", "llm_judge_output")
-"""Ours that hold the agent's answer against an expected one."""
+"""Evaluators that compare the agent's answer with an expected one."""
 
 _CRITERIA = {
     "tool_call_args": ("toolCalls", "tool_calls"),
@@ -56,7 +56,7 @@ _CRITERIA = {
     "tool_call_output": ("toolOutputs", "tool_outputs"),
     "contains": ("searchText", "search_text"),
 }
-"""By which criterion an evaluator is known whose own file is not there."""
+"""The criterion that identifies an evaluator without a file."""
 
 
 def recognises(value: Any) -> bool:
@@ -65,8 +65,8 @@ def recognises(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Evaluator:
-    """What is known of an evaluator of the set: ours of that kind (None: there is none), default criteria, and those
-    of `_PARTS` that it has."""
+    """An evaluator of the set: the name of its equivalent here (None: no equivalent), its options, its default
+    criteria, and those of `_PARTS` that it uses."""
 
     kind: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class _Evaluator:
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
-    """The suite in an evaluation set. Raises DocumentError; SuiteError for a broken evaluator beside it."""
+    """The suite in an evaluation set. Raises DocumentError; SuiteError for a broken evaluator file."""
     entries = node.entries()
     known = _evaluators_beside(path)
     used: dict[str, _Evaluator] = {}
@@ -87,17 +87,17 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
 
 
 def _says_something(node: Node, notes: Notes) -> bool:
-    """Whether there is anything to say; UiPath can have inputs made up, which is noted."""
+    """Whether the evaluation has inputs; UiPath can generate them, which is noted."""
     entries = node.entries()
     inputs = entry(entries, "inputs")
     if entry(entries, "conversationalInputs") is not None or inputs is None or inputs.value != {}:
         return True
-    notes.add(f"the evaluation {required(node, entries, 'id').text()} has no inputs and was left out")
+    notes.add(f"the evaluation {required(node, entries, 'id').text()} has no inputs and was not imported")
     return False
 
 
 def _specs(used: Mapping[str, _Evaluator]) -> tuple[EvaluatorSpec, ...]:
-    """One of ours for each of theirs that was used; a second one of a kind goes by their name for it."""
+    """An evaluator here for each UiPath evaluator that is used; a second one of a type gets UiPath's name as its id."""
     specs: dict[str, EvaluatorSpec] = {}
     for ref, evaluator in used.items():
         if evaluator.kind is None:
@@ -158,14 +158,14 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
         parts = {} if given is None else given.entries()
         behavior = text_of(entry(parts, "expectedAgentBehavior")) or behavior
         if evaluator.kind is None:
-            notes.add(f"the evaluator {ref} has no counterpart here and was left out")
+            notes.add(f"the evaluator {ref} has no equivalent here and was not imported")
             continue
         if evaluator.kind in _JUDGED:
-            notes.add(f"the evaluator {ref} asks a judge; add {evaluator.kind} and a `judge` to the suite to have it")
+            notes.add(f"the evaluator {ref} needs a judge; add {evaluator.kind} and a `judge` to the suite to use it")
         else:
             used.setdefault(ref, evaluator)
             for name in evaluator.parts:
-                notes.add(f"{name} of the evaluator {ref} was left out: here it looks at the whole answer")
+                notes.add(f"{name} of the evaluator {ref} was not imported: here it reads the whole answer")
         if evaluator.kind in _ANSWERS:
             answer = entry(parts, "expectedOutput", "expected_output") or output
             if answer is not None:
@@ -189,7 +189,7 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
 
 
 def _kind_of(ref: str, criteria: Node) -> str | None:
-    """What the criteria, and for an expected output the name, say of an evaluator whose file is not there."""
+    """The evaluator that the criteria, and for an expected output the name, identify in place of a file."""
     keys = criteria.value.keys() if isinstance(criteria.value, dict) else ()
     for kind, names in _CRITERIA.items():
         if any(name in keys for name in names):
@@ -205,8 +205,8 @@ def _kind_of(ref: str, criteria: Node) -> str | None:
 
 
 def _with_answer(expect: Expectation, answers: Mapping[str, tuple[str, Node]], notes: Notes) -> Expectation:
-    """`expect` with the answer that evaluators expect, given by their names; a case has one. That of a judge gives way
-    to one that is compared; two of those that differ are an error."""
+    """`expect` with the expected answer; `answers` are by evaluator, and a case has one. A compared answer takes
+    precedence over that of a judge; two different compared answers are an error."""
     compared = {ref: answer for ref, (kind, answer) in answers.items() if kind not in _JUDGED}
     chosen = next(iter((compared or {ref: answer for ref, (_, answer) in answers.items()}).items()), None)
     if chosen is None:
@@ -216,24 +216,26 @@ def _with_answer(expect: Expectation, answers: Mapping[str, tuple[str, Node]], n
         if equal_values(wanted.value, answer.value):
             continue
         if ref in compared:
-            answer.fail(f"{ref} expects another answer than {first}, and a case here has one answer for all evaluators")
-        notes.add(f"the answer that the evaluator {ref} expects was left out where {first} expects another")
+            answer.fail(
+                f"{ref} and {first} expect different answers, but a case has one expected answer for all evaluators"
+            )
+        notes.add(f"the answer that the evaluator {ref} expects was not imported where {first} expects another")
     return replace(expect, response=wanted.value)
 
 
 def _with(expect: Expectation, kind: str, parts: Mapping[str, Node]) -> Expectation:
-    """`expect` and what the criteria of an evaluator add to it."""
+    """`expect` with the criteria of an evaluator added."""
     given = entry(parts, *_CRITERIA.get(kind, ()))
     if given is None:
         return expect
     name, value = _criterion(kind, given)
     if getattr(expect, name) not in (None, value):
-        given.fail(f"another evaluator expects other {name}, and a case here has one for all evaluators")
+        given.fail(f"another evaluator expects different {name}, but a case has one value for all evaluators")
     return replace(expect, **{name: value})
 
 
 def _criterion(kind: str, given: Node) -> tuple[str, Any]:
-    """The field of an expectation that criteria of this kind are, and its value."""
+    """The name and value of the field of Expectation that holds criteria of this kind."""
     if kind == "tool_call_args":
         return "tool_calls", tuple(expected_call(item, "args", "arguments") for item in given.items())
     if kind == "tool_call_order":
@@ -246,7 +248,7 @@ def _criterion(kind: str, given: Node) -> tuple[str, Any]:
 
 
 def _users(node: Node, entries: dict[str, Node], notes: Notes) -> list[str]:
-    """What the user says: the history and the prompt of a conversational agent, else the inputs."""
+    """The user messages: the history and the prompt of a conversational agent, else the inputs."""
     conversation = entry(entries, "conversationalInputs")
     if conversation is not None:
         parts = conversation.entries()

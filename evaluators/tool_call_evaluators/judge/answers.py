@@ -1,4 +1,4 @@
-"""Reads what a chat-completions API sent back: the completion, the JSON in it, the error."""
+"""Reads the response of a chat-completions API: the completion, the JSON in it, or the error."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from jsonschema.exceptions import best_match
 
 from .errors import JudgeAnswerError
 
-MAX_TOLD = 300
-"""So many characters of what a server said are told in an error."""
+MAX_EXCERPT = 300
+"""Maximum length of a server response quoted in an error, in characters."""
 MAX_BRACES = 200
-"""In a text with more of them no object is looked for: that would take too long."""
+"""Maximum number of braces in a text that is searched for an object; the search would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model answered. Tokens are None where the server did not count them."""
+    """The answer of a model. Tokens are None if the server did not count them."""
 
     text: str
     model: str
@@ -31,7 +31,7 @@ class Completion:
 
 
 class UnfitAnswerError(Exception):
-    """A text that is not the JSON that was asked for; the message says what is wrong with it."""
+    """An answer that is not the requested JSON; the message describes the problem."""
 
 
 def read_completion(body: Any) -> Completion:
@@ -62,7 +62,7 @@ def read_completion(body: Any) -> Completion:
 
 
 def unusable(body: Any) -> list[Completion]:
-    """What is to be paid of a response that is no usable completion: nothing where it counts no tokens."""
+    """The billed part of a response that is not a usable completion; empty if it counts no tokens."""
     usage = body.get("usage") if isinstance(body, Mapping) else None
     if not isinstance(usage, Mapping):
         return []
@@ -70,10 +70,10 @@ def unusable(body: Any) -> list[Completion]:
 
 
 def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object in `completion`, held against `schema`. Raises UnfitAnswerError.
+    """The JSON object in `completion`, checked against `schema`. Raises UnfitAnswerError.
 
-    What a model thinks aloud before it answers is passed over, and so are additional keys. The object may stand at the
-    beginning or the end of a text, as its only object that fits; a number or truth value may stand in quotes.
+    Reasoning before the answer and additional keys are ignored. The object may be at the beginning or end of a text if
+    no other object there fits; numbers and booleans may be quoted.
     """
     text = completion.text.rpartition("</think>")[2].strip()
     text = _FENCED.sub(r"\1", text)
@@ -94,20 +94,20 @@ def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, 
 
 
 def _loads(text: str) -> Any:
-    """As JSON. Raises ValueError also for an object that has a key twice: nobody knows which one is meant."""
+    """`text` as JSON. Raises ValueError also for an object with a repeated key, whose meaning is ambiguous."""
     return json.loads(text, object_pairs_hook=_without_repetition)
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key is repeated")
     return found
 
 
 def _in_prose(text: str, schema: Mapping[str, Any]) -> Any:
-    """The only object in a text that fits, at its beginning or end; None where there is no such, or several: one in the
-    middle may be quoted from what is judged."""
+    """The only fitting object at the beginning or end of a text; None if there are several or no such objects. An
+    object in the middle may be a quotation of the judged data."""
     if text.count("{") > MAX_BRACES:
         return None
     decoder = json.JSONDecoder(object_pairs_hook=_without_repetition)
@@ -129,7 +129,7 @@ def _in_prose(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _lenient(value: Any, schema: Mapping[str, Any]) -> Any:
-    """`value` without keys that `schema` does not know, and with numbers and truth values out of their quotes."""
+    """`value` without keys that are not in `schema`, and with quoted numbers and booleans converted."""
     properties = schema.get("properties")
     if isinstance(value, dict) and isinstance(properties, Mapping):
         return {key: _lenient(item, properties[key]) for key, item in value.items() if key in properties}
@@ -143,7 +143,7 @@ def _lenient(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def misfit(value: Any, schema: Mapping[str, Any]) -> str:
-    """How `value` does not fit `schema`; empty where it does."""
+    """Why `value` does not fit `schema`; empty if it does."""
     error = best_match(Draft202012Validator(dict(schema)).iter_errors(value))
     if error is None:
         return ""
@@ -152,7 +152,7 @@ def misfit(value: Any, schema: Mapping[str, Any]) -> str:
 
 
 def error_of(body: str) -> tuple[str, str | None]:
-    """What the body of an error response says: a message, empty where there is none, and the code of the API."""
+    """The message in the body of an error response (empty if missing) and the error code of the API."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -166,9 +166,9 @@ def error_of(body: str) -> tuple[str, str | None]:
 
 
 def shortened(text: str) -> str:
-    """`text` on one line, and not too long for an error message."""
+    """`text` on one line, cut for an error message."""
     line = " ".join(text.split())
-    return line if len(line) <= MAX_TOLD else f"{line[:MAX_TOLD]}..."
+    return line if len(line) <= MAX_EXCERPT else f"{line[:MAX_EXCERPT]}..."
 
 
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\Z", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Answers by content hash, so that scoring again costs nothing."""
+"""Caches answers by content hash, so that scoring again costs nothing."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _PUT = "INSERT OR REPLACE INTO judge_answers VALUES (?, ?, strftime('%Y-%m-%dT%H
 
 
 class JudgeCacheError(Exception):
-    """A cache cannot be read or written. Judging goes on without it."""
+    """A cache cannot be read or written. Judging continues without it."""
 
 
 class JudgeCache(Protocol):
-    """Keeps JSON objects by key; a key is 64 hex digits. What is kept holds verdicts, never a key of an API."""
+    """Stores JSON objects by key (64 hex digits). Entries contain verdicts, never an API key."""
 
     async def get(self, key: str) -> Mapping[str, Any] | None:
-        """What was put, or None. May raise JudgeCacheError."""
+        """The stored entry, or None. May raise JudgeCacheError."""
 
     async def put(self, key: str, entry: Mapping[str, Any]) -> None:
-        """Keep `entry`, in place of an earlier one. May raise JudgeCacheError."""
+        """Store `entry`, replacing an earlier one. May raise JudgeCacheError."""
 
 
 _sample: ContextVar[str] = ContextVar("judge_sample", default="")
@@ -42,8 +42,8 @@ _sample: ContextVar[str] = ContextVar("judge_sample", default="")
 
 @contextmanager
 def judged_apart(sample: str) -> Iterator[None]:
-    """Within, answers are kept for this sample alone: equal questions of other samples are put to the judge anew, so
-    that repetitions show how much it varies. An empty text: for everybody."""
+    """Context in which answers are cached for one sample only: other samples ask the judge again, so that repetitions
+    show how much it varies. An empty string: answers are shared."""
     token = _sample.set(sample and f"#{sample}")
     try:
         yield
@@ -52,9 +52,9 @@ def judged_apart(sample: str) -> Iterator[None]:
 
 
 class CachingJudge:
-    """A judge in front of which stands a cache. What was answered before costs nothing.
+    """A judge with a cache: a repeated question costs nothing.
 
-    `identity` says which judge it is, with all on which its answers depend: another model is never taken for it.
+    `identity` is the judge with everything on which its answers depend; answers of other models are never used.
     """
 
     def __init__(self, judge: Judge, cache: JudgeCache, identity: str) -> None:
@@ -66,7 +66,7 @@ class CachingJudge:
         return f"CachingJudge({self._judge!r})"
 
     async def ask(self, question: Question) -> Answer:
-        """Answer. Raises JudgeError; a cache that fails is logged and done without."""
+        """Answer. Raises JudgeError. A failure of the cache is logged, and the judge is asked."""
         key = question.key(self._identity + _sample.get())
         try:
             kept = await self._cache.get(key)
@@ -84,7 +84,7 @@ class CachingJudge:
 
 
 class MemoryJudgeCache:
-    """Keeps answers as long as the process lives."""
+    """Stores answers in memory until the process ends."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Mapping[str, Any]] = {}
@@ -97,9 +97,9 @@ class MemoryJudgeCache:
 
 
 class SqliteJudgeCache:
-    """Keeps answers in an SQLite file, which several processes may share.
+    """Stores answers in an SQLite file, which several processes may share.
 
-    The file is opened for each access: that is nothing beside a verdict, and leaves nothing to be closed.
+    The file is opened for each access, which is fast compared with a verdict and leaves nothing to close.
     """
 
     def __init__(self, path: str | Path) -> None:

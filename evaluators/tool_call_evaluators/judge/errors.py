@@ -1,11 +1,11 @@
-"""Why there is no verdict, by whose fault it is.
+"""Errors of judging, by cause.
 
     JudgeError
-    ├── JudgeNotConfiguredError   ours: nobody said which judge to ask
-    ├── JudgeUnreachableError     the way to the judge: no connection, no answer in time, a refusing server
-    └── JudgeAnswerError          the judge's: it answered, and the answer cannot be used
+    ├── JudgeNotConfiguredError   the configuration: no judge is configured
+    ├── JudgeUnreachableError     the connection: no connection, a timeout, or an HTTP error
+    └── JudgeAnswerError          the answer: the judge answered, but the answer is invalid
 
-The messages name the judge and never hold its key.
+The messages name the judge and never contain its key.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from .usage import Usage
 
 
 class JudgeError(Exception):
-    """There is no verdict; the message says why, `usage` what it cost all the same: answers that cannot be used, and
-    votes that came while another failed, are paid for too."""
+    """There is no verdict; the message says why. `usage` is the cost: invalid answers, and votes that arrived while
+    another failed, are billed too."""
 
     usage: Usage = Usage()
 
     def costing(self, usage: Usage) -> JudgeError:
-        """This error, having cost that."""
+        """This error with `usage`."""
         self.usage = usage
         return self
 
     @property
     def details(self) -> dict[str, Any]:
-        """For the `details` of an errored result."""
+        """The `details` of an errored result."""
         return {"judge": self.usage.to_dict()} if self.usage.requests else {}
 
 
 class JudgeNotConfiguredError(JudgeError):
-    """Nobody said which judge to ask."""
+    """No judge is configured."""
 
 
 class JudgeUnreachableError(JudgeError):
-    """The judge could not be asked: no connection, no answer in time, or an HTTP error, retries included."""
+    """The judge could not be reached: no connection, a timeout, or an HTTP error, after all retries."""
 
 
 class JudgeAnswerError(JudgeError):
-    """The judge answered, and its answer cannot be used."""
+    """The judge answered, but its answer is invalid."""

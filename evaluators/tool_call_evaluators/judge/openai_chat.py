@@ -25,23 +25,23 @@ _REPAIR = "Your answer cannot be used: {problem}. Answer again, with nothing but
 
 
 class ChatJudge:
-    """Puts questions to a model, and again after transient failures; an unfit answer is sent back once for repair.
+    """Asks a model, with retries after transient failures; an invalid answer is sent back once for repair.
 
-    May be used from several event loops; at most `concurrency` questions are under way in each. Every question has a
-    connection of its own: a verdict takes seconds, so there is no pool to keep, to close, or to tie to a loop.
+    Works in several event loops, with at most `concurrency` open questions in each. Every question opens its own
+    connection: compared with a verdict that takes no time, and there is no pool to close or to tie to a loop.
     """
 
     def __init__(self, settings: JudgeSettings, api_key: str | None = None) -> None:
-        """Raises JudgeNotConfiguredError where `settings` name no model."""
+        """Raises JudgeNotConfiguredError if `settings` name no model."""
         if settings.model is None:
-            raise JudgeNotConfiguredError("no judge is configured: its model is not given")
+            raise JudgeNotConfiguredError("no judge is configured: set its model")
         self.settings = settings
         self._api_key = api_key
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> ChatJudge:
-        """The judge that the environment alone describes. Raises JudgeNotConfiguredError without a model."""
+        """The judge configured by the environment alone. Raises JudgeNotConfiguredError without a model."""
         settings = JudgeSettings().with_environment(environ)
         return cls(settings, settings.api_key(environ))
 
@@ -61,7 +61,7 @@ class ChatJudge:
     async def _answer(
         self, client: httpx.AsyncClient, question: Question, completions: list[Completion]
     ) -> dict[str, Any]:
-        """What the model answers, or else its repair; `completions` gets what is to be paid."""
+        """The answer of the model, or its repair; appends billed completions to `completions`."""
         messages = question.messages()
         completion = await self._complete(client, messages, question, completions)
         try:
@@ -76,7 +76,9 @@ class ChatJudge:
             return read_answer(completion, question.schema)
         except UnfitAnswerError as still:
             raise JudgeAnswerError(
-                self._told(f"the answer cannot be used, nor its repair: {still}; it was {_shown(completion)}")
+                self._message(
+                    f"the answer is invalid, and so is its repair: {still}; the answer was {_description(completion)}"
+                )
             ) from None
 
     async def _complete(
@@ -86,16 +88,16 @@ class ChatJudge:
         try:
             body = response.json()
         except (ValueError, RecursionError):
-            raise JudgeAnswerError(self._told(f"not JSON: {shortened(response.text)}")) from None
+            raise JudgeAnswerError(self._message(f"not JSON: {shortened(response.text)}")) from None
         try:
             completions.append(read_completion(body))
         except JudgeAnswerError as error:
             completions += unusable(body)
-            raise JudgeAnswerError(self._told(str(error))) from None
+            raise JudgeAnswerError(self._message(str(error))) from None
         return completions[-1]
 
     async def _send(self, client: httpx.AsyncClient, request: Mapping[str, Any]) -> httpx.Response:
-        """The first successful response to `request`, repeated where that may help."""
+        """The first successful response to `request`; transient failures are retried."""
         headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
         attempt = 0
         while True:
@@ -114,7 +116,7 @@ class ChatJudge:
                 problem += _hint(problem, request)
             if wait is None or attempt >= self.settings.retries:
                 attempts = "" if attempt == 0 else f" (after {attempt + 1} attempts)"
-                raise JudgeUnreachableError(self._told(f"{problem}{attempts}"))
+                raise JudgeUnreachableError(self._message(f"{problem}{attempts}"))
             await asyncio.sleep(wait)
             attempt += 1
 
@@ -143,15 +145,15 @@ class ChatJudge:
             self._slots[loop] = asyncio.Semaphore(self.settings.concurrency)
         return self._slots[loop]
 
-    def _told(self, problem: str) -> str:
-        """An error message. Servers repeat the key they refuse: it is taken out."""
+    def _message(self, problem: str) -> str:
+        """An error message without the API key: servers quote a refused key."""
         if self._api_key:
             problem = problem.replace(self._api_key, "***")
         return f"judge {self.settings.model} at {self.settings.url}: {problem}"
 
 
 def _refused(response: httpx.Response, attempt: int) -> tuple[str, float | None]:
-    """What an error response says, and how long to wait before the next attempt; None: it would not help."""
+    """The message of an error response, and the seconds to wait before a retry; None: a retry would not help."""
     message, code = error_of(response.text)
     problem = f"HTTP {response.status_code}" + (f": {message}" if message else "")
     if not is_transient(response.status_code, code):
@@ -160,12 +162,12 @@ def _refused(response: httpx.Response, attempt: int) -> tuple[str, float | None]
     if asked is None:
         return problem, backoff(attempt)
     if asked > LONGEST_WAIT_S:
-        return f"{problem}; it asks to wait {asked:.0f} s", None
+        return f"{problem}; the server asks to wait {asked:.0f} s", None
     return problem, asked
 
 
 def _hint(problem: str, request: Mapping[str, Any]) -> str:
-    """The setting to change, where a server refuses a member of the request."""
+    """The setting to change if a server refuses a member of the request."""
     if not problem.startswith(("HTTP 400", "HTTP 422")):
         return ""
     for words, member, advice in _HINTS:
@@ -183,14 +185,14 @@ _HINTS = (
     ),
     (("max_completion_tokens",), "max_tokens", "replace `max_tokens` by `max_completion_tokens` under `extra_body`"),
 )
-"""Words of a refusal, the member of the request that it is about, and what to do."""
+"""Words in an error message, the member of the request they refer to, and the advice."""
 
 
-def _shown(completion: Completion) -> str:
+def _description(completion: Completion) -> str:
     return shortened(completion.text) or "empty"
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Made once: loading the certificates takes longer than a connection."""
+    """Created once: loading the certificates takes longer than a connection."""
     return httpx.create_ssl_context()

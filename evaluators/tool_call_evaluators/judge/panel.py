@@ -1,4 +1,4 @@
-"""Asks a judge a question as often as there are votes, and finds the judge that a setting means."""
+"""Asks a judge for one or more votes on a question, and builds judges from settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .settings import ENVIRONMENT, JudgeSettings
 from .usage import Usage, total
 
 JudgeOption = Judge | Mapping[str, Any] | None
-"""A judge; or settings laid over the suite's and the environment's; or nothing but those."""
+"""A judge; or settings that override those of the suite and the environment; None: those alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,16 @@ class Poll:
     answers: Sequence[Answer]
 
     def values(self) -> list[Mapping[str, Any]]:
-        """What the answers say."""
+        """The values of the answers."""
         return [answer.value for answer in self.answers]
 
     def details(self, spread: float) -> dict[str, Any]:
-        """For the `details` of a result: who was asked what, how far the votes were apart, and what it cost."""
+        """For the `details` of a result: model, prompt, number and spread of the votes, and cost."""
         return judge_details([self], spread)
 
 
 def judge_details(polls: Sequence[Poll], spread: float) -> dict[str, Any]:
-    """As `Poll.details`, for the several questions of one evaluator."""
+    """As `Poll.details`, for several questions of one evaluator."""
     answers = [answer for poll in polls for answer in poll.answers]
     return {
         "model": answers[0].model,
@@ -51,9 +51,9 @@ def judge_details(polls: Sequence[Poll], spread: float) -> dict[str, Any]:
 
 
 async def poll(judge: Judge, questions: Sequence[Question], votes: int) -> list[Poll]:
-    """Ask each question so many times, all side by side.
+    """Ask each question `votes` times, concurrently.
 
-    Raises JudgeError where one vote is missing, after the others have come: fewer would be another measurement. Its
+    Raises JudgeError if a vote fails, after all others have finished: fewer votes would be a different measurement. Its
     `usage` is that of all votes.
     """
     asked = (judge.ask(replace(question, vote=vote)) for question in questions for vote in range(votes))
@@ -67,7 +67,7 @@ async def poll(judge: Judge, questions: Sequence[Question], votes: int) -> list[
         else:
             answers.append(answer)
             spent.append(answer.usage)
-    for error in sorted(errors, key=lambda error: isinstance(error, JudgeError)):  # a fault of ours comes first
+    for error in sorted(errors, key=lambda error: isinstance(error, JudgeError)):  # our own bugs come first
         raise error.costing(total(spent)) if isinstance(error, JudgeError) else error
     return [
         Poll(question.prompt, answers[index * votes : (index + 1) * votes]) for index, question in enumerate(questions)
@@ -75,9 +75,9 @@ async def poll(judge: Judge, questions: Sequence[Question], votes: int) -> list[
 
 
 def judge_of(option: JudgeOption, environ: Mapping[str, str] = os.environ) -> Judge:
-    """The judge that an evaluator's option means, which may be a judge already.
+    """The judge for an evaluator's option `judge`, which may be a judge or settings.
 
-    Raises JudgeNotConfiguredError where neither the option nor the environment names a model.
+    Raises JudgeNotConfiguredError if neither the option nor the environment names a model.
     """
     if isinstance(option, Judge):
         return option
@@ -91,13 +91,13 @@ def judge_of(option: JudgeOption, environ: Mapping[str, str] = os.environ) -> Ju
 
 
 def votes_of(option: JudgeOption, votes: int | None) -> int:
-    """How often a question is asked: as `votes` says, else the option's own settings, else once."""
+    """The number of votes: `votes`, else that of the option's settings, else 1."""
     own = option.get("votes") if isinstance(option, Mapping) else None
     return votes or own or 1
 
 
 def connect(settings: JudgeSettings, api_key: str | None) -> ChatJudge:
-    """The judge of these settings: equal settings share one, and so its limit on concurrency."""
+    """The judge with these settings; equal settings share one judge and its concurrency limit."""
     return _connect(json.dumps(asdict(settings), sort_keys=True), api_key)
 
 

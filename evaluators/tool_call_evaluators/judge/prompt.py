@@ -1,7 +1,7 @@
-"""Prompts: versioned files, and how one becomes the messages that a model gets.
+"""Versioned prompt files, and the messages for a model.
 
-What the agent and its tools wrote is data. It stands between lines with a random word that its author could not
-know, and the instructions say that nothing in between is to be followed.
+Text of the agent and its tools is data. It is placed between lines with a random word, which its author cannot know,
+and the instructions forbid following anything in between.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def load_prompt(name: str) -> Prompt:
 
 @cache
 def prompt_names() -> tuple[str, ...]:
-    """The prompts there are, sorted."""
+    """The names of all prompts, sorted."""
     names = (item.name.removesuffix(_SUFFIX) for item in _folder().iterdir() if item.name.endswith(_SUFFIX))
     return tuple(sorted(name for name in names if name != _FRAME))
 
 
 def render(text: str, data: Mapping[str, str], schema: Mapping[str, Any]) -> list[Message]:
-    """The messages for a model: instructions, then the data in blocks with a fence that is new each time."""
+    """The messages for a model: instructions, then the data in blocks with a new random fence."""
     fence = _new_fence(data)
     frame = load_prompt(_FRAME).text.replace("{{fence}}", fence).replace("{{schema}}", json.dumps(schema))
     blocks = (f"[BEGIN {fence} {label}]\n{content}\n[END {fence} {label}]" for label, content in data.items())

@@ -1,4 +1,4 @@
-"""What passes between an evaluator and a judge."""
+"""The question of an evaluator and the answer of a judge."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from .usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge is asked.
+    """A question to a judge.
 
-    `data` holds, by label, what others wrote and what is to be judged; `criteria` is the suite author's own text,
-    which the judge follows. The answer must fit `schema`, a JSON Schema of an object. `vote` tells apart the times
-    that one question is asked.
+    `data` holds the judged, untrusted texts by label; `criteria` is text of the suite's author, which the judge
+    follows. The answer must fit `schema`, a JSON Schema of an object. `vote` numbers the repetitions of a question.
     """
 
     prompt: Prompt
@@ -34,9 +33,9 @@ class Question:
         return render(text, self.data, self.schema)
 
     def key(self, judge: str) -> str:
-        """A hash that is equal exactly where this very question is put to the same judge; 64 hex digits.
+        """A hash (64 hex digits) that is equal only for the same question to the same judge.
 
-        `judge` says which judge that is, and all about it on which answers depend.
+        `judge` identifies the judge and everything on which its answers depend.
         """
         content = [
             judge,
@@ -53,7 +52,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a judge said: `value` fits the question's schema. `model` is what answered, as it calls itself."""
+    """A judge's answer: `value` fits the question's schema, `model` is the name that the API returns."""
 
     value: Mapping[str, Any]
     model: str = ""
@@ -66,4 +65,4 @@ class Judge(Protocol):
     """Anything that answers questions."""
 
     async def ask(self, question: Question) -> Answer:
-        """Answer. Raises JudgeError where there is no answer that fits the question's schema."""
+        """Answer. Raises JudgeError if no answer fits the question's schema."""

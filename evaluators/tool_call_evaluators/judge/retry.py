@@ -1,4 +1,4 @@
-"""Which failed requests are worth repeating, and when."""
+"""Decides which failed requests are retried, and when."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from email.utils import parsedate_to_datetime
 FIRST_WAIT_S = 0.5
 LONGEST_BACKOFF_S = 8.0
 LONGEST_WAIT_S = 120.0
-"""A judge that asks to be left alone for longer is given up at once: nobody waits that long for a score."""
+"""Longest accepted wait, in seconds. A request with a longer one fails at once."""
 
 
 def is_transient(status: int, code: str | None = None) -> bool:
-    """Whether the same request may succeed later. `code` is the error code of the API, if it gave one.
+    """Whether the same request may succeed later. `code` is the error code of the API, if any.
 
-    A used-up quota comes as 429 too, and no waiting helps with it.
+    An exhausted quota is a 429 too, but waiting does not help.
     """
     return code != "insufficient_quota" and (status in (408, 409, 425, 429) or status >= 500)
 
@@ -24,7 +24,7 @@ def is_transient(status: int, code: str | None = None) -> bool:
 def backoff(attempt: int, fraction: float | None = None) -> float:
     """Seconds to wait after failed attempt `attempt` (from 0): doubling up to a limit, less up to half at random.
 
-    `fraction`, 0 to 1, takes the place of the random number.
+    `fraction`, 0 to 1, replaces the random number.
     """
     fraction = random.random() if fraction is None else fraction  # noqa: S311  # jitter, not a secret
     longest = min(LONGEST_BACKOFF_S, FIRST_WAIT_S * 2.0 ** min(attempt, 16))
@@ -32,10 +32,10 @@ def backoff(attempt: int, fraction: float | None = None) -> float:
 
 
 def asked_wait(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds the server asks to wait, or None where it says nothing that can be understood.
+    """Seconds that the server asks to wait; None without a valid header.
 
     Reads `retry-after-ms` (OpenAI's) and `Retry-After` as seconds or as a date (RFC 9110, 10.2.3). Header names are
-    lower case. A moment in the past is 0.
+    lower case. A time in the past is 0.
     """
     for header, seconds in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:

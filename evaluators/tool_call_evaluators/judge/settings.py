@@ -1,4 +1,4 @@
-"""Which judge is asked, and how: what a suite's `judge` block and the environment say."""
+"""The settings of a judge, from a suite's `judge` block and the environment."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _OWN_FIELDS = frozenset({"model", "messages", "response_format", "stream", "n"})
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings:
-    """How a judge is asked. Its key is not among these: it comes from the environment and stays out of files.
+    """The settings of a judge, without its key, which comes from the environment and never from a file.
 
-    Raises OptionError, naming the option, for a value that cannot be.
+    Raises OptionError, naming the option, for an invalid value.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
@@ -29,26 +29,26 @@ class JudgeSettings:
     base_url: str | None = None
     """Of an OpenAI-compatible API, up to and including `/v1`. None: OpenAI's own."""
     model: str | None = None
-    """None: no judge is asked."""
+    """None: no judge."""
     api_key_env: str | None = None
-    """Name of the environment variable with the key, in place of the usual ones."""
+    """Name of the environment variable with the key, instead of the default ones."""
     temperature: float | None = 0.0
-    """None: not sent, which models without that parameter want. At 0 a question that is asked several times (`votes`)
-    is asked at `VOTE_TEMPERATURE` from the second time on: the same request would be answered the same."""
+    """None: not sent, for models without this parameter. At 0, repeated questions (`votes`) use `VOTE_TEMPERATURE` from
+    the second on, as an equal request would get an equal answer."""
     response_format: Literal["json_schema", "json_object", "text"] = "json_schema"
-    """How JSON is asked for. The schema stands in the prompt in any case."""
+    """How JSON is requested. The prompt always contains the schema."""
     timeout: float = 60.0
-    """Seconds that one request may take."""
+    """Timeout of one request, in seconds."""
     retries: int = 4
-    """So often a request is repeated after a transient failure."""
+    """Maximum number of retries after transient failures."""
     concurrency: int = 4
-    """So many questions at a time."""
+    """Maximum number of concurrent questions."""
     votes: int = 1
-    """So often each question is asked; an evaluator's own option `votes` comes first."""
+    """Number of times each question is asked; an evaluator's option `votes` overrides it."""
     prices: Mapping[str, float] | None = None
-    """`{input, output}`: what a million tokens cost, in any currency."""
+    """`{input, output}`: the price of a million tokens, in any currency."""
     cache: bool = True
-    """Whether answers are kept and used again, where there is a place to keep them."""
+    """Whether answers are cached, if a cache is available."""
     extra_body: Mapping[str, Any] | None = None
     """Further members of the request, such as `{seed: 7}` or `{max_tokens: 500}`."""
 
@@ -68,12 +68,12 @@ class JudgeSettings:
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> JudgeSettings:
-        """From a `judge` block. Raises OptionError for an unknown option, or a key written into it."""
+        """From a `judge` block. Raises OptionError for an unknown option or an API key in the file."""
         known = [item.name for item in fields(cls)]
         for option in options:
             if option == "api_key":
                 raise OptionError(
-                    f"judge: the key does not belong into a file; set {ENVIRONMENT}API_KEY, or name a variable "
+                    f"judge: do not write the API key into a file; set {ENVIRONMENT}API_KEY, or name a variable "
                     "with the option api_key_env",
                     option,
                 )
@@ -82,10 +82,10 @@ class JudgeSettings:
         return cls(**options)
 
     def with_environment(self, environ: Mapping[str, str]) -> JudgeSettings:
-        """These settings under an environment: `A2A_EVAL_PROXY_JUDGE_BASE_URL` and `..._MODEL` come before what a
-        file says, as everywhere in this project; `OPENAI_BASE_URL` only fills in a URL that is not given.
+        """These settings with those of an environment: `A2A_EVAL_PROXY_JUDGE_BASE_URL` and `..._MODEL` override a file,
+        as everywhere in this project; `OPENAI_BASE_URL` applies only if no URL is given.
 
-        Raises OptionError, naming the variable, for a URL that is none.
+        Raises OptionError, naming the variable, for an invalid URL.
         """
         try:
             return replace(
@@ -97,28 +97,28 @@ class JudgeSettings:
             raise OptionError(f"{error} (from the environment)", error.option) from None
 
     def overridden(self, options: Mapping[str, Any]) -> JudgeSettings:
-        """These settings with `options` in their place, as an evaluator's own `judge` option gives them."""
+        """These settings overridden by `options`, as in an evaluator's `judge` option."""
         given = asdict(JudgeSettings.from_mapping(options))
         return replace(self, **{option: given[option] for option in options})
 
     def api_key(self, environ: Mapping[str, str]) -> str | None:
-        """The key of the judge, or None: local servers often want none."""
+        """The API key, or None: local servers often need no key."""
         if self.api_key_env:
             return environ.get(self.api_key_env) or None
         return environ.get(f"{ENVIRONMENT}API_KEY") or environ.get("OPENAI_API_KEY") or None
 
     @property
     def url(self) -> str:
-        """The base URL in force, without a slash at its end."""
+        """The effective base URL, without a trailing slash."""
         return (self.base_url or DEFAULT_BASE_URL).rstrip("/")
 
     @property
     def identity(self) -> str:
-        """All on which answers depend, as one text."""
+        """Everything on which answers depend, as one string."""
         return canonical([self.url, self.model, self.temperature, self.response_format, self.extra_body or {}])
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """What these tokens cost; None without prices or counts."""
+        """The cost of these tokens; None without prices or counts."""
         if self.prices is None or prompt_tokens is None or completion_tokens is None:
             return None
         return (prompt_tokens * self.prices["input"] + completion_tokens * self.prices["output"]) / 1_000_000
@@ -127,7 +127,7 @@ class JudgeSettings:
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
-        # a URL is told in errors and kept in caches: user names, passwords and keys must not be in it
+        # errors and caches contain the URL: it must not contain user names, passwords or keys
         raise OptionError(
             "judge: option base_url must be a URL such as https://host/v1, without user, query or fragment", "base_url"
         )

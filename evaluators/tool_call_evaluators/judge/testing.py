@@ -1,4 +1,4 @@
-"""A judge for tests: its answers are prepared."""
+"""A judge with prepared answers, for tests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .usage import Usage
 
 
 class PreparedJudge:
-    """Gives the prepared answers, one after the other; `questions` holds what it was asked.
+    """Returns the prepared answers in order; `questions` records the questions.
 
-    An answer that is a JudgeError is raised. Where none is left, or the next does not fit the question, it raises
-    JudgeAnswerError, as a real judge would.
+    Raises an answer that is a JudgeError. Raises JudgeAnswerError, as a real judge would, if no answer is left or the
+    next one does not fit the question.
     """
 
     def __init__(self, answers: Iterable[Mapping[str, Any] | JudgeError]) -> None:

@@ -1,4 +1,4 @@
-"""What judges' answers cost."""
+"""The cost of judges' answers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What answers cost. Tokens are None where the judge did not report them, `cost` also where it has no prices.
+    """The cost of answers. Tokens are None if the judge did not report them, `cost` also without prices.
 
-    `cost` is in the currency of the prices. `requests` counts those that were answered, repairs included.
+    `cost` is in the currency of the prices. `requests` counts answered requests, repairs included.
     """
 
     requests: int = 0
@@ -37,7 +37,7 @@ class Usage:
 
 
 def total(usages: Iterable[Usage]) -> Usage:
-    """All of them together; no usage at all is zero, not unknown."""
+    """The sum; that of no usages is zero, not unknown."""
     return sum(usages, start=Usage())
 
 

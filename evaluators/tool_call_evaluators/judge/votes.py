@@ -1,4 +1,4 @@
-"""One verdict out of several: the middle score, the label or the yes that most gave."""
+"""One verdict from several votes: the median score, or the most frequent label or ruling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 
 def middle(scores: Sequence[float]) -> float:
-    """The median of at least one score: of an even number, the mean of the two in the middle."""
+    """The median of at least one score; of an even number, the mean of the middle two."""
     return float(median(scores))
 
 
@@ -18,16 +18,16 @@ def spread(scores: Sequence[float]) -> float:
 
 
 def most_given(labels: Sequence[str], worst_first: Sequence[str]) -> str:
-    """The label that most gave; of several, the one that comes first in `worst_first`, which holds them all."""
+    """The most frequent label; of several, the first in `worst_first`, which contains all labels."""
     counts = Counter(labels)
     return max(counts, key=lambda label: (counts[label], -worst_first.index(label)))
 
 
 def dissent(labels: Sequence[str], chosen: str) -> float:
-    """The share of at least one label that is another than `chosen`."""
+    """The share of labels (at least one) that differ from `chosen`."""
     return sum(label != chosen for label in labels) / len(labels)
 
 
 def majority(votes: Sequence[Mapping[str, bool]]) -> dict[str, bool]:
-    """For each key of the votes, all of which have the same ones: whether more than half say yes."""
+    """For each key of the votes, which have equal keys: whether more than half are true."""
     return {key: sum(vote[key] for vote in votes) * 2 > len(votes) for key in votes[0]}

@@ -1,4 +1,4 @@
-"""Evaluators that ask a language model, and what turns cases into its questions.
+"""Evaluators that ask a language model, and the conversion of cases to questions.
 
 `base` has the classes to derive from. `reference` compares with an expected answer in words; `tool_wording` grades
 the names and descriptions of tools; `unique_errors` groups failures. A *transcript* is a turn written for a judge.

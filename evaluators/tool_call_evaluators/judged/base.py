@@ -1,4 +1,4 @@
-"""Bases of evaluators that ask a judge, and the way a judge gets to them."""
+"""Base classes of evaluators that ask a judge, and how they receive one."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ E = TypeVar("E", bound=EvaluatorBase)
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedEvaluator(AsyncEvaluator):
-    """Base of evaluators that put one question to a judge.
+    """Base of evaluators that ask a judge one question.
 
-    `prompt` is the instructions, or the name of their file; its version is the evaluator's. Where no judge is
-    configured, none can be reached, or its answer cannot be used, `measure` raises JudgeError, and the result is
-    errored.
+    `prompt` is the instructions, or the name of their file; its version is the evaluator's. If no judge is configured
+    or reachable, or its answer is invalid, `measure` raises JudgeError, and the result is errored.
     Details of each: `judge`, `{model, prompt, votes, spread, cached, requests, prompt_tokens, completion_tokens,
-    cost}`, and `votes`, what each answer said.
+    cost}`, and `votes`, the values of the answers.
     """
 
     prompt: ClassVar[str | Prompt]
 
     judge: JudgeOption = None
-    """A judge, or settings that come before the suite's. None: the suite's, or the environment's."""
+    """A judge, or settings that override the suite's. None: those of the suite or the environment."""
     votes: int | None = None
-    """So often the question is asked. None: as the judge's settings say, which is once."""
+    """Number of votes. None: as in the judge's settings, by default 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,7 +53,7 @@ class JudgedEvaluator(AsyncEvaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class GradedEvaluator(JudgedEvaluator):
-    """Base of those that ask for a grade: the score is the median grade, put on the evaluator's own scale.
+    """Base of evaluators that ask for a grade: the score is the median grade, mapped to the evaluator's scale.
 
     `grades` are the lowest and highest grade, whole numbers.
     """
@@ -63,10 +62,10 @@ class GradedEvaluator(JudgedEvaluator):
 
     @abstractmethod
     def data(self, case: EvalCase) -> Mapping[str, str]:
-        """What is shown to the judge. May raise SkipEvaluation."""
+        """The data for the judge. May raise SkipEvaluation."""
 
     def instructions(self) -> str:
-        """What the suite's author adds to the prompt; trusted."""
+        """Criteria that the suite's author adds to the prompt; trusted."""
         return ""
 
     async def measure(self, case: EvalCase) -> Measurement:
@@ -87,16 +86,16 @@ class GradedEvaluator(JudgedEvaluator):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledEvaluator(JudgedEvaluator):
-    """Base of those that ask for one of several labels: 1 for `good_label`, else 0.
+    """Base of evaluators that ask for one of several labels: 1 for `good_label`, else 0.
 
-    `labels` are ordered from worst to best: where as many votes are for two, the worse one counts.
+    `labels` are ordered from worst to best: in a tie, the worse one counts.
     """
 
     labels: ClassVar[Sequence[str]]
     good_label: ClassVar[str]
 
     async def labelled(self, data: Mapping[str, str]) -> Measurement:
-        """The label that most votes gave, and the reason of the first of them."""
+        """The most frequent label, and the reason of its first vote."""
         given = await self.ask(data, label_schema(self.labels))
         labels = [str(value["label"]) for value in given.values()]
         label = most_given(labels, self.labels)
@@ -110,14 +109,14 @@ class LabelledEvaluator(JudgedEvaluator):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What a judge said of one of several things: yes or no, and why."""
+    """A judge's ruling on one of several items: yes or no, and why."""
 
     passed: bool
     reason: str
 
 
 def rulings(given: Poll) -> dict[str, Ruling]:
-    """For each thing asked about: what most votes say (a draw is a no), and the reason of the first of them."""
+    """The ruling of the majority on each item (a tie is a no), with the reason of its first vote."""
     values = given.values()
     decided = majority([{key: bool(ruling["verdict"]) for key, ruling in value.items()} for value in values])
     return {
@@ -132,7 +131,7 @@ def shares(given: Poll) -> list[float]:
 
 
 def grade_schema(lowest: int, highest: int) -> dict[str, Any]:
-    """An answer with a reason and a whole `score`. Grades are listed: not every API knows `minimum`."""
+    """An answer with a reason and an integer `score`. Grades are listed: not every API supports `minimum`."""
     grade = {"type": "integer", "enum": list(range(lowest, highest + 1))}
     return object_schema({"reason": {"type": "string"}, "score": grade})
 
@@ -143,7 +142,7 @@ def label_schema(labels: Iterable[str]) -> dict[str, Any]:
 
 
 def rulings_schema(keys: Iterable[str]) -> dict[str, Any]:
-    """An answer with a reason and a yes or no for each key: none can be left out."""
+    """An answer with a reason and a yes or no for each key, all required."""
     ruling = object_schema({"reason": {"type": "string"}, "verdict": {"type": "boolean"}})
     return object_schema(dict.fromkeys(keys, ruling))
 
@@ -159,7 +158,7 @@ def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_judge_options(owner: str, judge: JudgeOption, votes: int | None) -> None:
-    """Raise OptionError for settings of a judge, or a number of votes, that cannot be."""
+    """Raise OptionError for invalid settings of a judge or an invalid number of votes."""
     if isinstance(judge, Mapping):
         try:
             JudgeSettings.from_mapping(judge)
@@ -170,7 +169,7 @@ def check_judge_options(owner: str, judge: JudgeOption, votes: int | None) -> No
 
 
 def judge_usage(results: Iterable[EvalResult]) -> Usage:
-    """What the verdicts in these results cost altogether; zero where no judge was asked."""
+    """The total cost of the verdicts in these results; zero if no judge was asked."""
     return total(
         Usage(judge["requests"], judge["prompt_tokens"], judge["completion_tokens"], judge["cost"])
         for result in results
@@ -185,11 +184,11 @@ def with_judge(
     cache: JudgeCache | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> list[E]:
-    """The evaluators, those that can ask a judge with one to ask.
+    """The evaluators, with a judge set on those that can use one.
 
-    `judge` is that judge, or the settings of one: under the environment, and with an evaluator's own `judge`
-    settings over them. An evaluator that has a judge already keeps it, and where no model is named nothing is
-    changed. Answers of judges made here are kept in `cache`. Nothing is sent yet.
+    `judge` is a judge, or settings, which the environment and an evaluator's own `judge` settings override. An
+    evaluator that already has a judge keeps it; without a model nothing changes. Judges created here use `cache`. No
+    request is sent.
     """
     return [_given_judge(evaluator, judge, cache, environ) for evaluator in evaluators]
 

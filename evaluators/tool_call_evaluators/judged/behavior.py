@@ -31,7 +31,7 @@ class _BehaviorFailure(LabelledEvaluator):
 @register
 @dataclass(frozen=True, kw_only=True)
 class AgentBehaviorFailure(_BehaviorFailure):
-    """Which failure the answer is, if any: 1 for `no failure`, else 0. The label is arksim's, one per turn.
+    """The failure in the answer, if any: 1 for `no failure`, else 0. The labels are arksim's, one per turn.
 
     Details: `severity` of the label (null for no failure).
     """
@@ -48,7 +48,7 @@ class AgentBehaviorFailure(_BehaviorFailure):
 @register
 @dataclass(frozen=True, kw_only=True)
 class ToolCallBehaviorFailure(_BehaviorFailure):
-    """Which failure the tool calls are, if any: their choice, parameters, necessity, use of results, and safety.
+    """The failure in the tool calls, if any: their choice, parameters, necessity, use of results, and safety.
 
     1 for `no failure`, else 0. A turn without calls has no failure, and no judge is asked (as in arksim).
     Details: `severity` of the label (null for no failure).
@@ -69,10 +69,10 @@ class ToolCallBehaviorFailure(_BehaviorFailure):
 @register
 @dataclass(frozen=True, kw_only=True)
 class GoalCompletion(GradedEvaluator):
-    """How far a conversation got the user to their goal: 0 not at all, 1 all the way.
+    """How far a conversation reached the user's goal: 0 not at all, 1 completely.
 
-    The judge's grade from 1 to 5, as (grade - 1) / 4. A turn given by itself is the last of its conversation, after
-    its `history`. Without `user_goal`, or where nothing was said: skipped.
+    The judge's grade from 1 to 5, as (grade - 1) / 4. A single turn is the last of its conversation, after its
+    `history`. Without `user_goal` or without texts: skipped.
     """
 
     name: ClassVar[str] = "goal_completion"

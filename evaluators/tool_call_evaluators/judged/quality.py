@@ -29,7 +29,7 @@ class _Quality(GradedEvaluator):
 @register
 @dataclass(frozen=True, kw_only=True)
 class Helpfulness(_Quality):
-    """How far the answer helps the user with what they want: 1 not at all, 5 fully."""
+    """How far the answer helps the user with the request: 1 not at all, 5 fully."""
 
     name: ClassVar[str] = "helpfulness"
     prompt: ClassVar[str | Prompt] = "helpfulness"
@@ -38,7 +38,7 @@ class Helpfulness(_Quality):
 @register
 @dataclass(frozen=True, kw_only=True)
 class Coherence(_Quality):
-    """How well the answer hangs together, in itself and with the earlier turns: 1 contradicts itself, 5 flows."""
+    """How consistent the answer is, in itself and with earlier turns: 1 contradicts itself, 5 flows."""
 
     name: ClassVar[str] = "coherence"
     prompt: ClassVar[str | Prompt] = "coherence"
@@ -47,7 +47,7 @@ class Coherence(_Quality):
 @register
 @dataclass(frozen=True, kw_only=True)
 class Relevance(_Quality):
-    """How far the answer is about what the user asked: 1 about something else, 5 all of it to the point."""
+    """How relevant the answer is to the request: 1 about something else, 5 entirely to the point."""
 
     name: ClassVar[str] = "relevance"
     prompt: ClassVar[str | Prompt] = "relevance"
@@ -56,7 +56,7 @@ class Relevance(_Quality):
 @register
 @dataclass(frozen=True, kw_only=True)
 class Verbosity(_Quality):
-    """How concise the answer is: 1 long-winded, 5 not a word too many."""
+    """How concise the answer is: 1 long-winded, 5 concise."""
 
     name: ClassVar[str] = "verbosity"
     prompt: ClassVar[str | Prompt] = "verbosity"
@@ -65,9 +65,9 @@ class Verbosity(_Quality):
 @register
 @dataclass(frozen=True, kw_only=True)
 class Faithfulness(_Quality):
-    """How far the answer keeps to the given `knowledge`: 1 contradicts it, 5 says nothing it does not carry.
+    """How far the answer keeps to the given `knowledge`: 1 contradicts it, 5 states nothing beyond it.
 
-    What a tool returned in this turn or earlier counts as knowledge too. Without `knowledge`: skipped.
+    Tool results of this and earlier turns count as knowledge too. Without `knowledge`: skipped.
     """
 
     name: ClassVar[str] = "faithfulness"

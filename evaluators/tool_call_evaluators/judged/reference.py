@@ -1,4 +1,4 @@
-"""`llm_judge_output` and `llm_judge_trajectory`: the answer, or the way to it, against what was expected in words."""
+"""`llm_judge_output` and `llm_judge_trajectory`: compare the answer, or the trajectory, with a description."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .transcript import tools_text, turn_data, whole_data
 @register
 @dataclass(frozen=True, kw_only=True)
 class LlmJudgeOutput(GradedEvaluator):
-    """How far the answer means what the expected one means: 0 nothing of it, 1 the same.
+    """How far the answer means the same as the expected one: 0 not at all, 1 the same.
 
-    The judge's grade from 0 to 100, over 100. Expected is the case's `expected_response`, else the option
-    `expected`; one that is no text stands for its JSON. `criteria` says in words what is to be graded instead,
-    and then an expected answer is not needed. Neither: skipped.
+    The judge's grade from 0 to 100, over 100. The expected answer is the case's `expected_response`, else
+    the option `expected`; a value that is not a string is used as JSON. With `criteria`, which describes in words what
+    to grade, no expected answer is needed. Without both: skipped.
     """
 
     name: ClassVar[str] = "llm_judge_output"
@@ -37,7 +37,7 @@ class LlmJudgeOutput(GradedEvaluator):
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = json_text(self.expected if case.expected_response is None else case.expected_response)
         if expected is None and not self.criteria:
-            raise SkipEvaluation("not given: expected_response, nor the options expected or criteria")
+            raise SkipEvaluation("not given: expected_response, or the option expected or criteria")
         data = turn_data(case)
         data.pop("tool calls", None)
         return data if expected is None else {**data, "expected answer": expected}
@@ -49,12 +49,11 @@ class LlmJudgeOutput(GradedEvaluator):
 @register
 @dataclass(frozen=True, kw_only=True)
 class LlmJudgeTrajectory(GradedEvaluator):
-    """How far the agent went the way it was expected to go: 0 not at all, 1 exactly so.
+    """How far the trajectory is the expected one: 0 not at all, 1 exactly.
 
-    The judge's grade from 0 to 100, over 100. The way is what was said and called, in a turn and the turns
-    before it, or in a whole conversation. Expected is the case's
-    `expected_behavior`, else the option of that name; `criteria` says in words what is to be graded instead, and
-    then an expected behavior is not needed. Neither: skipped.
+    The judge's grade from 0 to 100, over 100. The trajectory is the messages and calls of a turn and the
+    turns before it, or of a whole conversation. The expectation is the case's `expected_behavior`, else the option of
+    that name. With `criteria`, which describes in words what to grade, it is not needed. Without both: skipped.
     """
 
     name: ClassVar[str] = "llm_judge_trajectory"
@@ -69,7 +68,7 @@ class LlmJudgeTrajectory(GradedEvaluator):
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = self.expected_behavior if case.expected_behavior is None else case.expected_behavior
         if expected is None and not self.criteria:
-            raise SkipEvaluation("not given: expected_behavior, in the case or as an option, nor the option criteria")
+            raise SkipEvaluation("not given: expected_behavior, or the option expected_behavior or criteria")
         data = whole_data(case)
         if not data:
             raise SkipEvaluation("not given: user_text, response_text, tool_calls or turns")

@@ -1,4 +1,4 @@
-"""`task_completion` and `tool_argument_hallucination`: judged one by one, scored as a share."""
+"""`task_completion` and `tool_argument_hallucination`: judge items one by one; the score is a share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .transcript import numbered, turn_data, whole_data
 @register
 @dataclass(frozen=True, kw_only=True)
 class TaskCompletion(JudgedEvaluator):
-    """Completed tasks / `tasks`, in view of the `constraints` if there are any; 1 for an empty list of tasks.
+    """Completed tasks / `tasks`, given the `constraints` if any; 1 for an empty list of tasks.
 
-    Of a turn, with the turns before it; or of a whole conversation. Without a list of tasks, or anything that was
-    said: skipped. With several votes a task is completed where most say so.
+    Judges a turn with the turns before it, or a whole conversation. Without tasks or without texts: skipped. With
+    several votes, a task is completed if most votes say so.
     Details: `tasks`, a list of `{task, completed, reason}`.
     """
 
@@ -64,11 +64,11 @@ class TaskCompletion(JudgedEvaluator):
 @register
 @dataclass(frozen=True, kw_only=True)
 class ToolArgumentHallucination(JudgedEvaluator):
-    """Calls whose argument values can be derived from what was known / calls; 1 without calls.
+    """Calls whose argument values can be derived from known data / calls; 1 without calls.
 
-    Known is what the user said, in this turn or an earlier one, and what tools returned before the call. A call
-    without arguments is derived, and no judge is asked about it; of a call whose arguments were not recorded
-    nothing can be said, and it does not count. Where that is true of all of them: skipped.
+    Known are the user messages of this and earlier turns, and the tool results before the call. A call without
+    arguments counts as derived, without a judge; a call whose arguments were not recorded does not count. If no call
+    counts: skipped.
     Details: `calls`, a list of `{position, name, derived, reason}`.
     """
 
@@ -91,7 +91,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
         if asked:
             schema = rulings_schema(f"call_{index + 1}" for index in asked)
             data = turn_data(case)
-            data.pop("answer", None)  # it comes after the calls, and says nothing of where their arguments came from
+            data.pop("answer", None)  # it follows the calls: arguments cannot come from it
             given = await self.ask(data, schema)
             for index, ruling in zip(asked, rulings(given).values(), strict=True):
                 derived[index], reasons[index] = ruling.passed, ruling.reason

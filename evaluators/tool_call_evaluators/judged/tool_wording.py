@@ -1,6 +1,6 @@
-"""`tool_name_reliability` and `tool_description_reliability`: are the tools described so that a model can use them?
+"""`tool_name_reliability` and `tool_description_reliability`: can a model understand the tools?
 
-Some checks are rules; with a judge, others come to them, and the score is again passed / run.
+Some checks are rules; a judge adds others. The score is checks passed / checks run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Checks = dict[str, bool]
 class _ToolReliability(EvaluatorBase):
     """Checks passed / checks run over all tools; 1 without tools.
 
-    Without a judge only the rules run, and `evaluate` returns the result at once. With one, each tool is a question
-    to the judge, and a check that both make must pass both.
+    Without a judge only the rules run, and `evaluate` is synchronous. With one, each tool is a question to the judge,
+    and a check of both must pass both.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("tools",)
@@ -44,9 +44,9 @@ class _ToolReliability(EvaluatorBase):
 
     threshold: float | None = 0.8
     judge: JudgeOption = None
-    """A judge, or settings that come before the suite's. None: the suite's, or else only the rules run."""
+    """A judge, or settings that override the suite's. None: the suite's, or only the rules."""
     votes: int | None = None
-    """So often the judge is asked. None: as its settings say, which is once."""
+    """Number of votes. None: as in the judge's settings, by default 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,12 +67,12 @@ class _ToolReliability(EvaluatorBase):
 
     @abstractmethod
     def rules(self, tool: ToolDefinition) -> Checks:
-        """Which rules `tool` passes."""
+        """Each rule, and whether `tool` passes it."""
 
     async def _judged(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> EvalResult:
         try:
             return self._scored(await self._asked(tools, by_rule))
-        except Exception as error:  # noqa: BLE001  # a judge of another make may raise anything
+        except Exception as error:  # noqa: BLE001  # a custom judge may raise anything
             return self._errored(error)
 
     async def _asked(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> Measurement:
@@ -95,7 +95,7 @@ class ToolNameReliability(_ToolReliability):
 
     - `snakecase_format` lower-case words and digits joined by single underscores
     - `conciseness` at most 7 such segments
-    - `intent_over_implementation` none of `implementation_words` in it, whatever the case; with a judge also by its
+    - `intent_over_implementation` contains no word of `implementation_words`, in any case; a judge also checks the
       meaning
     - `clarity`, `name_order` with a judge: the purpose is clear from the name; operation, system, entity, data
 
@@ -119,8 +119,8 @@ class ToolDescriptionReliability(_ToolReliability):
 
     - `input_arguments_clarity` every argument has a description
     - `input_arguments_types` every argument has a type (or an enum, a reference or a choice that implies one)
-    - `max_num_input_arguments` at most so many arguments
-    - `max_optional_input_arguments` at most so many that are not required
+    - `max_num_input_arguments` maximum number of arguments
+    - `max_optional_input_arguments` maximum number of arguments that are not required
 
     Arguments are the schema's top-level properties. With a judge also `general_structure`, `has_examples`,
     `has_usage_notes`, `intent_over_implementation`, `clarity`, `redundancy`, `input_arguments_enum`,
@@ -150,7 +150,7 @@ class ToolDescriptionReliability(_ToolReliability):
 
 
 def name_checks(tool: ToolDefinition, implementation_words: Sequence[str] = IMPLEMENTATION_WORDS) -> Checks:
-    """Which rules the name of `tool` passes."""
+    """Each rule, and whether the name of `tool` passes it."""
     lowered = tool.name.lower()
     return {
         "snakecase_format": _SNAKE_CASE.fullmatch(tool.name) is not None,
@@ -160,7 +160,7 @@ def name_checks(tool: ToolDefinition, implementation_words: Sequence[str] = IMPL
 
 
 def description_checks(tool: ToolDefinition, most_arguments: int = 5, most_optional: int = 3) -> Checks:
-    """Which rules the definition of `tool` passes."""
+    """Each rule, and whether the definition of `tool` passes it."""
     properties = _mapping(tool.parameters.get("properties"))
     schemas = [_mapping(schema) for schema in properties.values()]
     required = tool.parameters.get("required")
@@ -179,7 +179,7 @@ def _together(rules: Checks, given: Poll) -> Checks:
 
 
 def _measured(tools: Sequence[ToolDefinition], checks: Sequence[Checks]) -> Measurement:
-    """The share of checks passed over all tools, with what each tool failed."""
+    """The share of checks passed over all tools, and the failed checks of each tool."""
     found_by_name = [(tool.name, found) for tool, found in zip(tools, checks, strict=True)]
     ran = sum(map(len, checks))
     passed = sum(sum(found.values()) for found in checks)

@@ -1,6 +1,6 @@
-"""Writes what happened for a judge to read.
+"""Writes turns and conversations as text for a judge.
 
-As JSON, so that no text an agent or a tool wrote can pass for another call, another turn or another speaker.
+The text is JSON, so that no text of an agent or tool can imitate another call, turn or role.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..model import EvalCase, ToolDefinition
 
 
 def calls_text(calls: Iterable[ToolCall]) -> str:
-    """One line for each call, numbered from 1."""
+    """One line per call, numbered from 1."""
     return "\n".join(_json({"call": number, **_call(call)}) for number, call in enumerate(calls, start=1)) or "none"
 
 
@@ -35,7 +35,7 @@ def turns_text(turns: Iterable[EvalCase]) -> str:
 
 
 def turn_data(case: EvalCase) -> dict[str, str]:
-    """A turn in labelled parts, in the order in which things happened; what is not there is left out."""
+    """The parts of a turn by label, in chronological order; missing parts are omitted."""
     data = {"earlier turns": turns_text(case.history)} if case.history else {}
     if case.user_text is not None:
         data["user message"] = case.user_text
@@ -62,12 +62,12 @@ def tools_text(tools: Iterable[ToolDefinition]) -> str:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": call.name, "arguments": call.arguments, "result": call.result}
+    entry: dict[str, Any] = {"name": call.name, "arguments": call.arguments, "result": call.result}
     if call.arguments is None:
-        told["arguments"] = "not recorded"
+        entry["arguments"] = "not recorded"
     if call.error is not None:
-        told["error"] = call.error
-    return told
+        entry["error"] = call.error
+    return entry
 
 
 def _json(value: Any) -> str:

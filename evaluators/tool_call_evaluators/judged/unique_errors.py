@@ -1,4 +1,4 @@
-"""Distinct errors behind many behaviour failures, told apart by a judge rather than by their wording."""
+"""Groups behaviour failures into distinct errors by the ruling of a judge, not by their wording."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .transcript import numbered
 
 
 async def judged_unique_errors(failures: Iterable[BehaviorFailure], judge: Judge) -> list[UniqueError]:
-    """As `unique_errors`, and then those of one label together that `judge` takes for the same.
+    """As `unique_errors`, but also merges errors of one label that `judge` considers the same.
 
-    A label with one error is no question. Raises JudgeError; `unique_errors` needs no judge.
+    A label with one error needs no question. Raises JudgeError; `unique_errors` needs no judge.
     """
     found = sorted(unique_errors(failures), key=lambda error: error.label)
     merged: list[UniqueError] = []
@@ -38,7 +38,7 @@ async def _merged(errors: list[UniqueError], judge: Judge) -> list[UniqueError]:
     first: list[int] = []
     for index, (key, error) in enumerate(zip(keys, errors, strict=True)):
         named = answer[key]["same_as"] - 1
-        # an error that is said to be the same as a later one stands for itself: the later one may join it
+        # an error that equals a later one stays: the later one may join it
         root = first[named] if named < index else index
         first.append(root)
         known = groups.get(root)

@@ -1,7 +1,7 @@
-"""When the arguments of a call are the expected ones, and where they differ.
+"""Compares the arguments of a call with the expected ones.
 
-Values compare as JSON: numbers by value (1 equals 1.0), true is neither 1 nor "true", texts exactly unless an
-option says otherwise, lists by position. Expected values may be placeholders (see `placeholders`).
+Values compare as JSON: numbers by value (1 equals 1.0), true is neither 1 nor "true", strings exactly unless
+an option changes that, lists by position. Expected values may be placeholders (see `placeholders`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .placeholders import accepts, is_placeholder
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
 Arguments: TypeAlias = Mapping[str, Any]
 Matcher: TypeAlias = Callable[[Arguments, Arguments], bool]
-"""(expected, actual) -> bool. An ArgumentMatcher is one; any plain function of that form will do too."""
+"""(expected, actual) -> bool. An ArgumentMatcher or any function of that form."""
 
 _ATOMS = {str, int, float, bool, type(None)}
-"""Most values are of these, and equal: they are not worth a walk."""
+"""Types compared directly: most values have one of them, and are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where arguments are not as expected. `path` is like `items[0].qty`; empty for the whole."""
+    """One difference from the expected arguments. `path` is like `items[0].qty`; empty for the arguments as a whole."""
 
     path: str
     problem: Literal["missing", "unexpected", "different", "unknown"]
@@ -42,7 +42,7 @@ class Difference:
         if self.problem == "unexpected":
             return f"{where} was not expected (got {json_excerpt(self.actual)})"
         if self.problem == "unknown":
-            return f"{where} are unknown: the trace did not carry them"
+            return f"{where} are unknown: the trace does not contain them"
         return f"{where}: expected {json_excerpt(self.expected)}, got {json_excerpt(self.actual)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,14 +55,13 @@ class ArgumentMatcher:
 
     `mode`: `exact` the same keys and all values match; `subset` every expected entry is in actual, which may
     have more; `superset` every actual entry is in expected, some of which may be missing; `ignore` not compared.
-    The mode rules the top level; nested objects compare exactly unless `deep`, which applies it at every level
-    (lists keep their length then too). `trim` ignores white space around texts and `case_insensitive` their
-    case: values only, never keys. `per_tool` replaces all this for the tools it names, by a mode, a mapping of
+    The mode applies to the top level; nested objects compare exactly unless `deep`, which applies it at every level
+    (lists must still have equal length). `trim` ignores white space around strings and `case_insensitive` their
+    case: in values, never in keys. `per_tool` overrides all options for the tools it names, by a mode, a mapping of
     options, or a function (expected, actual) -> bool.
 
     Unknown actual arguments (None) match only where arguments are ignored; expected None matches anything, known
-    or not. Raises OptionError for options that cannot be; PlaceholderError, when comparing, for a placeholder
-    that cannot be.
+    or not. Raises OptionError for invalid options and, when comparing, PlaceholderError for an invalid placeholder.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
@@ -80,7 +79,7 @@ class ArgumentMatcher:
         object.__setattr__(self, "per_tool", tools)
 
     def for_tool(self, name: str) -> Matcher:
-        """The matcher for calls of `name`: its own where `per_tool` has one, else this."""
+        """The matcher for calls of `name`: that of `per_tool`, else this one."""
         return as_matcher(self.per_tool.get(name, self))
 
     def __call__(self, expected: Arguments | None, actual: Arguments | None) -> bool:
@@ -88,15 +87,15 @@ class ArgumentMatcher:
         return next(self._compare_all(expected, actual), None) is None
 
     def differences(self, expected: Arguments | None, actual: Arguments | None) -> list[Difference]:
-        """The smallest places where `actual` is not as expected; empty exactly where it matches."""
+        """The innermost differences between `actual` and `expected`; empty only if they match."""
         return list(self._compare_all(expected, actual))
 
     def accepts(self, expected: Any, actual: Any) -> bool:
-        """Whether `actual` may be the value of an entry where `expected` is."""
+        """Whether the value `actual` of an entry is accepted for `expected`."""
         return next(self._compare(expected, actual, "", self.mode if self.deep else "exact"), None) is None
 
     def value_key(self, value: Any) -> Hashable:
-        """What two values share exactly where, with these options, they are equal (as data: no placeholders)."""
+        """A key that two values share only if they are equal with these options (as data, without placeholders)."""
         return value_key(self._normal(value) if self.trim or self.case_insensitive else value)
 
     def _compare_all(self, expected: Arguments | None, actual: Arguments | None) -> Iterator[Difference]:
@@ -169,11 +168,11 @@ class ArgumentMatcher:
 
 
 MatcherLike: TypeAlias = ArgumentMatcher | Matcher | MatchMode | Mapping[str, Any]
-"""What `as_matcher` understands: a matcher, a mode, or a mapping of ArgumentMatcher's options."""
+"""What `as_matcher` accepts: a matcher, a mode, or a mapping of ArgumentMatcher's options."""
 
 
 def as_matcher(value: MatcherLike) -> Matcher:
-    """A matcher from itself, a mode, or a mapping of options. Raises OptionError for anything else."""
+    """A matcher from a matcher, a mode, or a mapping of options. Raises OptionError for anything else."""
     if isinstance(value, ArgumentMatcher):
         return value
     if isinstance(value, str):
@@ -190,7 +189,7 @@ def as_matcher(value: MatcherLike) -> Matcher:
 
 
 def matcher_option(value: MatcherLike, owner: str) -> Matcher:
-    """`as_matcher` for the option `matcher` of the evaluator `owner`, whose name begins the message of an error."""
+    """`as_matcher` for the option `matcher` of the evaluator `owner`; errors begin with its name."""
     try:
         return as_matcher(value)
     except OptionError as error:
@@ -198,7 +197,7 @@ def matcher_option(value: MatcherLike, owner: str) -> Matcher:
 
 
 def rule_for(matcher: Matcher, tool: str) -> Matcher:
-    """What `matcher` is for calls of `tool`."""
+    """The matcher for calls of `tool`."""
     return matcher.for_tool(tool) if isinstance(matcher, ArgumentMatcher) else matcher
 
 
@@ -210,7 +209,7 @@ def call_matches(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> bool
 
 
 def arguments_match(expected: Arguments | None, actual: Arguments | None, rule: Matcher) -> bool:
-    """Whether `rule` accepts the arguments; a plain function never sees unknown ones."""
+    """Whether `rule` accepts the arguments; a plain function never gets unknown ones."""
     if isinstance(rule, ArgumentMatcher):
         return rule(expected, actual)
     if expected is None or actual is None:
@@ -219,7 +218,8 @@ def arguments_match(expected: Arguments | None, actual: Arguments | None, rule: 
 
 
 def argument_differences(expected: ToolCall, actual: ToolCall, matcher: Matcher) -> list[Difference]:
-    """Where the arguments of two calls of one tool differ; for a plain function, as a whole or not at all."""
+    """The differences between the arguments of two calls of one tool; for a plain function, at most one, of the
+    whole."""
     rule = rule_for(matcher, expected.name)
     if isinstance(rule, ArgumentMatcher):
         return rule.differences(expected.arguments, actual.arguments)
@@ -229,7 +229,7 @@ def argument_differences(expected: ToolCall, actual: ToolCall, matcher: Matcher)
 
 
 def json_excerpt(value: Any, limit: int = 60) -> str:
-    """`value` as JSON, cut to `limit` characters, for sentences."""
+    """`value` as JSON, cut to `limit` characters, for messages."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 

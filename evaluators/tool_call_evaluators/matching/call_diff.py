@@ -1,4 +1,4 @@
-"""What differs between two sequences of tool calls: added, removed, moved, arguments changed."""
+"""The differences between two sequences of tool calls: added, removed, moved, changed arguments."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .pairing import longest_common_subsequence, maximum_matching
 ChangeKind = Literal["same", "moved", "changed", "removed", "added"]
 
 MAX_DIFFED = 300
-"""So many calls of a side are told apart; the time it takes grows with the product of both sides."""
+"""Maximum number of calls compared per side; the time grows with the product of both numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallChange:
-    """One line of the difference. `left` and `right` are indices, None on the side that does not have the call.
+    """One line of the difference. `left` and `right` are indices, None on the side without the call.
 
-    `moved`: an equal call, at another place among the others. `changed`: a call of the same tool with other
-    arguments; `differences` says which.
+    `moved`: an equal call in another position. `changed`: a call of the same tool with different arguments, listed in
+    `differences`.
     """
 
     kind: ChangeKind
@@ -34,7 +34,7 @@ class CallChange:
     differences: tuple[Difference, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form; what is None or empty is left out."""
+        """JSON form without None and empty values."""
         out: dict[str, Any] = {"kind": self.kind}
         if self.left is not None:
             out["left"] = self.left
@@ -46,11 +46,11 @@ class CallChange:
 
 
 def diff_calls(left: Sequence[ToolCall], right: Sequence[ToolCall], matcher: Matcher | None = None) -> list[CallChange]:
-    """Every call of both sides once, in the order of the right side; removed ones after what they followed.
+    """Every call of both sides once, in the order of the right side; removed calls follow their predecessor.
 
     Equal calls in order are `same`, as many as possible; then equal calls out of order are `moved`; then calls of
-    one tool are paired as `changed`, each with the one that differs least; the rest was removed or added. The left
-    side may be an expectation with placeholders. Only the first `MAX_DIFFED` calls of each side are looked at.
+    one tool are paired as `changed`, each with the one that differs least; the rest are removed or added. The left
+    side may be an expectation with placeholders. Only the first `MAX_DIFFED` calls of each side are compared.
     """
     matcher = matcher or ArgumentMatcher()
     left, right = left[:MAX_DIFFED], right[:MAX_DIFFED]
@@ -69,7 +69,7 @@ def diff_calls(left: Sequence[ToolCall], right: Sequence[ToolCall], matcher: Mat
 
 
 def _free(left: int, right: int, changes: Iterable[CallChange]) -> tuple[list[int], list[int]]:
-    """The indices of both sides that no change speaks of yet."""
+    """The indices of both sides that are in no change yet."""
     used_left = {change.left for change in changes}
     used_right = {change.right for change in changes}
     return [i for i in range(left) if i not in used_left], [j for j in range(right) if j not in used_right]

@@ -1,7 +1,7 @@
 """When two JSON values are equal: numbers by value, true is never 1, lists by position.
 
-A whole number and a float are equal where they are the same double: protobuf makes doubles of all numbers, which round
-whole numbers beyond 2**53. Two whole numbers are equal only where they are the same.
+An integer and a float are equal if they are the same double: protobuf converts all numbers to doubles, which round
+integers beyond 2**53. Two integers are equal only if they are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from a2a_tool_capture.canonical import LARGEST_EXACT, as_double
 
 _TRUE, _FALSE, _NAN = object(), object(), object()
-"""Python finds True equal to 1 and NaN equal to nothing; here it is the other way round."""
+"""For Python, True equals 1 and NaN equals nothing; here, True differs from 1 and NaN equals itself."""
 
 
 def equal_values(expected: Any, actual: Any) -> bool:
@@ -25,7 +25,7 @@ def equal_values(expected: Any, actual: Any) -> bool:
 
 
 def has_large_number(value: Any) -> bool:
-    """Whether a number beyond 2**53 is in it. Only then may a value be equal to one with another `value_key`."""
+    """Whether `value` contains a number beyond 2**53. Only then may it equal a value with another `value_key`."""
     kind = type(value)
     if kind is int or kind is float:
         return bool(abs(value) > LARGEST_EXACT)
@@ -35,7 +35,7 @@ def has_large_number(value: Any) -> bool:
 
 
 def _beside(value: Any, other: Any) -> Any:
-    """`value` with large whole numbers as doubles where `other` has a float at the same place."""
+    """`value` with large integers as doubles where `other` has a float in the same position."""
     if type(value) is int and type(other) is float:
         return as_double(value)
     if isinstance(value, Mapping) and isinstance(other, Mapping):
@@ -46,11 +46,11 @@ def _beside(value: Any, other: Any) -> Any:
 
 
 def value_key(value: Any) -> Hashable:
-    """A hashable value that is equal for two JSON values exactly where these are equal, large numbers excepted: a
-    whole number beyond 2**53 and a float have different ones (see `has_large_number`).
+    """A hashable key that is equal for equal JSON values only. Exception: an integer beyond 2**53 and an equal float
+    have different keys (see `has_large_number`).
 
-    Tuples count as lists; a value that is not JSON counts as its `str`. Cheaper than canonical JSON text, and good
-    only within a process. Raises RecursionError for values nested too deep for Python.
+    Tuples count as lists; a value that is not JSON counts as its `str`. The key costs less than canonical JSON and is
+    valid only within a process. Raises RecursionError for values nested too deeply for Python.
     """
     kind = type(value)
     if kind is str or kind is int or value is None:

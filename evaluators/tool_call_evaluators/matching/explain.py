@@ -1,4 +1,4 @@
-"""Says how calls were paired: which ones, which are missing, which are extra, and what almost matched.
+"""Explains a pairing of calls: matched, missing and extra calls, and near misses.
 
 Positions count from 1, in reasons and in details alike.
 """
@@ -15,17 +15,17 @@ from a2a_tool_capture.models import ToolCall
 
 from .arguments import Difference, Matcher, argument_differences
 
-MAX_TOLD = 3
-"""So many problems are told in a reason; the details hold all of them."""
+MAX_PROBLEMS = 3
+"""Maximum number of problems in a reason; the details contain all."""
 MAX_NEAR_MISSES = 20
-"""For so many missing calls the nearest leftover call is looked for ..."""
+"""Maximum number of missing calls for which a near miss is searched ..."""
 MAX_COMPARED = 10
-"""... among so many of its name: explaining must not cost more than scoring."""
+"""... among this many calls of the same tool: explaining must not cost more than scoring."""
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Which expected call was answered by which actual one; `pairs` holds indices (expected, actual)."""
+    """The pairs of expected and actual calls; `pairs` holds indices (expected, actual)."""
 
     expected: Sequence[ToolCall]
     actual: Sequence[ToolCall]
@@ -34,19 +34,19 @@ class Pairing:
 
     @property
     def missing(self) -> list[int]:
-        """Indices of the expected calls that nothing answered."""
+        """Indices of the expected calls without a pair."""
         paired = {left for left, _ in self.pairs}
         return [index for index in range(len(self.expected)) if index not in paired]
 
     @property
     def extra(self) -> list[int]:
-        """Indices of the actual calls that answered nothing."""
+        """Indices of the actual calls without a pair."""
         paired = {right for _, right in self.pairs}
         return [index for index in range(len(self.actual)) if index not in paired]
 
     @cached_property
     def near_misses(self) -> list[tuple[int, int, list[Difference]]]:
-        """Missing calls, each with the leftover call of its name that differs least; used once each."""
+        """Missing calls, each with the least different extra call of the same tool; each extra call is used once."""
         left_over: dict[str, list[int]] = defaultdict(list)
         for index in self.extra:
             left_over[self.actual[index].name].append(index)
@@ -86,42 +86,42 @@ class Pairing:
         }
 
     def problems(self, *, missing: bool = True, extra: bool = True) -> list[str]:
-        """One sentence fragment for each call that is not as it should be.
+        """A sentence fragment for each call that is not as expected.
 
-        `missing` and `extra` say whether expected calls that nothing resembles, and calls that resemble nothing
-        expected, are a problem at all.
+        `missing`: whether expected calls without a near miss are a problem. `extra`: whether extra calls without one
+        are.
         """
-        out, told = [], set[int]()
+        out, named = [], set[int]()
         near = {left: (right, differences) for left, right, differences in self.near_misses}
         for index in self.missing:
             if index in near:
                 right, differences = near[index]
-                told.add(right)
+                named.add(right)
                 out.append(f"{call_name(right, self.actual)} {_verdict(index, differences)}")
             elif missing:
                 out.append(f"expected {call_name(index, self.expected)} is missing")
         if extra:
-            left = [index for index in self.extra if index not in told]
+            left = [index for index in self.extra if index not in named]
             out += [f"{call_name(index, self.actual)} was not expected" for index in left]
         return out
 
 
 def call_name(index: int, calls: Sequence[ToolCall]) -> str:
-    """How a sentence names a call: `call 2 (refund)`."""
+    """The name of a call in a sentence: `call 2 (refund)`."""
     return f"call {index + 1} ({calls[index].name})"
 
 
 def sentence(summary: str, problems: Sequence[str]) -> str:
-    """`summary`, then the first problems and how many more there are."""
+    """`summary`, then the first problems and the number of further ones."""
     if not problems:
         return f"{summary}."
-    more = len(problems) - MAX_TOLD
-    told = "; ".join(problems[:MAX_TOLD])
-    return f"{summary}: {told}; and {more} more." if more > 0 else f"{summary}: {told}."
+    more = len(problems) - MAX_PROBLEMS
+    first = "; ".join(problems[:MAX_PROBLEMS])
+    return f"{summary}: {first}; and {more} more." if more > 0 else f"{summary}: {first}."
 
 
 def matched_text(matched: int, expected: int, actual: int, *, of_made: bool) -> str:
-    """How many calls matched, of those that were made or of those that were expected: the fraction is the score."""
+    """The number of matched calls, out of the actual (`of_made`) or the expected ones: the fraction is the score."""
     if of_made:
         of = f"{matched} of {counted(actual, 'call')} matched" if actual else "no call made"
         return f"{of}, {expected} expected"
@@ -130,7 +130,7 @@ def matched_text(matched: int, expected: int, actual: int, *, of_made: bool) -> 
 
 
 def unless_all(score: float, matched: int) -> str:
-    """What is said behind a fraction that is not the score, as only all of it counts."""
+    """A note after a fraction that is not the score, because the score is all or nothing."""
     return " (all or nothing)" if matched and not score else ""
 
 

@@ -1,4 +1,4 @@
-"""Which of many calls match which of many expected ones, without comparing each with each."""
+"""Finds the matching pairs of many actual and expected calls without comparing all pairs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .equality import has_large_number
 from .placeholders import contains_placeholder, is_placeholder
 
 _Calls: TypeAlias = Sequence[tuple[int, Arguments | None]]
-"""Calls of one tool: each as a bit, and its arguments."""
+"""The calls of one tool: the bit of each, and its arguments."""
 
 
 def match_table(expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: Matcher) -> list[int]:
     """For each expected call the actual calls that match it, as bits (see `pairing`).
 
-    What `call_matches` says of each pair; calls are looked up by their arguments, so that long trajectories stay
-    cheap. Raises PlaceholderError for a placeholder that cannot be.
+    The result equals `call_matches` of each pair; calls are indexed by their arguments, so that long trajectories stay
+    cheap. Raises PlaceholderError for an invalid placeholder.
     """
     by_name: dict[str, list[tuple[int, Arguments | None]]] = defaultdict(list)
     for index, call in enumerate(actual):
@@ -59,19 +59,19 @@ def _by_arguments(calls: _Calls, rule: ArgumentMatcher) -> dict[Hashable, int]:
 
 
 def _must_be_compared(value: Any) -> bool:
-    """Whether an expected value may accept others than those with its `value_key`."""
+    """Whether an expected value may accept values with another `value_key`."""
     return contains_placeholder(value) or has_large_number(value)
 
 
 class _ArgumentIndex:
-    """Calls of one tool by the entries of their arguments; calls with unknown arguments are in none."""
+    """Indexes the calls of one tool by the entries of their arguments; calls with unknown arguments are omitted."""
 
     def __init__(self, calls: _Calls, rule: ArgumentMatcher) -> None:
         self._rule = rule
         self._of_size: dict[int, int] = defaultdict(int)
         self._by_key: dict[str, int] = defaultdict(int)
         self._by_entry: dict[str, dict[Hashable, tuple[Any, int]]] = defaultdict(dict)
-        """By key and value: one such value, and the calls that have it."""
+        """By key and value: the value, and the calls that contain it."""
         self._accepted: dict[tuple[str, Hashable, int], int] = {}
         for bit, arguments in calls:
             if arguments is not None:
@@ -83,7 +83,7 @@ class _ArgumentIndex:
                     self._by_entry[key][of_value] = value, others | bit
 
     def matching(self, expected: Arguments) -> int:
-        """The calls whose arguments the rule, which is not to ignore them, accepts for `expected`."""
+        """The calls whose arguments the rule accepts for `expected`. The rule must not be `ignore`."""
         mode = self._rule.mode
         found = self._of_size.get(len(expected), 0) if mode == "exact" else sum(self._of_size.values())
         for key, value in expected.items():
@@ -97,7 +97,7 @@ class _ArgumentIndex:
         return found
 
     def _with_entry(self, key: str, value: Any, among: int) -> int:
-        """The calls, at least of those in `among`, that have an entry `key` the rule accepts for `value`."""
+        """The calls (at least those in `among`) with an entry `key` that the rule accepts for `value`."""
         entries = self._by_entry.get(key, {})
         wanted = self._rule.value_key(value)
         goes_deeper = self._rule.deep and isinstance(value, Mapping | list | tuple)

@@ -1,8 +1,8 @@
-"""The two ways to pair calls: as many as possible in any order, or as many as possible in order.
+"""Two algorithms that pair calls: maximum matching in any order, and longest common subsequence.
 
 Both take a table: for each left item the right items that it may be paired with. Both are optimal for any such
-relation, also one that no equality explains (a placeholder accepts what it likes). Sets of right items are integers,
-item j being bit j: that makes a step of either algorithm a few operations on whole rows.
+relation, also one that is not an equality, as with placeholders. Sets of right items are integers with bit j for item
+j, so that a step of either algorithm is a few operations on whole rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def maximum_matching(table: Table, right_size: int) -> list[tuple[int, int]]:
                 reached_from[right] = left
                 queue.append(left_of[right])
         else:
-            hopeful &= ~reached  # whatever leads there leads to nothing free, now and later
+            hopeful &= ~reached  # no path through these items reaches a free one
     return sorted(right_of.items())
 
 
@@ -82,7 +82,7 @@ def longest_common_subsequence(table: Table, right_size: int) -> list[tuple[int,
 def _hand_on(
     left: int, right: int, reached_from: dict[int, int], right_of: dict[int, int], left_of: dict[int, int]
 ) -> None:
-    """Give `right` to `left`, what `left` had to the one who reached it through that, and so on to the start."""
+    """Flip the augmenting path: pair `left` with `right`, its previous partner with its predecessor, and so on."""
     while True:
         given_up = right_of.get(left)
         right_of[left], left_of[right] = right, left

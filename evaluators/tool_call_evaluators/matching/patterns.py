@@ -1,4 +1,4 @@
-"""Regular expressions that people write into suites and settings, for an engine that can be told to stop."""
+"""Regular expressions of suites and settings, compiled by an engine that supports timeouts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import regex
 
 @lru_cache(maxsize=512)
 def compiled_pattern(pattern: str, *, ignore_case: bool = False) -> regex.Pattern[str]:
-    """The pattern, of Python's own syntax. Its methods take a `timeout` (s), after which they raise TimeoutError.
+    """The compiled pattern, in Python's syntax. Its methods take a `timeout` (s), after which they raise TimeoutError.
 
-    Raises ValueError, which says why, for one that does not compile.
+    Raises ValueError for a pattern that does not compile.
     """
     try:
         re.compile(pattern)

@@ -1,17 +1,16 @@
-"""Expected values that stand for many: any value, a type, a regular expression, a number give or take.
+"""Placeholders in expected values: any value, a type, a regular expression, a number with a tolerance.
 
-Written inside expected arguments, at any depth, as small objects that JSON and YAML can carry:
+They are small JSON objects at any depth of the expected arguments:
 
     {"$any": true}                        any value, null included
     {"$type": "string"}                   a JSON type, or a list of them: string number integer boolean object
                                           array null; 1.0 is an integer too
-    {"$regex": "ORD-[0-9]+"}              a text that the whole pattern matches
-    {"$approx": 3.0, "tolerance": 0.1}    a number at most that far away (default 1e-6)
-    {"$literal": {"$any": true}}          exactly the value within, where it only looks like a placeholder
+    {"$regex": "ORD-[0-9]+"}              a string that the whole pattern matches
+    {"$approx": 3.0, "tolerance": 0.1}    a number within the tolerance (default 1e-6)
+    {"$literal": {"$any": true}}          exactly the value inside, which only looks like a placeholder
 
-An object with any other key is not a placeholder but an ordinary object. A placeholder whose own value is
-wrong (an unknown type, a pattern that does not compile, or takes for ever) is a PlaceholderError, never a silent
-mismatch.
+An object with any other key is an ordinary object. A placeholder with an invalid value (an unknown type, a pattern that
+does not compile or takes too long) raises PlaceholderError and is never a silent mismatch.
 """
 
 from __future__ import annotations
@@ -24,26 +23,28 @@ from .patterns import compiled_pattern
 
 MAX_PATTERN_LENGTH = 1_000
 MAX_TEXT_LENGTH = 10_000
-"""Longer texts match no pattern."""
+"""Longer strings match no pattern."""
 MAX_MATCH_S = 1.0
-"""A pattern that takes longer on one text is an error: some backtrack for ages where they nest repetitions."""
+"""Timeout of a pattern on one string: nested repetitions may backtrack for very long."""
 
 DEFAULT_TOLERANCE = 1e-6
 
 
 class PlaceholderError(ValueError):
-    """A placeholder in an expectation that cannot mean anything."""
+    """An invalid placeholder in an expectation."""
 
 
 def is_placeholder(value: Any) -> bool:
-    """Whether `value` has the shape of a placeholder (which may still be an erroneous one)."""
-    if type(value) is not dict and not isinstance(value, Mapping):  # the first is fast, and settles most
+    """Whether `value` has the form of a placeholder, valid or not."""
+    if type(value) is not dict and not isinstance(
+        value, Mapping
+    ):  # the first test is fast and sufficient for most values
         return False
     return len(value) <= 2 and frozenset(value) in _SHAPES
 
 
 def contains_placeholder(value: Any) -> bool:
-    """Whether `value` is a placeholder or has one inside."""
+    """Whether `value` is or contains a placeholder."""
     inner: Iterable[Any] = ()
     if isinstance(value, list | tuple):
         inner = value
@@ -55,7 +56,7 @@ def contains_placeholder(value: Any) -> bool:
 
 
 def check_placeholders(value: Any) -> None:
-    """Raise PlaceholderError for the first erroneous placeholder in `value`."""
+    """Raise PlaceholderError for the first invalid placeholder in `value`."""
     if is_placeholder(value):
         if "$literal" not in value:
             accepts(value, None)
@@ -68,9 +69,9 @@ def check_placeholders(value: Any) -> None:
 
 
 def quoted(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`value` so that, expected, it stands for itself even where it looks like a placeholder.
+    """`value` as an expectation of exactly this value, even if it looks like a placeholder.
 
-    For calls an agent made that serve as an expectation: their arguments are data, whatever their keys.
+    For recorded calls as expectations: their arguments are data, whatever their keys.
     """
     if is_placeholder(value):
         return {"$literal": value}
@@ -78,7 +79,7 @@ def quoted(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def accepts(placeholder: Mapping[str, Any], actual: Any, *, ignore_case: bool = False) -> bool:
-    """Whether `actual` is a value `placeholder` stands for ($literal excepted: it compares, see matching)."""
+    """Whether `placeholder` accepts `actual` (except $literal, see `arguments`)."""
     if "$any" in placeholder:
         if placeholder["$any"] is not True:
             raise PlaceholderError(f"$any takes true, got {placeholder['$any']!r}")
@@ -133,7 +134,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether it is a number that a float can hold: infinity and whole numbers of more than 308 digits are none."""
+    """Whether a value is a number that fits a float: not infinity, nor an integer of more than 308 digits."""
     try:
         return _is_number(value) and math.isfinite(value)
     except OverflowError:

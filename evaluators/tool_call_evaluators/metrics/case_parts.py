@@ -1,4 +1,4 @@
-"""Picks the part of a case that an evaluator of texts or JSON looks at."""
+"""Selects the part of a case that an evaluator of text or JSON reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIELDS = tuple(field.name for field in fields(EvalCase))
 
 
 class NothingThereError(LookupError):
-    """The path leads nowhere in what the agent gave; the message says from where on."""
+    """The path does not exist in the data of the agent; the message names the first missing step."""
 
 
 def check_path(path: str, owner: str) -> None:
@@ -31,8 +31,8 @@ def check_path(path: str, owner: str) -> None:
 def select(case: EvalCase, path: str) -> Any:
     """The value at `path`: a field of the case, then keys and indices into it, as in `response_text.items.0.id`.
 
-    A text is read as JSON to go further into it. Raises SkipEvaluation where the case does not have the field,
-    NothingThereError where the path ends before its last step.
+    A string is parsed as JSON to follow the path into it. Raises SkipEvaluation if the case lacks the field, and
+    NothingThereError if the path does not exist.
     """
     first, *steps = path.split(".")
     value = getattr(case, first)
@@ -54,7 +54,7 @@ def select(case: EvalCase, path: str) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """What a text means as JSON; the text itself where it is not JSON, and any other value as it is."""
+    """The JSON value of a string, or the string itself if it is not JSON; any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:

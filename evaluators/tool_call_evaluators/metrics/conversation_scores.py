@@ -1,4 +1,4 @@
-"""`turn_success_ratio` and `overall_agent_score`: computed from what was said of the turns and the goal."""
+"""`turn_success_ratio` and `overall_agent_score`: computed from the results of the turns and the goal."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class TurnSuccessRatio(SyncEvaluator):
 class OverallAgentScore(SyncEvaluator):
     """0.75 * turn_success_ratio + 0.25 * goal_completion; without a goal, turn_success_ratio alone.
 
-    Both are read from the results of the conversation; a turn_success_ratio that is not there is computed. A
-    conversation with a goal whose completion was not measured is skipped. The label is arksim's status: `Done`
+    Both are read from the results of the conversation; a missing turn_success_ratio is computed. A
+    conversation with a goal but without a score of goal_completion is skipped. The label is arksim's status: `Done`
     for 1, `Partial Failure` from 0.6 on, `Failed` below; the default threshold separates the last two.
     Details: `turn_success_ratio`, `goal_completion` (null without a goal).
     """
@@ -83,7 +83,7 @@ class OverallAgentScore(SyncEvaluator):
             ratio = TurnSuccessRatio().measure(case).score
         goal = _score_of("goal_completion", case)
         if goal is None and case.user_goal is not None:
-            raise SkipEvaluation("there is a goal, but no score of goal_completion")
+            raise SkipEvaluation("there is a goal, but goal_completion has no score")
         score = ratio if goal is None else TURN_WEIGHT * ratio + GOAL_WEIGHT * goal
         status = conversation_status(score)
         parts = f"turn_success_ratio {ratio:g}" + ("" if goal is None else f", goal_completion {goal:g}")

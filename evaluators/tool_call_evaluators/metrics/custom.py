@@ -1,4 +1,4 @@
-"""Metrics as plain functions: `@metric` makes an evaluator of one."""
+"""Metrics as plain functions: `@metric` turns a function into an evaluator."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def metric(
 ) -> Callable[[F], F]:
     """Decorator: register a function of a case as the evaluator `name`, by default the function's own.
 
-    The function's further parameters are the options; one without a default must be given. It may be `async`. What
-    it returns is read by `measurement_of`: a score on `scale`, true or false, one of `labels`, or an object.
-    `threshold` is by default the top of the scale, so that less than full marks fails; None: measure only. `needs`
-    names fields of EvalCase without which the evaluator is skipped. The function itself stays as it is.
+    The function's further parameters are the options; those without a default are required. It may be `async`.
+    `measurement_of` reads its return value: a score on `scale`, a boolean, one of `labels`, or an object. `threshold`
+    is by default the top of the scale, so that any lower score fails; None: measure only. `needs` names fields of
+    EvalCase without which the evaluator is skipped. The function itself is returned unchanged.
 
-    Raises OptionError for a taken name, a parameter that every evaluator has already, or a `threshold` off the scale.
+    Raises OptionError for a taken name, a parameter that every evaluator has, or a `threshold` outside the scale.
     """
 
     def decorate(function: F) -> F:
@@ -71,15 +71,14 @@ def metric(
 
 
 def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Measurement:
-    """What the answer of a custom metric means.
+    """The measurement that a custom metric returned.
 
     - a number is the score; true is 1 and false is 0
-    - a text is a label, whose score `labels` gives
-    - an object has `score` or `label` or both, and may have `reason` and `details`; or only `skipped`, the reason
-      why nothing was measured
-    - an EvalResult, as another evaluator gives it, counts with its score, reason, details and label
+    - a string is a label with a score in `labels`
+    - an object has `score` or `label` or both, and optionally `reason` and `details`; or only `skipped`, the reason
+    - an EvalResult, of another evaluator counts with its score, reason, details and label
 
-    Raises SkipEvaluation where nothing was measured, ValueError for anything else.
+    Raises SkipEvaluation if nothing was measured, ValueError for anything else.
     """
     if isinstance(value, Measurement):
         return value
@@ -99,11 +98,13 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
         raise SkipEvaluation(str(value["skipped"]))
     score, label, details = value.get("score"), value.get("label"), value.get("details") or {}
     if label is not None and not isinstance(label, str):
-        raise ValueError(f"label must be a text, got {label!r}")
+        raise ValueError(f"label must be a string, got {label!r}")
     if score is None and label is not None:
         if label not in (labels or {}):
             known = ", ".join(labels) if labels else "none"
-            raise ValueError(f"label {label!r} has no score: neither with it, nor in labels (known are {known})")
+            raise ValueError(
+                f"label {label!r} has no score: return a score with it, or list it in labels (known are {known})"
+            )
         score = (labels or {})[label]
     if not isinstance(score, bool | int | float):
         raise ValueError(f"score must be a number, got {score!r}")
@@ -113,7 +114,7 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
 
 
 def _measurement_of_result(result: EvalResult) -> Measurement:
-    """What another evaluator found; the threshold is the metric's own."""
+    """The measurement of another evaluator; the threshold is the metric's own."""
     if result.status is Status.SKIPPED:
         raise SkipEvaluation(result.reason)
     if result.score is None:

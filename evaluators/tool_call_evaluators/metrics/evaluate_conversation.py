@@ -1,4 +1,4 @@
-"""Runs evaluators over a conversation: over its turns, and then over the whole."""
+"""Evaluates a conversation: its turns, then the whole."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..run import evaluate
 from .conversation_scores import OverallAgentScore
 
 _SHARED = ("tools", "user_goal", "knowledge", "tasks", "constraints")
-"""What a turn has from its conversation where it does not have it itself."""
+"""Fields that a turn without a value inherits from its conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationResult:
-    """What was said of a conversation.
+    """The results of a conversation.
 
-    `turns` holds for each turn the results it came with and the new ones; `results` those of the whole. `status` is
-    arksim's: `Done`, `Partial Failure` or `Failed`; None where no turn was judged. `errors` are the distinct
+    `turns` holds the given and new results of each turn, `results` those of the whole. `status` is arksim's: `Done`,
+    `Partial Failure` or `Failed`; None if no turn was judged. `errors` are the distinct
     behaviour failures of its turns.
     """
 
@@ -47,12 +47,12 @@ async def evaluate_conversation(
     turn_evaluators: Iterable[Evaluator] = (),
     name: str = "",
 ) -> ConversationResult:
-    """Evaluate a case with `turns`; `name` is how its errors refer to it.
+    """Evaluate a case with `turns`; its errors contain `name`.
 
-    `turn_evaluators` come first. They see each turn with the turns before it, and with the tools, goal, knowledge,
-    tasks and constraints of the conversation where it has none of its own; a turn keeps the results it comes with
-    and is not evaluated for them again. `evaluators` then see the case, all turns with their results.
-    Results are as `evaluate` gives them: it never raises for what an evaluator does. Raises ValueError for a case
+    `turn_evaluators` come first. They get each turn with the turns before it, and with the tools, goal, knowledge,
+    tasks and constraints of the conversation unless it has its own; a turn keeps its given results and is not evaluated
+    for them again. `evaluators` then get the case, all turns with their results. As in `evaluate`, a failing evaluator
+    is a result and never an exception. Raises ValueError for a case
     without `turns`.
     """
     if conversation.turns is None:

@@ -17,25 +17,25 @@ from ..registry import register
 from .custom import measurement_of
 
 MAX_OUTPUT_BYTES = 1_000_000
-"""So much a program may write; one that writes more is stopped."""
-_TOLD_BYTES = 2_000
+"""Maximum size of the output; a program that writes more is killed."""
+_EXCERPT_BYTES = 2_000
 _END_S = 5.0
 
 
 class ExternalError(Exception):
-    """The program could not be run, failed, took too long, or wrote what is no result; the message says which."""
+    """The program could not be run, failed, timed out, or wrote no valid result; the message says which."""
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
 class External(AsyncEvaluator):
-    """What the program `command` says of the case. It is run once for each, without a shell.
+    """Runs the program `command` once per case, without a shell, and reads the result from its output.
 
     It reads one JSON object, `{version: 1, metric, scope, options, case}`, from its standard input, and writes one
     JSON value to its standard output: a score on `scale`, true or false, one of `labels`, or an object with
-    `score`, `label`, `reason`, `details` (or only `skipped`, the reason why nothing was measured). What it writes
-    to standard error is told where it fails: with an exit code other than 0, no answer within `timeout` seconds,
-    more than 1 MB of output, or output that is no such value. Then the result is errored.
+    `score`, `label`, `reason`, `details` (or only `skipped`, the reason why nothing was measured). The result
+    is errored, with the standard error of the program, if it exits with a code other than 0, does not finish within
+    `timeout` seconds, or writes more than 1 MB or any other value.
     """
 
     name: ClassVar[str] = "external"
@@ -43,12 +43,12 @@ class External(AsyncEvaluator):
     command: Sequence[str]
     timeout: float = 30.0
     options: Mapping[str, Any] | None = None
-    """Passed on to the program."""
+    """Passed to the program."""
     scale: Sequence[float] = (0.0, 1.0)  # type: ignore[misc,assignment]  # an option here
     labels: Mapping[str, float] | None = None
-    """The score of each label the program may answer with."""
+    """The score of each label that the program may return."""
     folder: str | None = None
-    """Where the program is run. None: where we are; of a suite file: its folder."""
+    """The working directory of the program. None: the current directory; in a suite file: the suite's directory."""
 
     def __post_init__(self) -> None:
         if len(self.scale) != 2 or not self.scale[0] < self.scale[1]:
@@ -74,12 +74,12 @@ class External(AsyncEvaluator):
         try:
             return measurement_of(json.loads(output), self.labels)
         except (ValueError, RecursionError) as error:
-            told = output[:_TOLD_BYTES].decode(errors="replace").strip() or "nothing"
-            raise ExternalError(f"{self.command[0]} wrote no result ({error}): {told}") from None
+            excerpt = output[:_EXCERPT_BYTES].decode(errors="replace").strip() or "nothing"
+            raise ExternalError(f"{self.command[0]} wrote no valid result ({error}): {excerpt}") from None
 
 
 async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: str | None) -> bytes:
-    """What the program writes, given `data`. Raises ExternalError. Nothing of it is left running."""
+    """The output of the program for the input `data`. Raises ExternalError. Leaves no process running."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -93,7 +93,7 @@ async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: st
         raise ExternalError(f"{command[0]} cannot be run: {getattr(error, 'strerror', None) or error}") from None
     try:
         async with asyncio.timeout(timeout_s):
-            _, output, complaint = await asyncio.gather(_write(process, data), _read(process), _last_words(process))
+            _, output, complaint = await asyncio.gather(_write(process, data), _read(process), _last_stderr(process))
             status = await process.wait()
     except TimeoutError:
         raise ExternalError(f"{command[0]} did not finish within {timeout_s:g} s") from None
@@ -102,8 +102,8 @@ async def _run(command: Sequence[str], data: bytes, timeout_s: float, folder: st
     if len(output) > MAX_OUTPUT_BYTES:
         raise ExternalError(f"{command[0]} wrote more than {MAX_OUTPUT_BYTES:,} bytes")
     if status != 0:
-        told = complaint.decode(errors="replace").strip()
-        raise ExternalError(f"{command[0]} ended with exit code {status}" + (f": {told}" if told else ""))
+        message = complaint.decode(errors="replace").strip()
+        raise ExternalError(f"{command[0]} ended with exit code {status}" + (f": {message}" if message else ""))
     return output
 
 
@@ -114,13 +114,13 @@ async def _write(process: asyncio.subprocess.Process, data: bytes) -> None:
             stdin.write(data)
             await stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
-            pass  # a program need not read what it does not want
+            pass  # a program need not read all of its input
         finally:
             stdin.close()
 
 
 async def _read(process: asyncio.subprocess.Process) -> bytes:
-    """What the program writes; one that writes more than the limit is stopped, and more than the limit returned."""
+    """The output of the program. Kills a program that writes more than the limit, and returns more than the limit."""
     kept = bytearray()
     while process.stdout is not None and (chunk := await process.stdout.read(65_536)):
         if len(kept) <= MAX_OUTPUT_BYTES:
@@ -130,16 +130,16 @@ async def _read(process: asyncio.subprocess.Process) -> bytes:
     return bytes(kept)
 
 
-async def _last_words(process: asyncio.subprocess.Process) -> bytes:
-    """The last part of what the program writes to standard error."""
+async def _last_stderr(process: asyncio.subprocess.Process) -> bytes:
+    """The end of the standard error of the program."""
     kept = b""
     while process.stderr is not None and (chunk := await process.stderr.read(65_536)):
-        kept = (kept + chunk)[-_TOLD_BYTES:]
+        kept = (kept + chunk)[-_EXCERPT_BYTES:]
     return kept
 
 
 def _stop(process: asyncio.subprocess.Process) -> None:
-    """Kill the program and what it started, where they still run."""
+    """Kill the program and its child processes, if they still run."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -147,10 +147,10 @@ def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Leave nothing behind: neither a process nor an open pipe."""
+    """End the process and close its pipes."""
     _stop(process)
     try:
         async with asyncio.timeout(_END_S):
             await process.communicate()
     except TimeoutError:
-        pass  # something it started has left the group and keeps the pipe: not ours to find
+        pass  # a descendant has left the process group and holds the pipe

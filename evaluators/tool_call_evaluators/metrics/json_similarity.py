@@ -1,4 +1,4 @@
-"""`json_similarity`: how much of an expected JSON value the answer has, leaf by leaf."""
+"""`json_similarity`: the similarity of the answer to an expected JSON value, leaf by leaf."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ..registry import register
 from .case_parts import NothingThereError, check_path, from_json, select
 
 MAX_TEXT_LENGTH = 100_000
-"""Longer texts are compared for equality alone: the distance takes time in the product of both lengths."""
+"""Longer strings are only compared for equality: the distance takes time in the product of both lengths."""
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
 class JsonSimilarity(SyncEvaluator):
-    """Sum of the similarity of each expected leaf / number of expected leaves; 1 where there are none.
+    """Sum of the similarity of each expected leaf / number of expected leaves; 1 without leaves.
 
-    Numbers: 1 - |e - a| / |e|, at least 0; for e = 0 only 0 is similar. Texts: 1 - Levenshtein distance /
+    Numbers: 1 - |e - a| / |e|, at least 0; for e = 0 only 0 is similar. Strings: 1 - Levenshtein distance /
     greater length. Booleans and null: equal or not. Another type: 0 for every leaf under it. Only expected
     keys count; lists compare by index, missing elements score 0 and extra ones do not count.
 
-    Expected is the case's `expected_response`, else the option `expected`; neither: skipped. Texts on both
-    sides are read as JSON where they are JSON. `field` is a path such as `response_text.order`; where it leads
-    nowhere the score is 0. Details: `leaves`, `matched` (their sum) and `differences`, a list of
+    The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Strings on
+    both sides are parsed if they are JSON. `field` is a path such as `response_text.order`; if it does not exist, the
+    score is 0. Details: `leaves`, `matched` (their sum) and `differences`, a list of
     `{path, expected, actual, similarity}` for leaves below 1.
     """
 
@@ -48,7 +48,7 @@ class JsonSimilarity(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         expected = self.expected if case.expected_response is None else case.expected_response
         if expected is None:
-            raise SkipEvaluation("not given: expected_response, nor the option expected")
+            raise SkipEvaluation("not given: expected_response, or the option expected")
         try:
             actual = from_json(select(case, self.field))
         except NothingThereError as error:
@@ -83,7 +83,7 @@ _MISSING: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """An expected value that is neither list nor object, and how similar what stands in its place is."""
+    """An expected value that is neither list nor object, and the similarity of the actual value."""
 
     path: str
     expected: Any
@@ -124,12 +124,12 @@ def _similarity(expected: Any, actual: Any) -> float:
 
 
 def _closeness(expected: float, actual: float) -> float:
-    """1 - |e - a| / |e| for unequal numbers, at least 0; 0 where that cannot be computed."""
+    """1 - |e - a| / |e| for unequal numbers, at least 0; 0 if that cannot be computed."""
     try:
         distance, size = abs(expected - actual), abs(expected)
     except OverflowError:  # an integer too large for a float
         return 0.0
-    # also false for NaN and infinity, which are like nothing but themselves
+    # also false for NaN and infinity, which are similar only to themselves
     return 1.0 - distance / size if distance < size < float("inf") else 0.0
 
 

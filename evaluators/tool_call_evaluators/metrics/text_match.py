@@ -1,4 +1,4 @@
-"""`exact_match` and `contains`: the answer, or another part of the case, against a text."""
+"""`exact_match` and `contains`: compare the answer, or another part of the case, with a string."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .case_parts import NothingThereError, check_path, from_json, select
 @register
 @dataclass(frozen=True, kw_only=True)
 class ExactMatch(SyncEvaluator):
-    """1 where `field` equals the expected value, else 0; `negated`: the other way round.
+    """1 if `field` equals the expected value, else 0; `negated`: reversed.
 
-    Expected is the case's `expected_response`, else the option `expected`; neither: skipped. Two texts compare
-    as texts, without regard to case unless `case_sensitive`; where a value that is no text is expected, the
-    answer is read as JSON. `field` is a path such as `response_text.order.status`; where it leads nowhere the
-    score is 0, negated or not. Expected values may be placeholders. Details: `expected`, `actual`.
+    The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Two strings
+    compare ignoring case unless `case_sensitive`; if the expected value is not a string, the answer is parsed as JSON.
+    `field` is a path such as `response_text.order.status`; if it does not exist, the score is 0, negated or not.
+    Expected values may be placeholders. Details: `expected`, `actual`.
     """
 
     name: ClassVar[str] = "exact_match"
@@ -39,7 +39,7 @@ class ExactMatch(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         expected = self.expected if case.expected_response is None else case.expected_response
         if expected is None:
-            raise SkipEvaluation("not given: expected_response, nor the option expected")
+            raise SkipEvaluation("not given: expected_response, or the option expected")
         try:
             actual = select(case, self.field)
         except NothingThereError as error:
@@ -57,12 +57,11 @@ class ExactMatch(SyncEvaluator):
 @register
 @dataclass(frozen=True, kw_only=True)
 class Contains(SyncEvaluator):
-    """1 where `field` contains a text, else 0; `negated`: the other way round.
+    """1 if `field` contains a string, else 0; `negated`: reversed.
 
-    The text is the case's `response_contains`, else the option `search_text`; neither: skipped. Without regard
-    to case unless `case_sensitive`. What is no text is searched as JSON text. `field` is a path such as
-    `response_text.order.status`; where it leads nowhere the score is 0, negated or not.
-    Details: `search_text`, `found`.
+    The string is the case's `response_contains`, else the option `search_text`; without both: skipped. The search
+    ignores case unless `case_sensitive`. Other values are searched as JSON text. `field` is a path such as
+    `response_text.order.status`; if it does not exist, the score is 0, negated or not. Details: `search_text`, `found`.
     """
 
     name: ClassVar[str] = "contains"
@@ -79,7 +78,7 @@ class Contains(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         wanted = self.search_text if case.response_contains is None else case.response_contains
         if wanted is None:
-            raise SkipEvaluation("not given: response_contains, nor the option search_text")
+            raise SkipEvaluation("not given: response_contains, or the option search_text")
         try:
             text = json_text(select(case, self.field)) or ""
         except NothingThereError as error:

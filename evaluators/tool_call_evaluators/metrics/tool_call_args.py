@@ -20,16 +20,15 @@ _CONTAINED = ArgumentMatcher(mode="subset")
 @register
 @dataclass(frozen=True, kw_only=True)
 class ToolCallArgs(SyncEvaluator):
-    """Expected calls answered / expected calls, tried in their order, each by the first unused call that fits.
+    """Matched expected calls / expected calls; each takes the first unused call that fits, in order.
 
-    A call fits where the names are equal and so are the arguments; with `subset` it may have further arguments.
-    `strict`: 1 only if all are answered, else 0. Extra calls do not count and calls of different tools may come
-    in any order. Both empty: 1; exactly one empty: 0. The order of trying is the documented one and not the best
-    possible: with placeholders or `subset` a greedy choice may leave a later call unanswered; `tool_trajectory`
-    with `recall` is optimal.
+    A call fits if the names and arguments are equal; with `subset` it may have further arguments. `strict`: 1 if all
+    are matched, else 0. Extra calls do not count and calls of different tools may come
+    in any order. Both empty: 1; exactly one empty: 0. The greedy order is not optimal: with
+    placeholders or `subset` it may leave a later call unmatched; `tool_trajectory` with `recall` is optimal.
 
-    Rule: UiPath's tool call args evaluator, which lets extra arguments pass even without `subset`, against its
-    own documentation; here they fail. Details: each pair tried under `<name>_0`, `<name>_1`, ... as
+    Rule: UiPath's tool call args evaluator, which accepts extra arguments even without `subset`, contrary to its
+    documentation; here they fail. Details: each pair tried under `<name>_0`, `<name>_1`, ... as
     `{expected, actual, score}`; and the pairing (positions from 1).
     """
 

@@ -1,6 +1,6 @@
-"""`tool_call_order`, `tool_call_count` and `tool_call_output`: calls held against criteria.
+"""`tool_call_order`, `tool_call_count` and `tool_call_output`: compare calls with criteria.
 
-Criteria are options of the evaluator, for the whole suite, and fields of the case; the case's own come first.
+Criteria are options of the evaluator, for the whole suite, or fields of the case, which take precedence.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ToolCallOrder(SyncEvaluator):
         return Measurement(
             score,
             f"{in_order if expected else 'no call expected'}: "
-            f"expected {' > '.join(expected) or 'none'}, made {' > '.join(actual) or 'none'}.",
+            f"expected {' > '.join(expected) or 'none'}, got {' > '.join(actual) or 'none'}.",
             {"lcs": lcs, "actual": actual, "expected": expected},
         )
 
@@ -63,8 +63,8 @@ class ToolCallOrder(SyncEvaluator):
 class ToolCallCount(SyncEvaluator):
     """Satisfied / all criteria of `tool_calls_count`, `{name: [comparator, times]}`; `strict`: all or 0.
 
-    A tool that was never called counts 0, also where no tool was called at all (the reference scores every
-    silent agent 0, so that `= 0` could never pass). No criteria: skipped.
+    A tool that was never called counts 0, also if no tool was called at all (the reference then
+    always scores 0, so that `= 0` could never pass). No criteria: skipped.
     Details, by name: `{actual, comparator, expected, score}`.
     """
 
@@ -102,10 +102,12 @@ class ToolCallCount(SyncEvaluator):
                 problems.append(f"{name} was called {counted(made[name], 'time')}, expected {comparator} {times}")
         satisfied_count = len(criteria) - len(problems)
         score = float(not problems) if self.strict else satisfied_count / len(criteria)
-        told = f"{satisfied_count} of {counted(len(criteria), 'count')} as expected{unless_all(score, satisfied_count)}"
+        summary = (
+            f"{satisfied_count} of {counted(len(criteria), 'count')} as expected{unless_all(score, satisfied_count)}"
+        )
         return Measurement(
             score,
-            sentence(told, problems),
+            sentence(summary, problems),
             details,
         )
 
@@ -115,9 +117,9 @@ class ToolCallCount(SyncEvaluator):
 class ToolCallOutput(SyncEvaluator):
     """Matched / all expected `tool_outputs`, `[{name, output}]`; `strict`: all or 0.
 
-    Each expected output, in order, takes the first unused call of that name whose result is equal as a text. A
-    result that is a JSON object counts as its `content` where it has one, else as canonical JSON; an expected
-    output is read the same way. No result is an empty text. Both empty: 1; exactly one empty: 0.
+    Each expected output, in order, takes the first unused call of that name whose result is an equal string. A
+    result that is a JSON object counts as its `content` if it has one, else as canonical JSON; so does an expected
+    output. No result is an empty string. Both empty: 1; exactly one empty: 0.
     Details, for each call tried, under `name_0`, `name_1`, ...: `{expected, actual, score}`.
     """
 
@@ -174,7 +176,7 @@ class ToolCallOutput(SyncEvaluator):
 
 
 def _no_criteria(field: str) -> SkipEvaluation:
-    return SkipEvaluation(f"not given: {field}, neither as an option nor in the case")
+    return SkipEvaluation(f"not given: {field}, in the case or as an option")
 
 
 def _checked(read: Callable[[Any], Any], entry: Any, owner: str, option: str) -> Any:

@@ -1,4 +1,4 @@
-"""`tool_call_validity`: do the calls keep to the definitions of the tools?"""
+"""`tool_call_validity`: do the calls conform to the definitions of the tools?"""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ..model import EvalCase, ToolDefinition
 from ..registry import register
 
 MAX_MESSAGE = 160
-"""Characters of a JSON Schema error that are told: it may quote the whole argument."""
+"""Maximum length of a JSON Schema error, in characters: it may quote the whole argument."""
 
 _NO_REMOTE: Registry[Any] = Registry()
-"""Resolves references within a schema and retrieves nothing: definitions come from strangers."""
+"""Resolves references within a schema only and retrieves nothing: definitions are untrusted."""
 
 
 @register
@@ -34,13 +34,13 @@ class ToolCallValidity(SyncEvaluator):
     """The fraction of calls that are valid against the definition of their tool; 1 without calls.
 
     Valid: the name is that of a defined tool; the arguments satisfy its JSON Schema, with the standard's own
-    semantics (draft 2020-12 unless `$schema` says otherwise; 1.0 is an integer); and where the definition, or
-    this evaluator's `strict`, is strict, no argument goes unmentioned in the schema.
+    semantics (draft 2020-12 unless `$schema` says otherwise; 1.0 is an integer); and if the definition, or
+    this evaluator's `strict`, is strict, every argument is in the schema.
 
-    Calls whose arguments are unknown (a trace did not carry them) are judged by their name alone and, known by
-    name, left out of the fraction; skipped where that leaves none. No definitions given: skipped. A definition
-    that is not itself a valid schema is an error, not a bad call.
-    Details: `invalid`, a list of `{position, name, errors}`, and `unknown`, positions left out.
+    Calls with unknown arguments (missing in the trace) are judged by their name alone and, if the name is defined, do
+    not count; skipped if no call counts. Without definitions: skipped. An invalid schema in a definition is an error,
+    not an invalid call.
+    Details: `invalid`, a list of `{position, name, errors}`, and `unknown`, positions that do not count.
     """
 
     name: ClassVar[str] = "tool_call_validity"
@@ -83,9 +83,9 @@ class ToolCallValidity(SyncEvaluator):
         strict = self.strict or tool.strict
         try:
             validator = _validator(canonical(tool.parameters), strict)
-            # plain lists and objects, and integers where protobuf made floats of them (older drafts care)
+            # plain lists and objects, and integers in place of protobuf's floats (older drafts distinguish them)
             errors = validator.iter_errors(json.loads(canonical(call.arguments)))
-            return [_told(error) for error in sorted(errors, key=lambda error: error.json_path)]
+            return [_description(error) for error in sorted(errors, key=lambda error: error.json_path)]
         except SchemaError as error:
             raise ValueError(f"the definition of {tool.name} is not a JSON Schema: {error.message}") from error
         except Unresolvable as error:
@@ -99,13 +99,13 @@ def _validator(schema_text: str, strict: bool) -> Validator:
     cls = validator_for(schema, default=Draft202012Validator)
     cls.check_schema(schema)
     if strict:
-        # looks through $ref and allOf, where the draft knows it; `additionalProperties` does not
+        # follows $ref and allOf, if the draft supports it; `additionalProperties` does not
         modern = "unevaluatedProperties" in cls.VALIDATORS
         schema = {**schema, "unevaluatedProperties" if modern else "additionalProperties": False}
     return cls(schema, registry=_NO_REMOTE)
 
 
-def _told(error: ValidationError) -> str:
+def _description(error: ValidationError) -> str:
     where = error.json_path.removeprefix("$").removeprefix(".")
     message = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[: MAX_MESSAGE - 1]}…"
     return f"{where}: {message}" if where else message

@@ -56,12 +56,12 @@ class ToolCorrectness(SyncEvaluator):
         if in_order:
             longest = max(len(expected), len(actual))
             score = len(pairs) / longest if longest else 1.0
-            told = matched_text(*counts, of_made=len(actual) > len(expected))
+            summary = matched_text(*counts, of_made=len(actual) > len(expected))
         else:
             score = _f1(*counts)
-            told = _f1_text(*counts) + matched_text(*counts, of_made=False)
+            summary = _f1_text(*counts) + matched_text(*counts, of_made=False)
         pairing = Pairing(expected, actual, pairs, matcher)
-        summary = f"{self.mode}: {told}"
+        summary = f"{self.mode}: {summary}"
         problems = pairing.problems() if score < 1.0 else []
         return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
 
@@ -76,8 +76,10 @@ class ToolCorrectness(SyncEvaluator):
         problems = [f"{name} was not used" for name in details["missing"]]
         problems += [f"{name} was not expected" for name in details["redundant"]]
         counts = shared, *_ = len(wanted & used), len(wanted), len(used)
-        told = f"{_f1_text(*counts)}{shared} of {counted(len(wanted), 'expected tool')} used, {len(used)} used in all"
-        return Measurement(_f1(*counts), sentence(f"names_only: {told}", problems), details)
+        summary = (
+            f"{_f1_text(*counts)}{shared} of {counted(len(wanted), 'expected tool')} used, {len(used)} used in all"
+        )
+        return Measurement(_f1(*counts), sentence(f"names_only: {summary}", problems), details)
 
 
 def _f1(shared: int, expected: int, actual: int) -> float:

@@ -1,4 +1,4 @@
-"""`tool_efficiency`: how many of the calls were not repeats of an earlier one."""
+"""`tool_efficiency`: the share of calls that do not repeat an earlier one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..registry import register
 class ToolEfficiency(SyncEvaluator):
     """Distinct calls / calls; 1 without calls. Two calls are the same in name and, by `matcher`, arguments.
 
-    A call with unknown arguments is the same as no other. A repeat may be right (polling, a retry): set the
+    A call with unknown arguments equals no other. A repeat may be right (polling, a retry): set the
     threshold accordingly. Details: `repeats`, a list of `{position, name, of}` with the position of the call
     that is repeated; and `loops`, runs of the same call without another between, `{name, from, to}`.
     """

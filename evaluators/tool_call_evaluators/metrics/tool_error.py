@@ -1,4 +1,4 @@
-"""`tool_error`: how many of the calls succeeded."""
+"""`tool_error`: the share of calls that succeeded."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ..registry import register
 class ToolError(SyncEvaluator):
     """The fraction of calls that succeeded; 1 without calls.
 
-    A call failed where it has an error (a blank one is none); or its result is null or blank; or its result is
+    A call failed if it has an error that is not blank; or its result is null or blank; or its result is
     a JSON object whose top-level `error` is present and not null; or `is_error`, a function of the ToolCall,
-    says so. Details: `failed`, a list of `{position, name, reason}`.
+    returns true. Details: `failed`, a list of `{position, name, reason}`.
     """
 
     name: ClassVar[str] = "tool_error"
@@ -45,7 +45,7 @@ class ToolError(SyncEvaluator):
         )
 
     def _why_failed(self, call: ToolCall) -> str:
-        """Why `call` counts as failed, or an empty text."""
+        """Why `call` counts as failed; empty if it succeeded."""
         if call.error is not None and call.error.strip():
             return f"error {json_excerpt(call.error)}"
         if call.result is None or not call.result.strip():
@@ -59,5 +59,5 @@ class ToolError(SyncEvaluator):
         if isinstance(result, Mapping) and result.get("error") is not None:
             return f"result has error {json_excerpt(result['error'])}"
         if self.is_error is not None and self.is_error(call):
-            return "is_error says so"
+            return "is_error returned true"
         return ""

@@ -1,4 +1,4 @@
-"""`tool_trajectory`: did the agent make the expected calls, under one of several ideas of "the same"?"""
+"""`tool_trajectory`: did the agent make the expected calls, in one of several modes of comparison?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALL_OR_NOTHING = ("strict", "superset", "subset", "within")
 @register
 @dataclass(frozen=True, kw_only=True)
 class ToolTrajectory(SyncEvaluator):
-    """Compares the calls made (A) with the expected calls (E); two match in name and, by `matcher`, arguments.
+    """Compares the actual calls (A) with the expected calls (E); two match in name and, by `matcher`, arguments.
 
     With m the size of a largest matching that uses each call once:
 
@@ -30,9 +30,9 @@ class ToolTrajectory(SyncEvaluator):
     - `in_order` longest common subsequence / max(|A|, |E|)
     - `any_order` m / max(|A|, |E|)
     - `superset` 1 if every expected call was made (m = |E|), else 0
-    - `subset` 1 if every call made was expected (m = |A|), else 0
+    - `subset` 1 if every actual call was expected (m = |A|), else 0
     - `precision` m / |A|, `recall` m / |E|
-    - `within` 1 if every call made matches some expected one, which may serve several times, else 0
+    - `within` 1 if every actual call matches some expected one, which may match several, else 0
 
     Both empty: 1. E empty: 1 for `superset`, else 0. A empty: 1 for `subset` and `within`, else 0.
     Details: `mode`, and the pairing as `matched`, `missing`, `extra`, `near_misses` (positions from 1).
@@ -75,13 +75,13 @@ class ToolTrajectory(SyncEvaluator):
                 extra=self.mode not in ("superset", "recall"),
             )
         of_made = self._of_made(len(expected), len(actual))
-        told = matched_text(len(pairs), len(expected), len(actual), of_made=of_made)
+        summary = matched_text(len(pairs), len(expected), len(actual), of_made=of_made)
         all_or_nothing = unless_all(score, len(pairs)) if self.mode in _ALL_OR_NOTHING else ""
-        summary = f"{self.mode}: {told}{all_or_nothing}"
+        summary = f"{self.mode}: {summary}{all_or_nothing}"
         return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
 
     def _of_made(self, expected: int, actual: int) -> bool:
-        """Whether the score is a share of the calls made; else it is one of the expected calls."""
+        """Whether the score is a share of the actual calls, else of the expected calls."""
         of_made = {"subset": True, "within": True, "superset": False, "precision": actual > 0, "recall": expected == 0}
         return of_made.get(self.mode, actual > expected)
 

@@ -16,22 +16,23 @@ from .markdown import escaped
 from .wording import call_text, counted, finite, printable, score_text
 
 MAX_CASES = 100
-"""So many cases are told one by one; how many more there are is said."""
+"""Maximum number of cases listed one by one; the number of further cases follows."""
 
 _ORDER = ("worse", "gone", "newly_failing", "changed", "fixed", "new")
 _WORDS = {
-    "worse": "worse",
+    "worse": "regressed",
     "newly_failing": "newly failing",
-    "gone": "gone",
+    "gone": "missing",
     "changed": "changed",
     "fixed": "fixed",
     "new": "new",
     "same": "unchanged",
 }
+_NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agent may fail a case by chance."
 _SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
 Tone: TypeAlias = Literal["worse", "better", "changed", "quiet"]
-"""What a piece of the text is about, for colours."""
+"""The meaning of a piece of the text, which decides its colour."""
 Paint: TypeAlias = Callable[[str, Tone], str]
 _Line: TypeAlias = tuple[str, Tone | None]
 
@@ -46,14 +47,14 @@ _TONES: dict[str, Tone] = {
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """`Comparison.to_dict` as a text."""
+    """`Comparison.to_dict` as JSON text."""
     return printable(json.dumps(finite(comparison.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: text) -> str:
-    """For a terminal: the counts, the scores as a table, then each case that is not the same, worst first.
+    """For a terminal: the counts, the scores as a table, then each case that changed, worst first.
 
-    `paint` may put colour around a piece of a line; it gets the piece and its tone.
+    `paint(piece, tone)` returns a piece of a line with colour codes.
     """
 
     def painted(text: str, tone: Tone | None) -> str:
@@ -71,14 +72,14 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
             numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
             lines.append(painted("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip(), tone))
         lines.append("")
-    for case in _told(comparison)[:MAX_CASES]:
-        lines.append(f"{painted(f'{_status(case)}: {case.case}', _TONES[case.status])} ({_rate(case)})")
+    for case in _changed_cases(comparison)[:MAX_CASES]:
+        lines.append(f"{painted(f'{_WORDS[case.status]}: {case.case}', _TONES[case.status])} ({_rate(case)})")
         lines += [f"  {painted(line, tone)}" for line, tone in _case_lines(case)]
     return "\n".join([*lines, *_more(comparison)]).rstrip() + "\n"
 
 
 def comparison_markdown(comparison: Comparison) -> str:
-    """For a CI job's page; texts of the agent are escaped."""
+    """For a CI job's page. Texts of the agent are escaped."""
     mark = "❌" if comparison.regressed else "✅" if comparison.comparable else "⚠️"
     parts = [f"## {mark} {escaped(_headline(comparison))}"]
     parts += [escaped(line) for line, _ in _notices(comparison)]
@@ -86,30 +87,36 @@ def comparison_markdown(comparison: Comparison) -> str:
         head = [f"| {' | '.join(_SCORE_HEAD)} |", f"|{' --- |' * len(_SCORE_HEAD)}"]
         rows = [f"| {' | '.join(escaped(cell) for cell in _score_cells(score))} |" for score in scores]
         parts.append("\n".join([*head, *rows]))
-    for case in _told(comparison)[:MAX_CASES]:
+    for case in _changed_cases(comparison)[:MAX_CASES]:
         lines = "\n".join(f"- {escaped(line)}" for line, _ in _case_lines(case))
-        parts.append(f"**{_status(case)}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
+        parts.append(f"**{_WORDS[case.status]}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
     return "\n\n".join([*parts, *_more(comparison)]) + "\n"
 
 
 def _headline(comparison: Comparison) -> str:
     counts = comparison.counts
-    told = [f"{counts[status]:,} {_WORDS[status]}" for status in (*_ORDER, "same") if status in counts]
-    verdict = "no regression found" if comparison.comparable else "cannot be compared"
-    verdict = "got worse" if comparison.regressed else verdict
-    return f"{comparison.before} → {comparison.after}: {verdict} ({', '.join(told) or 'no cases'})"
+    parts = [f"{counts[status]:,} {_WORDS[status]}" for status in (*_ORDER, "same") if status in counts]
+    verdict = "no regressions" if comparison.comparable else "cannot be compared"
+    verdict = "regressed" if comparison.regressed else verdict
+    return f"{comparison.before} → {comparison.after}: {verdict} ({', '.join(parts) or 'no cases'})"
 
 
 def _notices(comparison: Comparison) -> list[_Line]:
-    """What is not judged, and how large a fall would have been seen."""
-    lines: list[_Line] = [(f"not judged: {entry.metric}: {entry.reason}", "changed") for entry in comparison.not_judged]
+    """The metrics that are not compared, and how large a drop the comparison detects."""
+    lines: list[_Line] = [
+        (f"not compared: {entry.metric}: {entry.reason}", "changed") for entry in comparison.not_judged
+    ]
     if not comparison.comparable:
-        lines.append(("No metric is left that both runs measured alike: run the cases of both again alike.", "worse"))
+        lines.append(
+            (
+                "The runs share no metric that was measured the same way: run both again with the same evaluators.",
+                "worse",
+            )
+        )
     if fell := [score.metric for score in _scores(comparison) if score.fell]:
-        lines.append((f"fell by more than chance explains, over all cases: {', '.join(fell)}", "worse"))
+        lines.append((f"dropped significantly over all cases: {', '.join(fell)}", "worse"))
     if "newly_failing" in comparison.counts:
-        told = "Newly failing cases are told and not judged: an unchanged agent may fail a case by chance."
-        lines.append((told, None))
+        lines.append((_NEWLY_FAILING, None))
     if comparison.sight.cases:
         lines += [(line, "quiet" if _sees(comparison.sight) else "worse") for line in _sight_lines(comparison.sight)]
     return lines
@@ -122,19 +129,21 @@ def _sees(sight: Sight) -> bool:
 def _sight_lines(sight: Sight) -> list[str]:
     each = "1 conversation" if sight.repetitions == 1 else f"{sight.repetitions:.3g} conversations"
     each = f"{counted(sight.cases, 'case')}, {each} of each in both runs"
-    lines = [f"Judged by {each}; an unchanged agent is called worse in at most {FALSE_ALARMS:.0%} of comparisons."]
+    lines = [f"Based on {each}; an unchanged agent counts as regressed in at most {FALSE_ALARMS:.0%} of comparisons."]
     if sight.pass_rate and sight.seen_from is not None:
         fall = f"from {sight.pass_rate:.0%} to about {sight.seen_from:.0%}"
-        lines.append(f"A fall of the pass rate {fall} is seen in 4 of 5 comparisons; smaller ones are mostly missed.")
+        lines.append(
+            f"A drop of the pass rate {fall} is detected in 4 of 5 comparisons; smaller drops are mostly missed."
+        )
     elif sight.cases < LEAST_CASES:
-        lines.append(f"So few cases together tell no fall from chance: at least {LEAST_CASES} are needed.")
+        lines.append(f"Too few cases to distinguish a drop from chance: at least {LEAST_CASES} are needed.")
     else:
-        lines.append("No fall of the pass rate is seen in 4 of 5 comparisons: take more cases or repetitions.")
+        lines.append("No drop of the pass rate is detected in 4 of 5 comparisons: add cases or repetitions.")
     if sight.single_case is not None:
         passes, total = sight.single_case
-        lines.append(f"A case that passed {total} of {total} times is judged worse by itself at {passes} of {total}.")
+        lines.append(f"A case that passed {total} of {total} times counts as regressed at {passes} of {total}.")
     if not _sees(sight):
-        lines.append("This comparison cannot tell a regression from chance.")
+        lines.append("This comparison cannot distinguish a regression from chance.")
     return lines
 
 
@@ -142,28 +151,24 @@ def _scores(comparison: Comparison) -> tuple[ScoreChange, ...]:
     return (comparison.pass_rate, *comparison.scores) if comparison.sight.cases else comparison.scores
 
 
-def _status(case: CaseChange) -> str:
-    return _WORDS[case.status] + (", not judged" if case.status == "newly_failing" else "")
-
-
-def _told(comparison: Comparison) -> list[CaseChange]:
+def _changed_cases(comparison: Comparison) -> list[CaseChange]:
     cases = [case for case in comparison.cases if case.status != "same"]
     return sorted(cases, key=lambda case: (not case.regressed, _ORDER.index(case.status)))
 
 
 def _more(comparison: Comparison) -> list[str]:
-    more = len(_told(comparison)) - MAX_CASES
+    more = len(_changed_cases(comparison)) - MAX_CASES
     return [f"… and {counted(more, 'more case')}."] if more > 0 else []
 
 
 def _rate(case: CaseChange) -> str:
-    sides = [f"{passed} of {total} passed" if total else "not there" for passed, total in case.passed]
+    sides = [f"{passed} of {total} passed" if total else "missing" for passed, total in case.passed]
     return f"{sides[0]}, now {sides[1]}"
 
 
 def _case_lines(case: CaseChange) -> list[_Line]:
-    lines: list[_Line] = [(f"fails now: {', '.join(case.failures)}", "worse")] if case.failures else []
-    lines += [(f"fails no more: {', '.join(case.fixes)}", "better")] if case.fixes else []
+    lines: list[_Line] = [(f"now failing: {', '.join(case.failures)}", "worse")] if case.failures else []
+    lines += [(f"now passing: {', '.join(case.fixes)}", "better")] if case.fixes else []
     for turn in case.turns:
         for change in turn.changes:
             lines += [(f"turn {turn.turn}: {line}", tone) for line, tone in _change_lines(change, turn)]
@@ -187,11 +192,11 @@ def _change_lines(change: CallChange, turn: TurnChange) -> list[_Line]:
 def _difference(difference: Difference) -> str:
     where = difference.path or "arguments"
     if difference.problem == "missing":
-        return f"{where} is gone (was {json_excerpt(difference.expected)})"
+        return f"{where} was removed (was {json_excerpt(difference.expected)})"
     if difference.problem == "unexpected":
         return f"{where} is new ({json_excerpt(difference.actual)})"
     if difference.problem == "unknown":
-        return f"{where} are no longer known"
+        return f"{where} are unknown now"
     return f"{where}: {json_excerpt(difference.expected)} → {json_excerpt(difference.actual)}"
 
 
@@ -200,7 +205,7 @@ def _call(call: ToolCall) -> str:
 
 
 def _shares(turn: TurnChange) -> list[str]:
-    """Said where not every repetition made the calls that were compared."""
+    """A note where some repetitions made other calls than those compared."""
     if all(made == total for made, total in turn.shares):
         return []
     (made, total), (made_now, total_now) = turn.shares
@@ -214,7 +219,7 @@ def _score_line(score: ScoreChange) -> str:
         text += f", 95 % interval {_interval(score.interval)}"
     if score.p_value is not None:
         text += f", p = {score.p_value:.2g}"
-    return text + (", more than chance explains" if score.fell else "")
+    return text + (", significant" if score.fell else "")
 
 
 def _score_cells(score: ScoreChange) -> tuple[str, ...]:

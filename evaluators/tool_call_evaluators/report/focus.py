@@ -16,7 +16,7 @@ ALL = "all-failures"
 MAX_FILES = 100
 """So many distinct errors get a suite of their own, the first ones; all are in `ALL`."""
 
-_ABOUT_PLUGINS = "Its plug-ins are outside its folder: run it with --allow-plugins."
+_ABOUT_PLUGINS = "Its plug-ins are outside its directory: run it with --allow-plugins."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def focus_suites(report: Report) -> list[Focus]:
     """
     cases = _cases(report)
     failed = {failure.conversation for failure in failures(report.conversations)}
-    everything = _focus(report, ALL, "Everything that failed.", cases, failed)
+    everything = _focus(report, ALL, "All failures.", cases, failed)
     if everything is None:
         return []
     focused = [everything]

@@ -67,7 +67,7 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
         _problem(case, reasons)
     elif all(report.status(conversation) == "unscored" for conversation in group):
         ET.SubElement(case, "skipped", message="nothing was measured")
-    output = "\n\n".join(_told(conversation) for conversation in group)
+    output = "\n\n".join(_transcript(conversation) for conversation in group)
     ET.SubElement(case, "system-out").text = printable(cut(output, MAX_OUTPUT))
     return case, seconds
 
@@ -80,7 +80,7 @@ def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
     problem.text = printable(cut("\n".join(reason["message"] for reason in reasons), MAX_OUTPUT))
 
 
-def _told(conversation: RunConversation) -> str:
+def _transcript(conversation: RunConversation) -> str:
     """What was said and done, as lines."""
     lines = [f"conversation {conversation.label}"]
     for turn in conversation.turns:
@@ -90,7 +90,7 @@ def _told(conversation: RunConversation) -> str:
 
 def _turn_lines(turn: ConversationTurn) -> list[str]:
     if turn.turn is None:
-        return [f"turn {turn.index + 1}: no turn came"]
+        return [f"turn {turn.index + 1}: not executed (no matching turn)"]
     lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {cut(turn.turn['user_text'], MAX_SAID)}"]
     calls = turn.turn["tool_calls"]
     lines += [f"  call: {call_text(call)}{' [error]' if call['error'] else ''}" for call in calls]

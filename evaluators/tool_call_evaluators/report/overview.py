@@ -97,7 +97,7 @@ def _why(report: Report) -> ET.Element | None:
     if tolerated:
         items.append(element("li", {}, f"The suite tolerates {counted(len(tolerated), 'problem')}."))
     return _section(
-        "why", "What was let pass" if report.passed else "Why it failed", element("ul", {"class": "reasons"}, *items)
+        "why", "Tolerated problems" if report.passed else "Why it failed", element("ul", {"class": "reasons"}, *items)
     )
 
 
@@ -124,7 +124,7 @@ def _scores(report: Report) -> ET.Element | None:
     for metric in metrics:
         name = metric["metric"]
         cells = [
-            element("th", {"scope": "row"}, name, _gate_told(gates.get(name))),
+            element("th", {"scope": "row"}, name, _gate_label(gates.get(name))),
             element("td", {"class": "number"}, score_text(metric["mean"])),
             element("td", {}, _distribution(scores.get(name, []))),
         ]
@@ -142,7 +142,7 @@ def _scores(report: Report) -> ET.Element | None:
     return _section("scores", "Scores", element("div", {"class": "scroll", "tabindex": "0"}, table))
 
 
-def _gate_told(gate: Gate | None) -> ET.Element | None:
+def _gate_label(gate: Gate | None) -> ET.Element | None:
     if gate is None:
         return None
     return element("span", {"class": "gate"}, f"gate: {'; '.join(gate.labels)}")
@@ -182,12 +182,12 @@ def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element
                     },
                 )
             )
-    told = ", ".join(
+    label = ", ".join(
         f"{bins[index]:,} from {low + index * width / BINS:g} to {low + (index + 1) * width / BINS:g}"
         for index in range(BINS)
         if bins[index]
     )
-    return element("svg", {"class": "distribution", "viewBox": "0 0 119 28", "role": "img", "aria-label": told}, *bars)
+    return element("svg", {"class": "distribution", "viewBox": "0 0 119 28", "role": "img", "aria-label": label}, *bars)
 
 
 def _errors(report: Report) -> ET.Element | None:

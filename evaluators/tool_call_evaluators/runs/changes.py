@@ -150,11 +150,11 @@ def _turn_dict(turn: TurnChange) -> dict[str, Any]:
 
 
 def _change_dict(change: CallChange, turn: TurnChange) -> Mapping[str, Any]:
-    def told(calls: Sequence[ToolCall], index: int | None) -> dict[str, Any] | None:
+    def call_json(calls: Sequence[ToolCall], index: int | None) -> dict[str, Any] | None:
         return None if index is None else {"name": calls[index].name, "arguments": calls[index].arguments}
 
     return {
         **change.to_dict(),
-        "before": told(turn.before, change.left),
-        "after": told(turn.after, change.right),
+        "before": call_json(turn.before, change.left),
+        "after": call_json(turn.after, change.right),
     }

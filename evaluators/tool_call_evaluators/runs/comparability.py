@@ -77,12 +77,12 @@ def _difference(left: Mapping[str, set[str]], right: Mapping[str, set[str]], nam
     """Empty where the two agree, or one has no score and so says nothing of how it was measured."""
     if not left or not right:
         return ""
-    told = [
+    parts = [
         f"{name} {_listed(left[name])} in {names[0]}, {_listed(right[name])} in {names[1]}"
         for name in left
         if left[name] != right[name]
     ]
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ def turn_failure(turn: TurnJson) -> str | None:
     if failure is not None:
         return failure.message
     if turn["status"] != "done":
-        return f"the turn was never scored, it is {turn['status']}"
+        return f"the turn was not scored (status: {turn['status']})"
     return None
 
 
@@ -194,7 +194,9 @@ def failures(conversations: Iterable[RunConversation]) -> list[BehaviorFailure]:
         for turn in conversation.turns:
             number = turn.index + 1
             if turn.turn is None:
-                found.append(BehaviorFailure(conversation.label, number, "missing_turn", "no turn came"))
+                found.append(
+                    BehaviorFailure(conversation.label, number, "missing_turn", "not executed (no matching turn)")
+                )
             elif turn.failure is not None:
                 found.append(BehaviorFailure(conversation.label, number, "failed_turn", turn.failure))
             found += _failed_results(conversation.label, number, turn.results)

@@ -56,11 +56,11 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     recorded = [_case(group, ids) for group in groups.values()]
     kept = _within_bounds(recorded)
     if len(kept) < len(recorded):
-        left_out["beyond what a suite file may hold"] += len(recorded) - len(kept)
+        left_out["beyond the size limit of a suite file"] += len(recorded) - len(kept)
     cases = tuple(item.case for item in kept)
     working = not cases or any(case.evaluators is None for case in cases)
     suite = Suite(name=name, evaluators=(EXPECTED_CALLS, *([WORKING_TOOLS] if working else [])), cases=cases)
-    comments = ["Recorded. Expected is what the agent did: check that it was right before relying on it."]
+    comments = ["Recorded. The suite expects what the agent did: check that this was correct before relying on it."]
     comments += [f"Left out, {reason}: {count}." for reason, count in sorted(left_out.items())]
     return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
 
@@ -75,11 +75,11 @@ def _turns(conversation: RunConversation) -> list[TurnJson]:
 
 def _problem(conversation: RunConversation) -> str | None:
     if any(turn.failure for turn in conversation.turns):
-        return "conversations that went wrong"
+        return "failed conversations"
     if not all(turn["user_text"].strip() for turn in _turns(conversation)):
-        return "conversations in which the user said nothing"
+        return "conversations without a user message"
     if any(calls_unseen(turn["state"], len(turn["tool_calls"]), _findings(turn)) for turn in _turns(conversation)):
-        return "conversations whose tool calls could not be seen"
+        return "conversations with unknown tool calls"
     return None
 
 
@@ -100,12 +100,12 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
         context = Context(said, datetime.fromisoformat(first["started_at"]))
         turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context))))
     if len(group) > 1:
-        comments.insert(0, f"seen {len(group)} times")
+        comments.insert(0, f"recorded {len(group)} times")
     failed = {
         call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if call["error"]
     }
     if failed:
-        comments.append(f"not asked whether its tools work, as these failed: {', '.join(failed)}")
+        comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")
     case_id = free_id(printable_id(group[0].case_id or _slug(repetitions[0][0]["user_text"])), ids)
     case = Case(id=case_id, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
     return _Recorded(case, tuple(comments))

@@ -21,7 +21,7 @@ def _url(value: Any) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise FieldError(f"expected a URL that begins with http:// or https://, got {kind(value)}")
     if "@" in parts.netloc:  # URLs are shown and stored
-        raise FieldError("expected a URL without user name and password; they go into a header")
+        raise FieldError("expected a URL without user name and password; send them in a header")
     return url
 
 

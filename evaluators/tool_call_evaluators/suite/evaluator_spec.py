@@ -45,7 +45,7 @@ def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> Evaluato
     options = {option: value for option, value in given.items() if option != "scope"}
     if context.folder is None and (refused := _FILE_OPTIONS & options.keys()):
         raise FieldError(
-            "may only be set in a suite file: it says what is run, or who gets the judge's key", min(refused)
+            "may only be set in a suite file: it decides what is run, or who gets the judge's key", min(refused)
         )
     try:
         if context.folder is not None and "folder" in option_names(name) and isinstance(options.get("folder", ""), str):
@@ -63,7 +63,7 @@ def _scope(own: Scope, value: Any) -> Scope | None:
     if choice(value, ("turn", "conversation")) == own:
         return None
     if own == "conversation":
-        raise FieldError("this evaluator looks at whole conversations; it cannot score a turn")
+        raise FieldError("this evaluator scores whole conversations, not turns")
     return "conversation"
 
 
@@ -79,7 +79,7 @@ def _unique_metrics(specs: Sequence[EvaluatorSpec]) -> None:
         if metric in RUN_GATES:
             raise FieldError(f"{metric} is the name of a gate on the run; give the evaluator another `id`", index)
         if metric in metrics:
-            raise FieldError(f"{metric} is already there; give one of the two an `id` of its own", index)
+            raise FieldError(f"{metric} is already used; give one of the two its own `id`", index)
         metrics.add(metric)
 
 
@@ -101,8 +101,8 @@ def _plugin(value: Any, context: ReadContext) -> Path:
     path = folder / text(value)
     if not (context.allow_plugins or path.resolve().is_relative_to(folder.resolve())):
         raise FieldError(
-            f"plug-in {path} is outside the folder of the suite, and would be run; allow that with --allow-plugins "
-            "(in Python: allow_plugins=True) where you trust the suite"
+            f"plug-in {path} is outside the suite's directory; if you trust the suite, allow running it "
+            "with --allow-plugins (in Python: allow_plugins=True)"
         )
     load_plugin(path)
     return path.resolve()

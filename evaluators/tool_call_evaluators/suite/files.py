@@ -42,7 +42,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise SuiteError(f"cannot be read: {error.strerror or error}", str(path)) from None
     if len(data) > MAX_BYTES:
-        raise SuiteError(f"is larger than {MAX_BYTES:,} bytes, the most that is read of a suite", str(path))
+        raise SuiteError(f"is larger than {MAX_BYTES:,} bytes, the maximum size of a suite", str(path))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

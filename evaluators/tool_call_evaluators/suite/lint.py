@@ -33,12 +33,12 @@ def unused_expectations(suite: Suite) -> list[str]:
                     unused[key][case.id] = None
     metrics = suite.metrics
     gates = [
-        f"gate {name} is on none of the suite's evaluators{or_known(name, metrics)}"
+        f"gate {name} names no evaluator of the suite{or_known(name, metrics)}"
         for name in suite.gates
         if name not in metrics
     ]
     return gates + [
-        f"{key} is expected in {_cases(list(cases))}, and no evaluator looks at it ({_either(READ_BY[key])} would)"
+        f"{key} is expected in {_cases(list(cases))}, but no evaluator reads it (add {_either(READ_BY[key])})"
         for key, cases in unused.items()
         if cases
     ]

@@ -154,7 +154,7 @@ class Expectation(Declared):
 def _case_id(value: Any) -> str:
     case_id = text(value)
     if not case_id.isprintable() or case_id != case_id.strip():
-        raise FieldError("must be printable, without white space around it: it travels in a header")
+        raise FieldError("must be printable, without surrounding white space: it is sent in a header")
     return case_id
 
 
@@ -167,7 +167,7 @@ def _unique_ids(cases: Sequence[Case]) -> None:
     seen = set[str]()
     for index, case in enumerate(cases):
         if case.id in seen:
-            raise FieldError(f"{case.id!r} is the id of an earlier case already", index, "id")
+            raise FieldError(f"{case.id!r} is already the id of an earlier case", index, "id")
         seen.add(case.id)
 
 

@@ -90,7 +90,7 @@ def _check(suite: Suite) -> None:
     for index, case in enumerate(suite.cases):
         if case.expect != Expectation() and not suite.build_evaluators("conversation", case):
             raise FieldError(
-                "no evaluator looks at conversations; give one `scope: conversation`, as in "
+                "no evaluator scores conversations; give one `scope: conversation`, as in "
                 "{tool_trajectory: {scope: conversation}}",
                 *("cases", index, "expect"),
             )

@@ -18,7 +18,7 @@ def _read(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
     if not isinstance(value, str):
         return _definitions(value)
     if context.folder is None:
-        raise FieldError("expected a list: there is no folder to look for a file in")
+        raise FieldError("expected a list: there is no directory to look for a file in")
     path = context.folder / text(value)
     if not path.is_file():
         raise FieldError(f"no such file: {path}")

@@ -159,7 +159,7 @@ class _Builder:
     def _start(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         position = _position(event.start_mark)
         if self._awaits_key():
-            raise DocumentError("a key must be a text", position)
+            raise DocumentError("a key must be a string", position)
         if len(self._open) >= MAX_DEPTH:
             raise DocumentError(f"nests deeper than {MAX_DEPTH} levels", position)
         if event.tag and event.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
@@ -174,7 +174,7 @@ class _Builder:
         if self._awaits_key():
             parent = self._open[-1]
             if not isinstance(value, str):
-                raise DocumentError(f"key {event.value} must be a text; put it in quotes", position)
+                raise DocumentError(f"key {event.value} must be a string; put it in quotes", position)
             if value in parent.value:
                 raise DocumentError(f"key {value!r} is repeated", position)
             parent.key = value
@@ -191,7 +191,7 @@ class _Builder:
         if event.anchor not in self._anchors:
             raise DocumentError(f"alias *{event.anchor} has no anchor before it", position)
         if self._awaits_key():
-            raise DocumentError("a key must be a text, not an alias", position)
+            raise DocumentError("a key must be a string, not an alias", position)
         value, size = self._anchors[event.anchor]
         self._positions.setdefault(self._open[-1].next_path(), position)
         self._add(value, size, None, position)
@@ -227,10 +227,10 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
     said = error.problem or "is not YAML"
     mark = error.problem_mark
     if "mapping values are not allowed" in said:
-        return f"{said}: a text with ': ' in it needs quotes"
+        return f"{said}: a string with ': ' needs quotes"
     if mark is not None and "cannot start any token" in said:
         found = text.split("\n")[mark.line][mark.column :][:1]
-        return f"{said}: a tab; indent with blanks" if found == "\t" else f"{said}: {found!r}; put the text in quotes"
+        return f"{said}: a tab; indent with spaces" if found == "\t" else f"{said}: {found!r}; put the string in quotes"
     return said
 
 

@@ -151,12 +151,12 @@ def test_what_of_an_adk_case_is_not_said_is_noted():
     imported = import_text(json.dumps({"eval_cases": [case]}))
     assert imported.suite.cases[0].turns[0].user == "What is this?"
     assert set(imported.notes) == {
-        "rubrics were left out",
-        "files in what the user says were left out",
-        "the state that a session begins with was left out",
+        "rubrics were not imported",
+        "files in user messages were not imported",
+        "the initial session state was not imported",
     }
     old = [{"name": "c", "data": [{"query": "Hi"}], "initial_session": {"state": {"tier": "gold"}}}]
-    assert import_text(json.dumps(old)).notes == ("the state that a session begins with was left out",)
+    assert import_text(json.dumps(old)).notes == ("the initial session state was not imported",)
     assert import_text(json.dumps([{**old[0], "initial_session": {"state": {}}}])).notes == ()
 
 
@@ -207,10 +207,10 @@ def test_uipath_evaluation_sets():
         tool_calls=(ToolCall("get_forecast", {"city": "Paris"}),), response="Yes."
     )
     assert set(imported.notes) == {
-        "the evaluation made-up has no inputs and was left out",
-        "of several inputs, only message is said; the others were left out",
-        "the evaluator Trajectory asks a judge; add llm_judge_trajectory and a `judge` to the suite to have it",
-        "the evaluator Mine has no counterpart here and was left out",
+        "the evaluation made-up has no inputs and was not imported",
+        "of several inputs, only message is sent; the others were not imported",
+        "the evaluator Trajectory needs a judge; add llm_judge_trajectory and a `judge` to the suite to use it",
+        "the evaluator Mine has no equivalent here and was not imported",
     }
 
 
@@ -250,11 +250,11 @@ def test_without_uipaths_evaluators_the_criteria_tell_their_kind():
     [
         (
             {"ExactMatch": {"expectedOutput": "x"}, "JsonSimilarity": {"expectedOutput": {"x": 1}}},
-            "JsonSimilarity.expectedOutput: JsonSimilarity expects another answer than ExactMatch",
+            "JsonSimilarity.expectedOutput: JsonSimilarity and ExactMatch expect different answers",
         ),
         (
             {"a": {"toolCallsOrder": ["f"]}, "b": {"toolCallsOrder": ["g"]}},
-            "b.toolCallsOrder: another evaluator expects other tool_calls_order",
+            "b.toolCallsOrder: another evaluator expects different tool_calls_order",
         ),
     ],
 )
@@ -280,7 +280,7 @@ def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):
         EvaluatorSpec("tool_call_order", {"strict": True, "id": "Tight"}),
     )
     (tmp_path / "evaluators" / "Tight.json").write_text('{"id": 7}')
-    with pytest.raises(SuiteError, match=r"Tight.json:1:2: id: expected a text, got 7"):
+    with pytest.raises(SuiteError, match=r"Tight.json:1:2: id: expected a string, got 7"):
         import_suite(path)
 
 
@@ -293,13 +293,19 @@ def test_that_a_uipath_evaluator_looks_at_a_part_of_the_answer_is_noted(tmp_path
     evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
     text = json.dumps({"evaluations": [evaluation]})
     imported = import_text(text, str(tmp_path / "eval-sets" / "set.json"))
-    assert imported.notes == ("targetOutputKey of the evaluator Exact was left out: here it looks at the whole answer",)
+    assert imported.notes == (
+        "targetOutputKey of the evaluator Exact was not imported: here it reads the whole answer",
+    )
 
 
 @pytest.mark.parametrize(
     ("inputs", "said", "noted"),
     [
-        ({"query": "Hi", "language": "de"}, "Hi", "of several inputs, only query is said; the others were left out"),
+        (
+            {"query": "Hi", "language": "de"},
+            "Hi",
+            "of several inputs, only query is sent; the others were not imported",
+        ),
         ({"language": "de"}, "de", None),
         ({"city": "Paris", "days": 2}, '{"city": "Paris", "days": 2}', None),
     ],
@@ -316,7 +322,7 @@ def test_inputs_that_are_not_said_are_noted(inputs, said, noted):
 def test_inputs_besides_the_input_of_dokimos_are_noted():
     imported = import_text(json.dumps({"examples": [{"inputs": {"input": "Hi", "language": "de"}}, {"input": "Ho"}]}))
     assert [case.turns[0].user for case in imported.suite.cases] == ["Hi", "Ho"]
-    assert imported.notes == ("of several inputs, only input is said; the others were left out",)
+    assert imported.notes == ("of several inputs, only input is sent; the others were not imported",)
 
 
 def test_the_older_form_of_uipath():
@@ -446,7 +452,7 @@ def test_a_wrong_file_is_answered_with_one_sentence_and_its_place(text, message)
 
 
 def test_what_is_wrong_in_json_lines_is_said_with_the_line():
-    with pytest.raises(SuiteError, match=r"x.jsonl:3:2: examples\[1\].input: expected a text, got 3"):
+    with pytest.raises(SuiteError, match=r"x.jsonl:3:2: examples\[1\].input: expected a string, got 3"):
         import_text('{"input": "a"}\n\n{"input": 3}', "x.jsonl")
     with pytest.raises(SuiteError, match=r"x.jsonl:2:\d+: "):
         import_text('{"input": "a"}\n{"input', "x.jsonl")

@@ -82,7 +82,7 @@ async def test_an_unfit_answer_is_sent_back_once():
         (says([GOOD]), "it is not a JSON object"),
         (says({"reason": "It is good."}), "'score' is a required property"),
         (says({**GOOD, "score": True}), "True is not"),
-        (says('{"reason": "a", "score": 1, "score": 5}'), "a key is there twice"),
+        (says('{"reason": "a", "score": 1, "score": 5}'), "a key is repeated"),
         (says({**GOOD, "score": "4.5"}), "4.5 is not"),
         (says({**GOOD, "score": "four"}), "'four' is not"),
         (says('{"reason": "a", "score": 1} or perhaps {"reason": "b", "score": 5}'), "it is not JSON"),
@@ -161,7 +161,7 @@ async def test_retries_come_to_an_end():
     [
         (fails(400, "Unsupported value: 'temperature'"), "HTTP 400: Unsupported value: 'temperature'"),
         (fails(429, "You exceeded your current quota", "insufficient_quota"), "HTTP 429: You exceeded"),
-        (fails(429, "Rate limit reached", retry_after="3600"), "it asks to wait 3600 s"),
+        (fails(429, "Rate limit reached", retry_after="3600"), "the server asks to wait 3600 s"),
         (Reply(302, b"", {"location": "http://elsewhere.invalid/"}), "HTTP 302"),
         (Reply(418, b"<h1>short and stout</h1>"), "HTTP 418: <h1>short and stout</h1>"),
         (Reply(422, b'{"detail": "bad input"}'), "HTTP 422: bad input"),

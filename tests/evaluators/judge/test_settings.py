@@ -11,8 +11,8 @@ from tool_call_evaluators.judge import JudgeSettings
     ("options", "complaint", "option"),
     [
         ({"modle": "m"}, r"unknown option 'modle' \(did you mean model\?\)", "modle"),
-        ({"model": 4}, "option model must be a text or null; got 4", "model"),
-        ({"api_key": "sk-1"}, "the key does not belong into a file; set A2A_EVAL_PROXY_JUDGE_API_KEY", "api_key"),
+        ({"model": 4}, "option model must be a string or null; got 4", "model"),
+        ({"api_key": "sk-1"}, "do not write the API key into a file; set A2A_EVAL_PROXY_JUDGE_API_KEY", "api_key"),
         ({"base_url": "localhost:8000"}, "option base_url must be a URL such as https://host/v1", "base_url"),
         ({"base_url": "https://me:secret@host/v1"}, "without user, query or fragment", "base_url"),
         ({"base_url": "https://host/v1?key=secret"}, "without user, query or fragment", "base_url"),

@@ -137,7 +137,7 @@ async def test_costs_add_up():
     ("options", "complaint"),
     [
         ({"judge": {"modle": "m"}}, r"helpfulness: option judge: unknown option 'modle' \(did you mean model\?\)"),
-        ({"judge": {"api_key": "x"}}, "the key does not belong into a file"),
+        ({"judge": {"api_key": "x"}}, "do not write the API key into a file"),
         ({"judge": "gpt"}, "helpfulness: option judge must be Judge or a mapping or null; got 'gpt'"),
         ({"votes": 0}, "helpfulness: option votes must lie between 1 and 99; got 0"),
         ({"votes": True}, "option votes must be a whole number or null"),

@@ -112,7 +112,7 @@ def test_a_goal_that_was_not_measured_leaves_no_overall_score():
     for results in ([], [EvalResult.errored("goal_completion", "no answer")]):
         result = OverallAgentScore().evaluate(conversation("no failure", user_goal="to know", results=results))
         assert result.status is Status.SKIPPED
-        assert result.reason == "there is a goal, but no score of goal_completion"
+        assert result.reason == "there is a goal, but goal_completion has no score"
 
 
 def test_a_ratio_that_is_there_is_taken():

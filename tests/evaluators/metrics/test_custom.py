@@ -74,7 +74,7 @@ async def test_everything_that_can_be_said_of_a_metric():
     assert evaluator_class("tone").scope == "conversation"
     unknown = await score("tone", EvalCase(turns=[]), answer="odd")
     assert unknown.reason.startswith(
-        "ValueError: label 'odd' has no score: neither with it, nor in labels (known are kind,"
+        "ValueError: label 'odd' has no score: return a score with it, or list it in labels (known are kind,"
     )
 
 
@@ -143,11 +143,11 @@ def test_what_an_answer_means(value, labels, expected):
     [
         (None, "expected a number, a label or an object, got NoneType"),
         ([1], "expected a number, a label or an object, got list"),
-        ("good", r"label 'good' has no score: neither with it, nor in labels \(known are none\)"),
+        ("good", r"label 'good' has no score: return a score with it, or list it in labels \(known are none\)"),
         ({}, "score must be a number, got None"),
         ({"score": "1"}, "score must be a number, got '1'"),
         ({"score": 1, "labels": "x"}, "unknown key 'labels'; accepted are score, label, reason, details, skipped"),
-        ({"score": 1, "label": 2}, "label must be a text, got 2"),
+        ({"score": 1, "label": 2}, "label must be a string, got 2"),
         ({"score": 1, "details": [1]}, r"details must be an object, got \[1\]"),
     ],
 )

@@ -85,17 +85,17 @@ async def test_a_program_that_reads_nothing_and_one_that_skips(tmp_path):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("print('hello')", "wrote no result (Expecting value: line 1 column 1 (char 0)): hello"),
-        ("pass", "wrote no result (Expecting value: line 1 column 1 (char 0)): nothing"),
-        ("print('[1]')", "wrote no result (expected a number, a label or an object, got list): [1]"),
-        ("print('null')", "wrote no result (expected a number, a label or an object, got NoneType): null"),
-        ("""print('{"score": 1, "scor": 2}')""", "wrote no result (unknown key 'scor'"),
+        ("print('hello')", "wrote no valid result (Expecting value: line 1 column 1 (char 0)): hello"),
+        ("pass", "wrote no valid result (Expecting value: line 1 column 1 (char 0)): nothing"),
+        ("print('[1]')", "wrote no valid result (expected a number, a label or an object, got list): [1]"),
+        ("print('null')", "wrote no valid result (expected a number, a label or an object, got NoneType): null"),
+        ("""print('{"score": 1, "scor": 2}')""", "wrote no valid result (unknown key 'scor'"),
         ("sys.exit(3)", "ended with exit code 3"),
         ("print(1); print('boom', file=sys.stderr); sys.exit(1)", "ended with exit code 1: boom"),
         ("os.kill(os.getpid(), 9)", "ended with exit code -9"),
         ("print('x' * 1_000_001)", "wrote more than 1,000,000 bytes"),
         ("while True: sys.stdout.write('x' * 10_000)", "wrote more than 1,000,000 bytes"),
-        ("print('9' * 5000)", "wrote no result"),
+        ("print('9' * 5000)", "wrote no valid result"),
     ],
 )  # fmt: skip
 async def test_what_is_no_result_is_an_error_that_says_so(tmp_path, body, reason):
@@ -191,7 +191,7 @@ def test_a_case_from_elsewhere_cannot_name_a_program_or_a_judge():
     ("options", "complaint"),
     [
         ({"command": []}, "option command must be a list with at least the program"),
-        ({"command": "score.py"}, "option command must be a list of texts; got 'score.py'"),
+        ({"command": "score.py"}, "option command must be a list of strings; got 'score.py'"),
         ({"command": ["x"], "timeout": 0}, "option timeout must be a positive number of seconds"),
         ({"command": ["x"], "scale": [1, 1]}, r"option scale must be \[lowest, highest\]"),
         ({"command": ["x"], "scale": [1, 5], "threshold": 0}, "threshold must lie between 1 and 5"),

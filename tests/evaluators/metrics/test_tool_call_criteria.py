@@ -46,7 +46,7 @@ def test_order(actual, expected, score, strict, lcs):
 
 def test_order_reason():
     case = EvalCase(tool_calls=made("ac"), tool_calls_order=["a", "b"])
-    assert ToolCallOrder().evaluate(case).reason == ("1 of 2 expected calls in order: expected a > b, made a > c.")
+    assert ToolCallOrder().evaluate(case).reason == ("1 of 2 expected calls in order: expected a > b, got a > c.")
 
 
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6), st.text("abc", max_size=3))
@@ -163,7 +163,7 @@ def test_criteria_are_options_too_and_the_case_comes_first(name, field, right, w
 def test_without_criteria_they_are_skipped(name, field, _right, _wrong):
     result = get_evaluator(name).evaluate(EvalCase(tool_calls=made("a")))
     assert result.status is Status.SKIPPED
-    assert result.reason == f"not given: {field}, neither as an option nor in the case"
+    assert result.reason == f"not given: {field}, in the case or as an option"
 
 
 def test_no_counts_at_all_are_no_criteria():
@@ -173,8 +173,8 @@ def test_no_counts_at_all_are_no_criteria():
 @pytest.mark.parametrize(
     ("name", "options", "complaint"),
     [
-        ("tool_call_order", {"tool_calls_order": "a"}, "tool_calls_order must be a list of texts or null"),
-        ("tool_call_order", {"tool_calls_order": [1]}, "tool_calls_order must be a list of texts"),
+        ("tool_call_order", {"tool_calls_order": "a"}, "tool_calls_order must be a list of strings or null"),
+        ("tool_call_order", {"tool_calls_order": [1]}, "tool_calls_order must be a list of strings"),
         ("tool_call_count", {"tool_calls_count": {"a": ["=>", 1]}}, "comparator must be one of .*; got '=>'"),
         ("tool_call_count", {"tool_calls_count": {"a": ["=", "1"]}}, "times must be a whole number, got '1'"),
         ("tool_call_output", {"tool_outputs": [{"name": "a"}]}, "expected {name, output}"),

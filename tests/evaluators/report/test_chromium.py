@@ -335,7 +335,7 @@ def test_everything_a_report_can_hold_is_drawn(opened):
         "Goal Get it back.",
         "none, as expected",
         "20 more calls in the export",
-        "No turn came.",
+        "Not executed: no matching turn.",
         "any arguments",
         "Expected of the conversation",
         'order of tools [ "f", "g" ]',

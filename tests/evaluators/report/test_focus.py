@@ -28,7 +28,7 @@ def test_the_failures_of_the_demo():
     again = parse_suite(everything.text)
     assert again.cases == tuple(suite.case(case_id) for case_id in everything.case_ids)
     assert (again.evaluators, again.gates, again.name) == (suite.evaluators, suite.gates, "demo")
-    assert everything.text.startswith("# From run nightly.\n# Everything that failed.\nsuite: demo\n")
+    assert everything.text.startswith("# From run nightly.\n# All failures.\nsuite: demo\n")
     assert [(focus.name, focus.case_ids) for focus in errors] == [
         ("error-01-tool-trajectory", ("partial-refund",)),
         ("error-02-tool-call-args", ("partial-refund",)),
@@ -85,7 +85,7 @@ def test_a_suite_with_plugins_says_how_to_run_its_focus_suites(tmp_path):
     failed = [turn("1", "hi", evaluations=[result("tool_error", 0.0)])]
     everything, error = focus_suites(report(failed, load_suite(tmp_path / "s.yaml")))
     for focus in (everything, error):
-        assert "\n# Its plug-ins are outside its folder: run it with --allow-plugins.\nsuite: x\n" in focus.text
+        assert "\n# Its plug-ins are outside its directory: run it with --allow-plugins.\nsuite: x\n" in focus.text
         (tmp_path / "focus").mkdir(exist_ok=True)
         again = tmp_path / "focus" / "again.yaml"
         again.write_text(focus.text)

@@ -39,8 +39,8 @@ def test_a_metric_that_was_measured_otherwise_is_named_and_not_judged(changed, r
     assert comparison.comparable
     assert {case.status for case in comparison.cases} == {"same"}
     assert comparison.pass_rate.delta == 0
-    assert f"not judged: helpfulness: {reason}" in comparison_text(comparison)
-    assert "not judged: helpfulness" in comparison_markdown(comparison)
+    assert f"not compared: helpfulness: {reason}" in comparison_text(comparison)
+    assert "not compared: helpfulness" in comparison_markdown(comparison)
     assert comparison.to_dict()["not_judged"] == [{"metric": "helpfulness", "reason": reason}]
 
 

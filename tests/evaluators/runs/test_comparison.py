@@ -129,7 +129,7 @@ def test_arguments_that_look_like_placeholders_are_data():
 def test_unknown_arguments():
     known, unknown = one("a", calls=[call("f", x=1)]), one("a", calls=[call("f")])
     unknown["tool_calls"][0]["arguments"] = None
-    assert "turn 1: ≠ f: arguments are no longer known" in comparison_text(compare([known], [unknown]))
+    assert "turn 1: ≠ f: arguments are unknown now" in comparison_text(compare([known], [unknown]))
 
 
 def test_with_repetitions_the_most_frequent_calls_are_compared():
@@ -224,7 +224,7 @@ def test_colours_are_around_what_they_are_about():
     after = [one("a", 0.0, calls=[call("f", x=2), call("h")]), one("b"), one("new")]
     comparison = compare(before, after)
     lines = comparison_text(comparison, lambda text, tone: f"<{tone} {text}>").splitlines()
-    assert "<changed newly failing, not judged: a> (1 of 1 passed, now 0 of 1 passed)" in lines
+    assert "<changed newly failing: a> (1 of 1 passed, now 0 of 1 passed)" in lines
     assert "<better fixed: b> (0 of 1 passed, now 1 of 1 passed)" in lines
     assert "  <changed turn 1: ≠ f: x: 1 → 2>" in lines
     assert "  <worse turn 1: − g()>" in lines
@@ -250,12 +250,12 @@ def test_the_forms():
     assert (data["before"], data["regressed"], data["counts"]) == ("monday", True, {"newly_failing": 1, "gone": 1})
     assert [case["case"] for case in data["cases"]] == ["a", "b|`*"]
     text = comparison_text(comparison)
-    assert text.startswith("monday → <b>tuesday</b>: got worse (1 gone, 1 newly failing)\n")
-    assert "newly failing, not judged: a (1 of 1 passed, now 0 of 1 passed)\n  fails now: tool_error\n" in text
-    assert "gone: b|`* (1 of 1 passed, now not there)" in text
+    assert text.startswith("monday → <b>tuesday</b>: regressed (1 missing, 1 newly failing)\n")
+    assert "newly failing: a (1 of 1 passed, now 0 of 1 passed)\n  now failing: tool_error\n" in text
+    assert "missing: b|`* (1 of 1 passed, now missing)" in text
     markdown = comparison_markdown(comparison)
     assert markdown.startswith("## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: got worse")
-    assert "**gone: b\\|\\`\\*** (1 of 1 passed, now not there)" in markdown
+    assert "**missing: b\\|\\`\\*** (1 of 1 passed, now missing)" in markdown
 
 
 def test_many_changes_are_not_all_told():

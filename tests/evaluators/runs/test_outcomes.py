@@ -89,7 +89,7 @@ def test_cases_of_another_suite_and_turns_without_a_case_come_last():
         ({"state": "TASK_STATE_REJECTED", "response_text": ""}, "the task ended as TASK_STATE_REJECTED"),
         ({"findings": [finding("odd"), finding("agent_error", "error", "HTTP 500")]}, "agent_error: HTTP 500"),
         ({"findings": [finding("incomplete", message="no end")]}, "incomplete: no end"),
-        ({"status": "pending"}, "the turn was never scored, it is pending"),
+        ({"status": "pending"}, "the turn was not scored (status: pending)"),
     ],
 )
 def test_how_a_turn_went_wrong(fields, failure):

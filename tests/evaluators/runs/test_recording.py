@@ -90,7 +90,7 @@ def test_repetitions_become_one_case_and_what_changed_a_placeholder():
         "sure": True,
         "tags": {"$type": "array"},
     }
-    assert "  # seen 3 times\n  - id: book-it\n" in text
+    assert "  # recorded 3 times\n  - id: book-it\n" in text
 
 
 def test_most_repetitions_decide_which_calls_are_expected():
@@ -110,9 +110,9 @@ def test_what_went_wrong_or_was_not_said_is_left_out():
     ]
     suite, text = recorded(turns)
     assert [case.id for case in suite.cases] == ["fine"]
-    assert "# Left out, conversations that went wrong: 2.\n" in text
-    assert "# Left out, conversations in which the user said nothing: 1.\n" in text
-    assert "# Left out, conversations whose tool calls could not be seen: 1.\n" in text
+    assert "# Left out, failed conversations: 2.\n" in text
+    assert "# Left out, conversations without a user message: 1.\n" in text
+    assert "# Left out, conversations with unknown tool calls: 1.\n" in text
     assert parse_suite(record_suite([])).cases == ()
 
 
@@ -121,7 +121,7 @@ def test_a_tool_that_failed_is_no_failure_of_the_recording():
     suite, text = recorded([turn("1", "Pay."), turn("2", "Pay more.", failing)])
     evaluators = [[evaluator.metric for evaluator in suite.build_evaluators(case=case)] for case in suite.cases]
     assert evaluators == [["tool_trajectory", "tool_error"], ["tool_trajectory"]]
-    assert "  # not asked whether its tools work, as these failed: pay\n  - id: pay-more\n" in text
+    assert "  # without tool_error, as these tools failed: pay\n  - id: pay-more\n" in text
     alone, _ = recorded([turn("2", "Pay more.", failing)])
     assert alone.metrics == ("tool_trajectory",)
 
@@ -138,7 +138,7 @@ def test_traffic_beyond_what_a_suite_may_hold():
     many = [turn(f"{n:06}", f"Question {n}", [call("f", text="x" * 200)], start=n) for n in range(12_000)]
     suite, text = recorded(many)
     assert 1_000 < len(suite.cases) < 12_000
-    assert f"beyond what a suite file may hold: {12_000 - len(suite.cases)}." in text
+    assert f"beyond the size limit of a suite file: {12_000 - len(suite.cases)}." in text
 
 
 @pytest.mark.parametrize(

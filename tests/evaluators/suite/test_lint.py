@@ -33,7 +33,7 @@ def test_every_expectation_and_only_evaluators_that_there_are():
 def test_what_nobody_looks_at_is_named_with_who_would(key):
     turn = f"{{user: hi, expect: {{{key}: {VALUES[key]}}}}}"
     (sentence,) = of("[tool_error]", turn)
-    assert sentence.startswith(f"{key} is expected in case a, and no evaluator looks at it (")
+    assert sentence.startswith(f"{key} is expected in case a, but no evaluator reads it (")
     assert all(name in sentence for name in READ_BY[key])
     for name in READ_BY[key]:
         assert of(f"[{name}]", turn) == []
@@ -58,16 +58,16 @@ cases:
 """
     )
     assert unused_expectations(suite) == [
-        "response is expected in case b and 1 more, and no evaluator looks at it "
-        "(exact_match, json_similarity or llm_judge_output would)",
-        "response_contains is expected in case d, and no evaluator looks at it (contains would)",
+        "response is expected in case b and 1 more, but no evaluator reads it "
+        "(add exact_match, json_similarity or llm_judge_output)",
+        "response_contains is expected in case d, but no evaluator reads it (add contains)",
     ]
 
 
 def test_a_gate_on_what_nobody_measures_is_named():
     suite = "suite: x\nevaluators: [tool_error]\ngates: {%s: 1}\ncases: [{id: a, turns: [{user: hi}]}]"
     assert unused_expectations(parse_suite(suite % "tool_eror")) == [
-        "gate tool_eror is on none of the suite's evaluators (did you mean tool_error?); known are tool_error"
+        "gate tool_eror names no evaluator of the suite (did you mean tool_error?); known are tool_error"
     ]
     assert (
         unused_expectations(parse_suite(suite % "tool_error"))

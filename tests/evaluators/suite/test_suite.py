@@ -186,7 +186,7 @@ def turn(*lines):
         ("- a", "s.yaml:1:1: expected an object, got a list"),
         ("evaluators: []", "s.yaml:1:1: suite is missing"),
         ("suite: ' '", "s.yaml:1:1: suite: must not be blank"),
-        ("suite: 7", "s.yaml:1:1: suite: expected a text, got 7; put it in quotes"),
+        ("suite: 7", "s.yaml:1:1: suite: expected a string, got 7; put it in quotes"),
         (
             "suite: x\ncase: []",
             "s.yaml:2:1: case: unknown key (did you mean cases?); "
@@ -198,18 +198,18 @@ def turn(*lines):
         ("suite: x\ncases: [{id: a, turns: []}]", "s.yaml:2:17: cases[0].turns: needs at least one turn"),
         (
             "suite: x\ncases:\n- {id: a, turns: [{user: x}]}\n- {id: a, turns: [{user: x}]}",
-            "s.yaml:4:4: cases[1].id: 'a' is the id of an earlier case already",
+            "s.yaml:4:4: cases[1].id: 'a' is already the id of an earlier case",
         ),
         (
             'suite: x\ncases: [{id: "a\\nb", turns: [{user: x}]}]',
-            "s.yaml:2:10: cases[0].id: must be printable, without white space around it: it travels in a header",
+            "s.yaml:2:10: cases[0].id: must be printable, without surrounding white space: it is sent in a header",
         ),
         (
             "suite: x\ncases: [{id: a, turns: [{user: x}], repetitions: 0}]",
             "s.yaml:2:37: cases[0].repetitions: expected a whole number from 1 to 1,000, got 0",
         ),
         (turn("- {}"), "s.yaml:5:9: cases[0].turns[0]: user is missing"),
-        (turn("- user: null"), "s.yaml:5:9: cases[0].turns[0].user: expected a text, got nothing"),
+        (turn("- user: null"), "s.yaml:5:9: cases[0].turns[0].user: expected a string, got nothing"),
         (turn("- user: hi", "  expect: [x]"), "s.yaml:6:9: cases[0].turns[0].expect: expected an object, got a list"),
         (
             turn("- user: hi", "  expect:", "    tool_call: []"),
@@ -267,7 +267,7 @@ def turn(*lines):
         ),
         (
             "suite: x\nevaluators: [tool_error, tool_error]",
-            "s.yaml:2:26: evaluators[1]: tool_error is already there; give one of the two an `id` of its own",
+            "s.yaml:2:26: evaluators[1]: tool_error is already used; give one of the two its own `id`",
         ),
         ("suite: x\ntools: [3]", "s.yaml:2:9: tools[0]: expected an object, got 3"),
         (
@@ -277,7 +277,7 @@ def turn(*lines):
         ("suite: x\ngates: {a: high}", 's.yaml:2:9: gates.a: expected a number, got "high"'),
         (
             "suite: x\ngates: {a: {}}",
-            "s.yaml:2:9: gates.a: asks for nothing; accepted are mean, conversation_mean, pass_rate, forbid",
+            "s.yaml:2:9: gates.a: is empty; accepted are mean, conversation_mean, pass_rate, forbid",
         ),
         (
             "suite: x\ntolerate: [errors]",
@@ -417,7 +417,7 @@ def test_what_is_wrong_in_a_tool_file_is_said_of_that_file(tmp_path):
     (tmp_path / "tools.json").write_text("[")
     with pytest.raises(SuiteError, match=r"tools.json:2:1: did not find"):
         load_suite(path)
-    with pytest.raises(SuiteError, match="expected a list: there is no folder"):
+    with pytest.raises(SuiteError, match="expected a list: there is no directory"):
         parse_case({"id": "a", "tools": "tools.json", "turns": [{"user": "hi"}]})
 
 
@@ -466,7 +466,7 @@ def test_what_is_expected_of_a_whole_conversation():
 
 def test_an_expectation_of_a_conversation_that_nothing_looks_at():
     text = "suite: x\nevaluators: [tool_error]\ncases: [{id: a, expect: {tool_calls: []}, turns: [{user: hi}]}]"
-    with pytest.raises(SuiteError, match=r"suite:3:17: cases\[0\].expect: no evaluator looks at conversations; give"):
+    with pytest.raises(SuiteError, match=r"suite:3:17: cases\[0\].expect: no evaluator scores conversations; give"):
         parse_suite(text)
 
 
@@ -474,7 +474,7 @@ def test_an_expectation_of_a_conversation_that_nothing_looks_at():
     ("evaluator", "message"),
     [
         ("{tool_error: {scope: run}}", "unknown 'run'; accepted are turn, conversation"),
-        ("{overall_agent_score: {scope: turn}}", "this evaluator looks at whole conversations"),
+        ("{overall_agent_score: {scope: turn}}", "this evaluator scores whole conversations"),
         ("{tool_error: {id: findings}}", "findings is the name of a gate on the run"),
     ],
 )
@@ -572,7 +572,9 @@ def test_plugins_outside_the_folder_are_run_where_that_is_allowed_only(tmp_path,
     (folder / "link.py").symlink_to(tmp_path / "mine.py")
     file = folder / "s.yaml"
     file.write_text(f"suite: x\nplugins: [{named.format(tmp_path)}]\n")
-    with pytest.raises(SuiteError, match=r"s.yaml:2:11: plugins\[0\]: .*outside the folder.*--allow-plugins"):
+    with pytest.raises(
+        SuiteError, match=r"s.yaml:2:11: plugins\[0\]: .*outside the suite's directory.*--allow"
+    ):
         load_suite(file)
     assert not ran.exists()
     assert load_suite(file, allow_plugins=True).plugins == (tmp_path / "mine.py",)

@@ -41,8 +41,12 @@ def complaint(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("suite: x\nevaluators: [{tool_error: {thresold: 1}}]\n" + CASES, "2:28", "threshold"),
         ("suite: x\nevaluators: [{tool_error: {threshold: high}}]\n" + CASES, "2:28", "must be a number"),
         ("suite: x\nevaluators: [{tool_error: {threshold: 7}}]\n" + CASES, "2:28", "between 0 and 1"),
-        ("suite: x\nevaluators: [tool_error, tool_error]\n" + CASES, "2:26", "tool_error is already there"),
-        ("suite: x\ncases:\n- {id: a, turns: [{user: hi}]}\n- {id: a, turns: [{user: hi}]}\n", "4:4", "'a' is the id"),
+        ("suite: x\nevaluators: [tool_error, tool_error]\n" + CASES, "2:26", "tool_error is already used"),
+        (
+            "suite: x\ncases:\n- {id: a, turns: [{user: hi}]}\n- {id: a, turns: [{user: hi}]}\n",
+            "4:4",
+            "'a' is already the id",
+        ),
         ("suite: x\nplugins: [no-such.py]\n" + CASES, "2:11", "no-such.py"),
         ("suite: x\ntools: no-such.json\n" + CASES, "2:1", "no such file: no-such.json"),
         ("suite: x\ncases: 3\n", "2:1", "expected a list"),
@@ -51,8 +55,8 @@ def complaint(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("suite: x\nsuite: y\n" + CASES, "2:1", "repeated"),
         ("suite: [", "2:1", ""),
         ("", "", "empty"),
-        ('{"cases": [], "suite": 3}', "1:15", "expected a text"),
-        ("suite: x\ncases: [{id: a, expect: {tool_calls: []}, turns: [{user: hi}]}]", "2:17", "looks at conversations"),
+        ('{"cases": [], "suite": 3}', "1:15", "expected a string"),
+        ("suite: x\ncases: [{id: a, expect: {tool_calls: []}, turns: [{user: hi}]}]", "2:17", "scores conversations"),
     ],
 )
 def test_a_wrong_suite(

@@ -43,8 +43,8 @@ def compare(store: Path, *arguments: str, **environment: str) -> subprocess.Comp
 def test_as_text(store: Path) -> None:
     done = compare(store, "monday", "tuesday")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("monday → tuesday: no regression found (1 newly failing, 1 fixed, 1 unchanged)\n")
-    assert "newly failing, not judged: a (1 of 1 passed, now 0 of 1 passed)\n" in done.stdout
+    assert done.stdout.startswith("monday → tuesday: no regressions (1 newly failing, 1 fixed, 1 unchanged)\n")
+    assert "newly failing: a (1 of 1 passed, now 0 of 1 passed)\n" in done.stdout
     assert CHANGED in done.stdout
 
 
@@ -63,14 +63,14 @@ def gate(tmp_path: Path, before: list[dict[str, Any]], after: list[dict[str, Any
 def test_a_pipeline_stops_at_what_got_worse(tmp_path: Path) -> None:
     done = gate(tmp_path, several("a", [1.0] * 20), several("a", [0.0] * 8 + [1.0] * 12))
     assert (done.returncode, done.stderr) == (1, "")
-    assert "got worse" in done.stdout
+    assert "regressed" in done.stdout
 
 
 def test_a_pipeline_does_not_stop_at_one_failure_that_may_be_chance(tmp_path: Path) -> None:
     done = gate(tmp_path, several("a", [1.0] * 20), several("a", [0.0] + [1.0] * 19))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "newly failing, not judged: a0 (1 of 1 passed, now 0 of 1 passed)" in done.stdout
-    assert "A fall of the pass rate from 100% to about 67% is seen in 4 of 5 comparisons" in done.stdout
+    assert "newly failing: a0 (1 of 1 passed, now 0 of 1 passed)" in done.stdout
+    assert "A drop of the pass rate from 100% to about 67% is detected in 4 of 5 comparisons" in done.stdout
 
 
 def test_a_pipeline_stops_where_a_case_is_gone(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_pipeline_is_told_that_another_judge_measured(tmp_path: Path) -> None:
     done = gate(tmp_path, several("a", [1.0] * 20, **asked), several("a", [0.0] * 20, **other))
     assert done.returncode == 2
     assert "monday → tuesday: cannot be compared" in done.stdout
-    assert "not judged: helpfulness: judge model small in monday, large in tuesday" in done.stdout
+    assert "not compared: helpfulness: judge model small in monday, large in tuesday" in done.stdout
     assert "they share no metric measured in the same way" in done.stderr
 
 
@@ -101,7 +101,7 @@ def test_as_json(store: Path) -> None:
 
 
 def test_as_markdown(store: Path) -> None:
-    assert "**newly failing, not judged: a**" in compare(store, "monday", "tuesday", "--format", "markdown").stdout
+    assert "**newly failing: a**" in compare(store, "monday", "tuesday", "--format", "markdown").stdout
 
 
 def test_a_run_that_is_not_there(store: Path) -> None:
@@ -161,7 +161,7 @@ def test_colours_on_a_terminal(store: Path, no_colour: str, coloured: bool) -> N
     os.close(terminal)
     assert process.returncode == 0
     assert CHANGED in shown.decode()
-    assert (b"\x1b[33mnewly failing, not judged: a\x1b[0m" in shown) == coloured
+    assert (b"\x1b[33mnewly failing: a\x1b[0m" in shown) == coloured
     assert (b"\x1b" in shown) == coloured
 
 

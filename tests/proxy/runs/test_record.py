@@ -29,7 +29,7 @@ def test_a_suite_on_standard_output(tmp_path: Path) -> None:
     assert (case.id, expected.name) == ("where-is-it", "lookup")
     assert expected.arguments == {"key": {"$regex": "[0-9a-fA-F]{16,}"}}
     store_turns(store, [turn("3", state="TASK_STATE_FAILED")], "bad")
-    left_out = "Left out, conversations that went wrong: 1.\n"
+    left_out = "Left out, failed conversations: 1.\n"
     assert command("record", "--store", store).stderr == f"{left_out}recorded 2 cases\n"
 
 

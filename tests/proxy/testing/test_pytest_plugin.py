@@ -272,7 +272,7 @@ async def test_more(a2a_proxy):
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["gates failed, 4 reasons:", "  refuse: no turn came", "  ask: tool_trajectory failed: *"]
+        ["gates failed, 4 reasons:", "  refuse: not executed (no matching turn)", "  ask: tool_trajectory failed: *"]
     )
 
 
@@ -297,7 +297,7 @@ def test_a_suite_without_any_traffic_does_not_pass(session: Session) -> None:
     session.write(test_nothing="def test_it(): pass")
     result = session.run("--a2a-suite", "suite.yaml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["  ask: no turn came", "  refuse: no turn came"])
+    result.stdout.fnmatch_lines(["  ask: not executed (no matching turn)", "  refuse: not executed (no matching turn)"])
     assert session.run("--a2a-suite", "suite.yaml", "--collect-only").ret == pytest.ExitCode.OK
 
 
@@ -351,7 +351,9 @@ def test_crash():
         "-p", "xdist", "-n", "1", "--max-worker-restart", "0", "--a2a-agent", agent, "--a2a-suite", "suite.yaml"
     )
     assert result.ret != pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["worker gw0 crashed; what its tests said to the agent is lost", "  ask: no turn came"])
+    result.stdout.fnmatch_lines(
+        ["worker gw0 crashed; what its tests said to the agent is lost", "  ask: not executed (no matching turn)"]
+    )
 
 
 # ── what it costs those who do not use it ───────────────────────────────────────────────────────────────────

@@ -1,8 +1,8 @@
 // Tool calls: those expected on the left, those made on the right, what differs marked.
 
 const SOURCES = {
-  a2a_protocol: "A2A protocol",
-  otel_trace: "OpenTelemetry trace",
+  a2a_protocol: "A2A",
+  otel_trace: "OpenTelemetry",
   openai_agents: "OpenAI Agents SDK",
   a2e: "A2E",
   adk: "google-adk",
@@ -12,14 +12,14 @@ const SOURCES = {
 
 const CHANGES = {
   same: ["=", "as expected"],
-  moved: ["↕", "expected at another place"],
-  changed: ["≠", "other arguments"],
+  moved: ["↕", "expected in another position"],
+  changed: ["≠", "different arguments"],
   removed: ["−", "missing"],
-  added: ["+", "not expected"],
+  added: ["+", "unexpected"],
 };
 
 function argumentList(call, differing) {
-  if (call.unknown) return make("p", { class: "quiet" }, "arguments not known: the trace did not carry them");
+  if (call.unknown) return make("p", { class: "quiet" }, "unknown arguments: the trace does not contain them");
   if (call.any) return make("p", { class: "quiet" }, "any arguments");
   const all = differing.includes("");
   const entries = Object.entries(call.arguments || {}).map(([name, value]) => {
@@ -41,7 +41,7 @@ function callBlock(call, differing = []) {
 function madeBlock(call, differing = []) {
   const took = call.time && call.time[1] !== null ? ` · ${duration(call.time[1] - call.time[0])}` : "";
   const block = callBlock(call, differing);
-  block.append(make("p", { class: "source" }, `seen in: ${SOURCES[call.source] || call.source}${took}`));
+  block.append(make("p", { class: "source" }, `source: ${SOURCES[call.source] || call.source}${took}`));
   if (call.error !== undefined) block.append(make("p", { class: "call-error", dir: "auto" }, make("b", {}, "error "), call.error));
   if (call.result !== undefined)
     block.append(make("details", { class: "result" }, make("summary", {}, "result"), make("pre", { dir: "auto" }, call.result)));
@@ -62,7 +62,7 @@ function callRows(turn) {
     return [heading, make("ol", { class: "calls" }, rows)];
   }
   if (!turn.changes) {
-    const rows = made.map((call) => make("li", { class: "alone" }, cell("made", madeBlock(call))));
+    const rows = made.map((call) => make("li", { class: "alone" }, cell("actual", madeBlock(call))));
     return [heading, rows.length ? make("ol", { class: "calls" }, rows) : make("p", { class: "quiet" }, "none"), more];
   }
   const rows = turn.changes.map(([kind, left, right, differing = []]) => {
@@ -72,7 +72,7 @@ function callRows(turn) {
       { class: kind },
       make("span", { class: "mark", title: words }, make("span", { "aria-hidden": "true" }, mark), unseen(words)),
       cell("expected", expected[left] && callBlock(expected[left], differing)),
-      cell("made", made[right] && madeBlock(made[right], differing)),
+      cell("actual", made[right] && madeBlock(made[right], differing)),
     );
   });
   return [heading, rows.length ? make("ol", { class: "calls compared" }, rows) : make("p", { class: "quiet" }, "none, as expected"), more];

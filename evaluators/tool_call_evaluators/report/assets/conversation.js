@@ -19,7 +19,7 @@ function expectations(expect) {
 function results(list, title) {
   if (!list || !list.length) return null;
   const rows = list.map((result) => {
-    const limits = result.threshold === undefined ? "" : ` of ${score(result.threshold)} needed`;
+    const limits = result.threshold === undefined ? "" : ` (threshold ${score(result.threshold)})`;
     const details = result.details
       ? make("details", { class: "result" }, make("summary", {}, "details"), make("pre", {}, JSON.stringify(result.details, null, 2)))
       : null;
@@ -48,8 +48,11 @@ function message(who, text) {
 
 function captured(capture) {
   if (!capture) return null;
-  const words = Object.entries(capture).map(([name, value]) => (value === true ? name.replaceAll("_", " ") : `${value} ${name.replaceAll("_", " ")}`));
-  return make("p", { class: "capture" }, `capture: ${words.join(", ")}`);
+  const sources = [];
+  if (capture.snapshot_seen || capture.protocol_only) sources.push("A2A extension");
+  if (capture.trace_only || capture.matched_by_id || capture.matched_by_signature) sources.push("OpenTelemetry traces");
+  if (sources.length) return make("p", { class: "capture" }, `Captured via ${sources.join(" and ")}`);
+  return capture.declared ? make("p", { class: "capture" }, "A2A extension declared, nothing captured") : null;
 }
 
 function turnSection(turn, id) {
@@ -59,7 +62,7 @@ function turnSection(turn, id) {
   if (turn.wire) facts.push(turn.wire);
   const heading = make("h3", {}, `Turn ${turn.number}`, make("span", { class: "turn-facts" }, facts.join(" · ")));
   const body = turn.missing
-    ? [make("p", { class: "failure" }, "No turn came."), callRows(turn), expectations(turn.expect)]
+    ? [make("p", { class: "failure" }, "Not executed: no matching turn."), callRows(turn), expectations(turn.expect)]
     : [
         turn.failure ? make("p", { class: "failure", dir: "auto" }, turn.failure) : null,
         message("user", turn.user),
@@ -83,7 +86,7 @@ function whole(conversation) {
 }
 
 function conversationBody(conversation, index) {
-  if (conversation.omitted) return [make("p", { class: "note" }, "Left out to keep this file small; the export of the run has it.")];
+  if (conversation.omitted) return [make("p", { class: "note" }, "Omitted to keep this file small; the export of the run contains it.")];
   const reasons = conversation.reasons ? make("ul", { class: "reasons" }, conversation.reasons.map((reason) => make("li", { dir: "auto" }, reason))) : null;
   return [
     reasons,

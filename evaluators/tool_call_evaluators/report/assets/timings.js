@@ -28,6 +28,6 @@ function timings(conversation) {
     return make("li", { title: said }, make("span", { class: "row-name" }, row.label), track, make("span", { class: "took" }, duration(end - row.start), unseen(` (${said})`)));
   });
   const marked = rows.some((row) => row.first !== undefined && row.first !== null);
-  const legend = marked ? make("span", { class: "legend" }, "the mark: first event of the answer") : "";
-  return make("div", { class: "timings" }, make("h4", {}, "Timings ", legend), make("ol", { class: "waterfall" }, list));
+  const legend = marked ? make("span", { class: "legend" }, "(tick = first event)") : "";
+  return make("div", { class: "timings" }, make("h4", {}, "Timing ", legend), make("ol", { class: "waterfall" }, list));
 }
