@@ -254,7 +254,7 @@ def test_the_forms():
     assert "newly failing: a (1 of 1 passed, now 0 of 1 passed)\n  now failing: tool_error\n" in text
     assert "missing: b|`* (1 of 1 passed, now missing)" in text
     markdown = comparison_markdown(comparison)
-    assert markdown.startswith("## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: got worse")
+    assert markdown.startswith("## ❌ monday → &lt;b&gt;tuesday&lt;/b&gt;: regressed")
     assert "**missing: b\\|\\`\\*** (1 of 1 passed, now missing)" in markdown
 
 
