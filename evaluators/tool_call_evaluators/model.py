@@ -1,4 +1,4 @@
-"""What goes into an evaluator and what comes out: `EvalCase`, `EvalResult`, `ToolDefinition`."""
+"""The input and output of evaluators: `EvalCase`, `EvalResult`, `ToolDefinition`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 CALLS_UNSEEN = "calls_unseen"
-"""The label of a result that was skipped because nobody knows which tool calls were made."""
+"""The label of a result that was skipped because the tool calls are unknown."""
 
 
 class Status(StrEnum):
@@ -34,7 +34,7 @@ class Status(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     SCORED = "scored"
-    """Measured, with no threshold to hold the score against."""
+    """Measured, without a threshold for the score."""
     SKIPPED = "skipped"
     """Not measured: an input it needs is missing; the reason says which."""
     ERRORED = "errored"
@@ -43,13 +43,12 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvalResult:
-    """What one evaluator said of one turn or conversation.
+    """The result of one evaluator for one turn or conversation.
 
-    `evaluator` is the name the result goes by: the registry name, or the `id` a suite gave the evaluator.
-    `score` lies within `scale` and is None exactly where nothing was measured (skipped, errored).
-    `passed` is None there too, and where there is no `threshold`. `label` is set by evaluators that choose
-    among labels. `details` is JSON data whose keys each evaluator's page documents. Give `passed` and leave
-    `status` out: it follows. Raises ValueError for a result with no score that is neither skipped nor errored.
+    `evaluator` is the registry name, or the `id` that a suite gave the evaluator. `score` lies within `scale` and is
+    None only if nothing was measured (skipped, errored). `passed` is None then too, and without a `threshold`.
+    `label` is set by evaluators that choose among labels. `details` is JSON data, documented on each evaluator's page.
+    `status` follows from `passed`. Raises ValueError for a result without a score that is neither skipped nor errored.
     """
 
     evaluator: str
@@ -74,19 +73,19 @@ class EvalResult:
 
     @classmethod
     def skipped(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
-        """A result that says why nothing was measured."""
+        """A skipped result with the reason."""
         return cls(evaluator, reason=reason, status=Status.SKIPPED, version=version)
 
     @classmethod
     def unseen(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
-        """A skipped result, labelled `calls_unseen`: the tool calls it is about could not be seen."""
+        """A skipped result with the label `calls_unseen`: the tool calls are unknown."""
         return cls(evaluator, reason=reason, status=Status.SKIPPED, label=CALLS_UNSEEN, version=version)
 
     @classmethod
     def errored(
         cls, evaluator: str, reason: str, *, version: str = "1", details: Mapping[str, Any] | None = None
     ) -> EvalResult:
-        """A result that says how the evaluator failed."""
+        """An errored result with the reason."""
         return cls(evaluator, reason=reason, status=Status.ERRORED, version=version, details=details or {})
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +123,8 @@ class EvalResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as the model was told of it. `parameters` is a JSON Schema; `strict` forbids unnamed arguments."""
+    """A tool as described to the model. `parameters` is a JSON Schema; `strict` forbids arguments that are not in
+    it."""
 
     name: str
     description: str = ""
@@ -161,9 +161,9 @@ class ToolDefinition:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ToolDefinition:
-        """From our own JSON form, an OpenAI tool, an MCP or Anthropic tool or an A2E tool, told apart by their keys.
+        """From the form of `to_dict`, or an OpenAI, MCP, Anthropic or A2E tool, detected by their keys.
 
-        Raises ValueError where there is no name.
+        Raises ValueError if the name is missing.
         """
         if "inputSchema" in data or "input_schema" in data:
             return cls.from_mcp(data)
@@ -179,52 +179,51 @@ class ToolDefinition:
 
 
 class ExpectedOutput(NamedTuple):
-    """What a call of the tool `name` should have answered."""
+    """The expected output of a call of the tool `name`."""
 
     name: str
     output: str
 
 
 class CountCriterion(NamedTuple):
-    """How many times a tool should have been called: `comparator` is one of `COMPARATORS`."""
+    """The expected number of calls of a tool; `comparator` is one of `COMPARATORS`."""
 
     comparator: str
     times: int
 
-    def met_by(self, made: int) -> bool:
-        """Whether `made` calls are as many as there should be."""
-        return COMPARATORS[self.comparator](made, self.times)
+    def met_by(self, actual: int) -> bool:
+        """Whether a tool may be called `actual` times."""
+        return COMPARATORS[self.comparator](actual, self.times)
 
 
 @dataclass(frozen=True, init=False)
 class EvalCase:
-    """All an evaluator may look at: what the agent did, and what was expected of it.
+    """The input of an evaluator: what the agent did, and what was expected.
 
-    One turn, or a whole conversation with its `turns`. Every field is optional, and mappings are accepted
-    where models are meant. None means "not given" (evaluators that need it are skipped), which is not the
-    same as empty: `expected_tool_calls=[]` expects that no tool is called, `tools=[]` that none exists.
+    One turn, or a whole conversation with its `turns`. Every field is optional, and mappings are accepted in
+    place of models. None means "not given" (evaluators that need the field are skipped), which differs from empty:
+    `expected_tool_calls=[]` expects that no tool is called, `tools=[]` says that there are no tools.
 
-    Arguments of a call may be named `args`, too. In an expected call, arguments that are left out are `{}`, and
-    null means any.
-    `results` holds what other evaluators said of this same turn or conversation; evaluators that are computed
-    from others read it. Building a case costs microseconds and checks shapes only. Raises ValueError, naming
-    the field and entry, for what is neither the model nor a mapping with its required keys.
+    The key `args` is accepted for the arguments of a call. In an expected call, missing arguments are `{}`, and null
+    means any. `results` holds the results of other evaluators for the same turn or conversation. Creating a case takes
+    microseconds and checks types only. Raises ValueError, naming the field and entry, for a value that is neither the
+    model nor a mapping with its required keys.
     """
 
     tool_calls: tuple[ToolCall, ...]
     calls_unseen: str | None
-    """Why nobody knows which tools were called; None where `tool_calls` are all there were. Evaluators that look at
-    calls (`reads_calls`) are skipped with this reason."""
+    """Why the tool calls are unknown; None if `tool_calls` is complete. Evaluators with `reads_calls` are skipped with
+    this reason."""
     expected_tool_calls: tuple[ToolCall, ...] | None
     tools: tuple[ToolDefinition, ...] | None
     user_text: str | None
     response_text: str | None
     expected_response: Any
-    """The right answer: a text, or JSON data for `json_similarity`."""
+    """The expected answer: a string, or JSON data for `json_similarity`."""
     response_contains: str | None
-    """A text the answer should contain."""
+    """A string that the answer should contain."""
     expected_behavior: str | None
-    """In words, what the agent should do; for a judge."""
+    """A description of what the agent should do, for a judge."""
     user_goal: str | None
     knowledge: str | None
     tasks: tuple[str, ...] | None
@@ -287,23 +286,23 @@ class EvalCase:
         put(self, "results", _models(results or (), EvalResult, EvalResult.from_dict, "results"))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form: what was given, and always `tool_calls`."""
+        """JSON form: the given fields, and always `tool_calls`."""
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         for name in ("history", "results"):
-            given[name] = given[name] or None  # of these, none at all and not given are the same
+            given[name] = given[name] or None  # empty and not given are equivalent
         return {name: _json(value) for name, value in given.items() if value is not None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvalCase:
-        """Inverse of `to_dict`. Raises ValueError for what is no case, a field of another name included."""
+        """Inverse of `to_dict`. Raises ValueError for an invalid case, unknown fields included."""
         if unknown := data.keys() - {item.name for item in fields(cls)}:
             raise ValueError(f"unknown field {min(unknown)!r}")
         return cls(**data)
 
 
 def expected_output(entry: Any) -> ExpectedOutput:
-    """A criterion of `tool_call_output` from its JSON form, `{name, output}`; an output that is no text stands
-    for its JSON text. Raises ValueError."""
+    """A criterion of `tool_call_output` from its JSON form, `{name, output}`; an output that is not a string becomes
+    JSON text. Raises ValueError."""
     if isinstance(entry, ExpectedOutput):
         return entry
     if not isinstance(entry, Mapping) or not {"name", "output"} <= entry.keys():
@@ -361,7 +360,7 @@ def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]
 
 
 def _tool_call(data: Mapping[str, Any]) -> ToolCall:
-    if "args" in data and "arguments" not in data:  # as UiPath, LangChain and google-adk name them
+    if "args" in data and "arguments" not in data:  # the name in UiPath, LangChain and google-adk
         data = {**data, "arguments": data["args"]}
     call = ToolCall.from_dict(data)
     _required_name(call.name)
@@ -371,7 +370,7 @@ def _tool_call(data: Mapping[str, Any]) -> ToolCall:
 
 
 def json_text(value: Any) -> str | None:
-    """Texts and None as they are, anything else as JSON text: how tool results are kept."""
+    """Strings and None unchanged, any other value as JSON text: the stored form of tool results."""
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -405,7 +404,7 @@ def _a2e_parameter(entry: Any, where: str) -> Mapping[str, Any]:
 
 
 def _json(value: Any) -> Any:
-    """Models as their JSON forms, tuples as lists; anything else as it is."""
+    """Models in their JSON form, tuples as lists; any other value unchanged."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, ExpectedOutput):

@@ -1,4 +1,4 @@
-"""Checks the options of evaluators, so that a suite's typing mistake is an error and not a surprise."""
+"""Checks the options of evaluators against their annotations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _FEW = 8
-"""So many names may be listed beside the one that was probably meant."""
+"""Maximum number of known names listed after a suggestion."""
 
 
 IN_FILES = {"arbitrary_types_allowed": True, "extra": "forbid", "use_attribute_docstrings": True}
-"""For pydantic, which makes the JSON Schema of the options that a suite may give."""
+"""For pydantic, which generates the JSON Schema of the options in suites."""
 
 
 class OptionError(ValueError):
-    """An evaluator, or one of its options, that does not exist or cannot have that value.
+    """An unknown evaluator, an unknown option, or an invalid value of an option.
 
-    `option` names the option where one is to blame."""
+    `option` is the name of the option, if the error concerns one."""
 
     def __init__(self, message: str, option: str | None = None) -> None:
         super().__init__(message)
@@ -28,11 +28,10 @@ class OptionError(ValueError):
 
 
 def check_options(evaluator: Any, owner: str) -> None:
-    """Hold every field of the dataclass `evaluator` against its annotation.
+    """Check every field of the dataclass `evaluator` against its annotation.
 
-    Understands bool, int, float (an int will do, a bool never), str, None, Literal, functions, classes, unions, and
-    sequences and mappings of these; anything else is the evaluator's own to check. `owner` begins the message of
-    the OptionError raised.
+    Supports bool, int, float (accepts int, but not bool), str, None, Literal, functions, classes, unions, and sequences
+    and mappings of these; evaluators check other types themselves. The message of the OptionError begins with `owner`.
     """
     cls: Any = type(evaluator)
     for name, hint in _hints(cls).items():
@@ -43,13 +42,13 @@ def check_options(evaluator: Any, owner: str) -> None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`" (did you mean X?)"`, or an empty text where nothing known is close."""
+    """`" (did you mean X?)"`; empty if no known name is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
 def or_known(word: str, known: Iterable[str]) -> str:
-    """What may be said behind an unknown word: the one that was meant, and what there is unless that is much."""
+    """The end of an error about an unknown word: a suggestion, and the known names unless there are many."""
     names = list(known)
     hint = did_you_mean(word, names)
     return hint if hint and len(names) > _FEW else f"{hint}; known are {', '.join(names)}"

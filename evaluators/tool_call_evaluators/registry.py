@@ -1,4 +1,4 @@
-"""Evaluators by name: the built-in ones, installed plug-ins, and files a suite points to."""
+"""Finds evaluators by name: built-in ones, installed plug-ins, and plug-in files of suites."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _registered: dict[str, type[EvaluatorBase]] = {}
 
 
 def register(cls: E) -> E:
-    """Class decorator: make an evaluator known under its `name`.
+    """Class decorator: register an evaluator under its `name`.
 
-    Raises OptionError where another class has that name already; registering the same class again, as a
-    reloaded file does, replaces it.
+    Raises OptionError if another class has that name. Registering the same class again, as a reloaded file does,
+    replaces it.
     """
     known = _registered.get(cls.name)
     if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
@@ -61,21 +61,23 @@ def evaluator_names() -> list[str]:
 
 
 def evaluator_class(name: str) -> type[EvaluatorBase]:
-    """The class behind `name`.
+    """The class of the evaluator `name`.
 
-    Raises OptionError listing the names there are, or saying how the plug-in of that name is broken: a broken
-    plug-in harms nobody who does not ask for it.
+    Raises OptionError with the known names, or with the error of a broken plug-in. A broken plug-in has no effect
+    unless it is used.
     """
     _import_built_in()
     if name not in _registered and (entry_point := _installed().get(name)):
         try:
-            loaded = entry_point.load()  # which registers what is decorated in there
+            loaded = entry_point.load()  # which runs the `register` decorators
             if isinstance(loaded, type):
                 register(loaded)
         except FAILURES as error:
             raise OptionError(f"plug-in {entry_point.value}: {type(error).__name__}: {error}") from error
         if name not in _registered:
-            raise OptionError(f"plug-in {entry_point.value}: it is no evaluator; decorate a function with @metric()")
+            raise OptionError(
+                f"plug-in {entry_point.value}: it is not an evaluator; decorate a function with @metric()"
+            )
     if name not in _registered:
         names = evaluator_names()
         raise OptionError(f"unknown evaluator {name!r}{or_known(name, names)}")
@@ -108,9 +110,9 @@ def option_names(name: str) -> list[str]:
 
 
 def load_plugin(path: Path) -> None:
-    """Run the Python file at `path`, whose evaluators register themselves. Runs it once per process.
+    """Run the Python file at `path`, which registers its evaluators, once per process.
 
-    Raises OptionError naming the file where it is missing or fails.
+    Raises OptionError with the name of the file if it is missing or fails.
     """
     module_name = f"a2a_eval_plugin:{path.resolve()}"
     if module_name in sys.modules:
@@ -119,7 +121,7 @@ def load_plugin(path: Path) -> None:
     if spec is None or spec.loader is None or not path.is_file():
         raise OptionError(f"plug-in {path}: no such Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look their own module up there
+    sys.modules[module_name] = module  # dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
     except FAILURES as error:

@@ -1,4 +1,4 @@
-"""Runs evaluators over a case, and is the wall at which their failures stop."""
+"""Runs evaluators on a case, and turns their exceptions into results."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .model import EvalCase, EvalResult
 
 
 async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[EvalResult]:
-    """One result for each evaluator, in their order. Those that wait, wait side by side.
+    """One result for each evaluator, in their order. Asynchronous evaluators run concurrently.
 
-    Evaluators that are computed from the results of others (`reads_results`) come last and find those results in
-    their case. One that raises becomes an `errored` result and the others go on; cancellation passes through.
+    Evaluators with `reads_results` run last and get the results of the others in their case. An exception becomes an
+    `errored` result and does not affect the others; cancellation passes through.
     """
     evaluators = list(evaluators)
     results: dict[int, EvalResult] = {}
@@ -38,7 +38,7 @@ async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[Eval
 
 
 def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[EvalResult]:
-    """`evaluate` without an event loop, for evaluators that only compute; an asynchronous one is errored."""
+    """`evaluate` without an event loop, for synchronous evaluators; the result of an asynchronous one is errored."""
     results = {position: _compute(case, item) for position, item in enumerate(evaluators) if not item.reads_results}
     if len(results) < len(evaluators):
         informed = replace(case, results=(*case.results, *results.values()))
@@ -51,14 +51,14 @@ def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[E
 def _begin(case: EvalCase, evaluator: Evaluator) -> EvalResult | Awaitable[EvalResult]:
     try:
         return evaluator.evaluate(case)
-    except FAILURES as error:  # the wall: plug-ins may raise anything
+    except FAILURES as error:  # error boundary: plug-ins may raise anything
         return _errored(evaluator, error)
 
 
 async def _finish(begun: Awaitable[EvalResult], evaluator: Evaluator) -> EvalResult:
     try:
         return await begun
-    except FAILURES as error:  # the wall: plug-ins may raise anything
+    except FAILURES as error:  # error boundary: plug-ins may raise anything
         return _errored(evaluator, error)
 
 
@@ -68,7 +68,7 @@ def _compute(case: EvalCase, evaluator: EvaluatorBase) -> EvalResult:
     try:
         result = evaluator.evaluate(case)
         return result if isinstance(result, EvalResult) else _errored(evaluator, TypeError("it returned no result"))
-    except FAILURES as error:  # the wall: plug-ins may raise anything
+    except FAILURES as error:  # error boundary: plug-ins may raise anything
         return _errored(evaluator, error)
 
 

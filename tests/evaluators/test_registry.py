@@ -144,7 +144,7 @@ def test_an_installed_plugin_may_be_a_decorated_function(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(registry, "_installed", lambda: plugins)
     assert get_evaluator("test_installed").evaluate(EvalCase()).score == 1.0
-    with pytest.raises(OptionError, match="plug-in installed_metrics:test_plain: it is no evaluator"):
+    with pytest.raises(OptionError, match="plug-in installed_metrics:test_plain: it is not an evaluator"):
         get_evaluator("test_plain")
 
 

@@ -3,9 +3,9 @@
     report = Report.build("nightly", turns, verdict.to_dict(), suite=suite)
     Path("report.html").write_text(html_report(report), "utf-8")
 
-`overview` is the part of the HTML that needs no script, `page` the data of the part that does. A *focus suite*
-repeats what failed. The names exported here are public; each is imported on first use. Nothing in this package
-imports this room.
+`overview` is the static part of the HTML report, `page` the data of the interactive part. A *focus suite* repeats the
+failed cases. The names exported here are public; each is imported on first use. No other module of this package
+imports this one.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Suites that run again just what failed: one for all failures, one for each distinct error."""
+"""Builds suites that repeat only what failed: one of all failures, one of each distinct error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .model import Report
 
 ALL = "all-failures"
 MAX_FILES = 100
-"""So many distinct errors get a suite of their own, the first ones; all are in `ALL`."""
+"""Maximum number of distinct errors with a suite of their own; `ALL` contains all."""
 
 _ABOUT_PLUGINS = "Its plug-ins are outside its directory: run it with --allow-plugins."
 
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """A suite as `text`, with a `name` that a file may have (without ending), and the ids of its cases."""
+    """A suite as `text`, with its file `name` (without suffix) and the ids of its cases."""
 
     name: str
     text: str
@@ -29,11 +29,11 @@ class Focus:
 
 
 def focus_suites(report: Report) -> list[Focus]:
-    """First the suite of everything that failed, then one for each of the report's distinct errors; [] if none did.
+    """The suite of all failures, then one for each of the report's distinct errors; [] without failures.
 
-    Evaluators, gates and the rest are those of the run's suite. A suite of other cases than that one's tolerates what
-    stays unmeasured: some metrics only the cases that are left out have expectations for. What followed no case is
-    said again as it was said, without expectations.
+    Evaluators, gates and the rest are those of the run's suite. A suite with a part of its cases tolerates unmeasured
+    metrics: only the omitted cases may have expectations for them. Conversations without a case are repeated with the
+    same messages, without expectations.
     """
     cases = _cases(report)
     failed = {failure.conversation for failure in failures(report.conversations)}
@@ -51,10 +51,10 @@ def focus_suites(report: Report) -> list[Focus]:
 
 
 def _cases(report: Report) -> dict[str, Case]:
-    """The case that says again what was said in a conversation, by its label and by its id."""
+    """The case that repeats the messages of a conversation, by its label and by its id."""
     cases = {}
     for conversation in report.conversations:
-        case = conversation.case or _said_again(conversation)
+        case = conversation.case or _repeated(conversation)
         if case is not None:
             cases[conversation.label] = case
             if conversation.conversation_id:
@@ -62,7 +62,7 @@ def _cases(report: Report) -> dict[str, Case]:
     return cases
 
 
-def _said_again(conversation: RunConversation) -> Case | None:
+def _repeated(conversation: RunConversation) -> Case | None:
     texts = [turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None]
     if not texts or not all(text.strip() for text in texts):
         return None

@@ -1,4 +1,4 @@
-"""The HTML report: one file that needs nothing else, with a policy that lets nothing else in."""
+"""The HTML report: one self-contained file whose content security policy allows no other resource."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .wording import printable
 
 STYLES = ("report.css",)
 SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js", "page.js")
-"""In the order they depend on each other."""
+"""In order of dependency."""
 
 
 def html_report(report: Report) -> str:
-    """The whole page. Its only script and style are its own, by hash; all data is escaped or JSON."""
+    """The whole page. The policy allows its script and style by hash only; all data is escaped or JSON."""
     style = "\n".join(_asset(name) for name in STYLES)
     script = '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
     policy = (

@@ -1,4 +1,4 @@
-"""The report as JSON: what a script asks, without the texts of the turns, which the export has."""
+"""The report as JSON for scripts, without the texts of the turns, which are in the export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def json_report(report: Report) -> str:
         "judge_usage": report.usage.to_dict(),
         "unique_errors": list(report.unique_errors),
     }
-    # conversation by conversation: as data, those of a long run take many times the room of their text
+    # one conversation at a time: as objects, those of a long run take many times the memory of their text
     conversations = ",".join(
         "\n    " + _text(_conversation(report, conversation)).replace("\n", "\n    ")
         for conversation in report.conversations
@@ -71,7 +71,7 @@ def _turn(report: Report, conversation: RunConversation, turn: ConversationTurn)
 
 
 def _changes(changes: list[CallChange] | None) -> list[dict[str, Any]] | None:
-    """What is not as expected; None where nothing was."""
+    """The calls that differ from the expected ones; None without an expectation."""
     return None if changes is None else [change.to_dict() for change in changes if change.kind != "same"]
 
 

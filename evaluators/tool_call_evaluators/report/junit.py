@@ -1,7 +1,7 @@
 """JUnit XML: one testcase for each case, so that any CI shows what failed.
 
-There are failures in it exactly where the verdict is that the run did not pass: what the gates let pass is not
-reported as failed, and reasons that are about the run as a whole are testcases of their own.
+It contains failures only if the run did not pass: results that the gates accept are not reported as failed. Each
+reason that concerns the run as a whole is a testcase.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .model import ReasonJson, Report, duration
 from .wording import call_text, cut, printable, score_text
 
 MAX_OUTPUT = 10_000
-"""So many characters of what was said and done a testcase holds ..."""
-MAX_SAID = 500
-"""... and so many of a single text."""
+"""Maximum length of the transcript in a testcase, in characters ..."""
+MAX_TEXT = 500
+"""... and of a single text."""
 
 ERROR_CODES = ("nothing_ran", *TOLERABLE)
-"""Reasons that say that something did not run, rather than that it was not good enough."""
+"""Reasons that something did not run, as opposed to a bad result."""
 
 
 def junit_xml(report: Report) -> str:
@@ -51,7 +51,7 @@ def junit_xml(report: Report) -> str:
 
 
 def _cases(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
-    """The conversations of each case; one without a case stands for itself."""
+    """The conversations of each case; a conversation without a case is its own case."""
     cases: dict[str, list[RunConversation]] = {}
     for conversation in conversations:
         cases.setdefault(conversation.case_id or conversation.label, []).append(conversation)
@@ -73,7 +73,7 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
 
 
 def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
-    """One element for all reasons: some readers take only the first."""
+    """One element for all reasons: some readers use only the first."""
     kind = "error" if all(reason["code"] in ERROR_CODES for reason in reasons) else "failure"
     first = reasons[0]
     problem = ET.SubElement(case, kind, message=printable(cut(first["message"], 1_000)), type=first["code"])
@@ -81,7 +81,7 @@ def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
 
 
 def _transcript(conversation: RunConversation) -> str:
-    """What was said and done, as lines."""
+    """The messages, calls and results of a conversation, as lines."""
     lines = [f"conversation {conversation.label}"]
     for turn in conversation.turns:
         lines += _turn_lines(turn)
@@ -91,12 +91,12 @@ def _transcript(conversation: RunConversation) -> str:
 def _turn_lines(turn: ConversationTurn) -> list[str]:
     if turn.turn is None:
         return [f"turn {turn.index + 1}: not executed (no matching turn)"]
-    lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {cut(turn.turn['user_text'], MAX_SAID)}"]
+    lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {cut(turn.turn['user_text'], MAX_TEXT)}"]
     calls = turn.turn["tool_calls"]
     lines += [f"  call: {call_text(call)}{' [error]' if call['error'] else ''}" for call in calls]
-    lines.append(f"  agent: {cut(turn.turn['response_text'], MAX_SAID)}")
+    lines.append(f"  agent: {cut(turn.turn['response_text'], MAX_TEXT)}")
     lines += [
-        f"  {result.status}: {result.evaluator} {score_text(result.score)}: {cut(result.reason, MAX_SAID)}"
+        f"  {result.status}: {result.evaluator} {score_text(result.score)}: {cut(result.reason, MAX_TEXT)}"
         for result in turn.results
     ]
     lines += [f"  finding: {item['severity']} {item['code']}: {item['message']}" for item in turn.turn["findings"]]

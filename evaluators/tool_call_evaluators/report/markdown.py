@@ -9,15 +9,15 @@ from .model import Report, seconds_between
 from .wording import counted, duration_text, one_line, printable, score_text, usage_text
 
 MAX_ROWS = 50
-"""So many rows a table has; how many more there are is said."""
+"""Maximum number of rows of a table; the number of further rows follows."""
 MAX_CELL = 300
-"""So many characters of a text are shown."""
+"""Maximum length of a text, in characters."""
 
 
 def markdown_summary(report: Report) -> str:
-    """Verdict, reasons, scores and distinct errors; at most some 100 kB, whatever the run.
+    """Verdict, reasons, scores and distinct errors; at most about 100 kB for any run.
 
-    Texts of the agent are escaped: they cannot make links, images or HTML.
+    Texts of the agent are escaped: they cannot contain links, images or HTML.
     """
     took = duration_text(seconds_between(report.started_at, report.ended_at))
     counts = report.counts
@@ -73,7 +73,7 @@ def _scores(report: Report) -> list[str]:
 
 def _unique_errors(report: Report) -> list[str]:
     if len(report.unique_errors) >= len(report.reasons):
-        return []  # they say no more than the reasons do
+        return []  # they repeat the reasons
     rows = [
         [f"{len(error['occurrences']):,}", escaped(error["label"]), escaped(error["description"])]
         for error in report.unique_errors

@@ -1,4 +1,4 @@
-"""What every form of a report is made from."""
+"""The data of a report, shared by all its formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ConversationStatus = Literal["passed", "failed", "unscored"]
 
 @dataclass(frozen=True)
 class Report:
-    """A run: its conversations put beside the plan, and the verdict (`Verdict.to_dict`)."""
+    """A run: its conversations matched with the plan, and the verdict (`Verdict.to_dict`)."""
 
     run: str
     verdict: Mapping[str, Any]
@@ -67,7 +67,7 @@ class Report:
 
     @cached_property
     def turns(self) -> list[TurnJson]:
-        """The turns that came, conversation by conversation."""
+        """The executed turns, conversation by conversation."""
         return [turn.turn for item in self.conversations for turn in item.turns if turn.turn is not None]
 
     @cached_property
@@ -88,7 +88,7 @@ class Report:
 
     @cached_property
     def usage(self) -> Usage:
-        """What the judges of these results cost; answers that were kept cost nothing."""
+        """The cost of the judges of these results; cached answers cost nothing."""
         return judge_usage(
             result
             for item in self.conversations
@@ -98,7 +98,7 @@ class Report:
 
     @cached_property
     def run_reasons(self) -> list[ReasonJson]:
-        """Reasons that are about the run and not about one conversation."""
+        """Reasons that concern the run and not one conversation."""
         return [reason for reason in self.reasons if reason["where"] not in self._places]
 
     def reasons_of(self, conversation: RunConversation) -> list[ReasonJson]:
@@ -106,7 +106,7 @@ class Report:
         return self._reasons_by_label.get(conversation.label, [])
 
     def status(self, conversation: RunConversation) -> ConversationStatus:
-        """Failed where a reason names it; unscored where nothing was measured of it."""
+        """Failed if a reason names it; unscored if it has no measured result."""
         if self.reasons_of(conversation):
             return "failed"
         results = [result for turn in conversation.turns for result in turn.results]
@@ -115,20 +115,20 @@ class Report:
 
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:
-        """How many conversations have which status."""
+        """The number of conversations of each status."""
         counts: dict[ConversationStatus, int] = {"passed": 0, "failed": 0, "unscored": 0}
         for conversation in self.conversations:
             counts[self.status(conversation)] += 1
         return counts
 
     def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
-        """The calls expected of a turn (left) against those made (right); None where nothing was expected."""
+        """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation."""
         if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None:
             return None
         return diff_calls(turn.expect.tool_calls, made_calls(turn.turn), self._matcher(conversation.case))
 
     def changes_of_all(self, conversation: RunConversation) -> list[CallChange] | None:
-        """The calls expected of a whole conversation against those of all its turns, one after the other."""
+        """The expected calls of a whole conversation compared with those of all its turns in order."""
         case = conversation.case
         if case is None or case.expect.tool_calls is None:
             return None
@@ -136,7 +136,7 @@ class Report:
         return diff_calls(case.expect.tool_calls, made, self._matcher(case))
 
     def _matcher(self, case: Case | None) -> Matcher:
-        """When a call is as expected: the first evaluator that compares arguments says it."""
+        """The matcher of the first evaluator that compares arguments."""
         own = case is not None and case.evaluators is not None
         key = case.id if case is not None and own else None
         if key not in self._matchers:
@@ -147,12 +147,12 @@ class Report:
 
     @cached_property
     def _matchers(self) -> dict[str | None, Matcher]:
-        """By the id of the case that has evaluators of its own; None: the suite's."""
+        """By the id of a case with its own evaluators; None: the suite's."""
         return {}
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        """From how a reason names a place to the label of its conversation."""
+        """The label of the conversation by the place that a reason names."""
         return {
             place: item.label for item in self.conversations for place in (item.label, *map(item.where, item.turns))
         }
@@ -183,12 +183,12 @@ def made_calls(turn: TurnJson) -> list[ToolCall]:
 
 
 def duration(turn: TurnJson) -> float | None:
-    """Seconds from the turn's start to its end; None where it did not end."""
+    """Seconds from the turn's start to its end; None if it did not end."""
     return seconds_between(turn["started_at"], turn["ended_at"])
 
 
 def seconds_between(start: str | None, end: str | None) -> float | None:
-    """Seconds from one RFC 3339 time to another, at least 0; None where one is missing."""
+    """Seconds from one RFC 3339 time to another, at least 0; None if one is missing."""
     if start is None or end is None:
         return None
     return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())

@@ -1,4 +1,4 @@
-"""The part of the HTML report that needs no script: verdict, scores with their distribution, distinct errors."""
+"""The static part of the HTML report: verdict, scores with their distribution, distinct errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .wording import counted, cut, duration_text, printable, score_text, usage_t
 
 BINS = 10
 MAX_OCCURRENCES = 12
-"""So many occurrences of an error are linked; how many more there are is said."""
+"""Maximum number of linked occurrences of an error; the number of further ones follows."""
 MAX_ERRORS = 100
 MAX_TEXT = 600
 
@@ -22,14 +22,14 @@ Child = ET.Element | str | None
 
 
 def overview(report: Report) -> str:
-    """The header and the first sections, as HTML. Every text is escaped on the way out."""
+    """The header and the first sections, as HTML. Every text is escaped."""
     sections = [_why(report), _scores(report), _errors(report), _findings(report)]
     parts = [_masthead(report), *(section for section in sections if section is not None)]
     return "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in parts)
 
 
 def element(tag: str, attributes: Mapping[str, str] | None = None, *children: Child) -> ET.Element:
-    """An element with texts and elements inside; None is left out."""
+    """An element with text and elements inside; None is omitted."""
     made = ET.Element(tag, {key: printable(value) for key, value in (attributes or {}).items()})
     last: ET.Element | None = None
     for child in children:
@@ -92,8 +92,8 @@ def _why(report: Report) -> ET.Element | None:
     items = [element("li", {}, cut(reason["message"], MAX_TEXT)) for reason in report.run_reasons]
     failed = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "failed"]
     if failed:
-        said = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} did not pass: "
-        items.append(element("li", {}, said, *_links((f"c-{index}", label) for index, label in failed)))
+        summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} did not pass: "
+        items.append(element("li", {}, summary, *_links((f"c-{index}", label) for index, label in failed)))
     if tolerated:
         items.append(element("li", {}, f"The suite tolerates {counted(len(tolerated), 'problem')}."))
     return _section(
@@ -102,7 +102,7 @@ def _why(report: Report) -> ET.Element | None:
 
 
 def _links(targets: Iterable[tuple[str, str]]) -> list[Child]:
-    """Links with commas between them, and how many more there are."""
+    """Links separated by commas, and the number of further ones."""
     shown: list[Child] = []
     more = 0
     for target, label in targets:
@@ -159,7 +159,7 @@ def _scores_by_metric(report: Report) -> dict[str, list[tuple[float, tuple[float
 
 
 def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element | None:
-    """How many scores fall in each tenth of the scale, as a small chart whose title says the same."""
+    """The number of scores in each tenth of the scale, as a small chart with an equivalent title."""
     if not scores:
         return None
     low, high = scores[0][1]

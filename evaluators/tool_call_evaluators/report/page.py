@@ -1,7 +1,7 @@
-"""The data behind the interactive part of the HTML report, bounded in size whatever the run.
+"""The data of the interactive part of the HTML report, bounded in size for any run.
 
-Texts are cut, first generously and then harder, until all of it fits; what is cut says by how much. The export of
-the run has everything.
+Texts are cut to shorter and shorter limits until the data fits; a cut text states the number of missing characters.
+The export of the run contains everything.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .shorten import LONGEST_TEXT, Shortener
 from .wording import printable, without_directions
 
 MAX_BYTES = 24_000_000
-"""So much the data may be altogether."""
+"""Maximum size of the data."""
 TEXT_LIMITS = (LONGEST_TEXT, 4_000, 1_000, 250)
-"""So long a single text may be; the first limit under which everything fits is taken."""
+"""Limits on the length of a text, in characters; the first limit with which the data fits is used."""
 TOLD_BY_RESULTS = ("failed", "errored", "missing_turn", "failed_turn")
-"""Reasons that the page tells where the turn is."""
+"""Reasons that the page shows at the turn."""
 MAX_CALLS = 300
-"""So many tool calls of a turn are shown."""
+"""Maximum number of tool calls of a turn on the page."""
 
 
 def page_data(report: Report, most: int = MAX_BYTES) -> str:
     """JSON for the page, `{"conversations": [...]}`, of at most `most` bytes, safe inside a script element.
 
-    Where even the shortest texts do not fit, conversations are left without their turns: first those that did not
-    fail, the last ones first.
+    If even the shortest texts do not fit, conversations are included without turns: first those that did not fail, in
+    reverse order.
     """
     parts: list[bytes] | None = None
     for limit in TEXT_LIMITS:
@@ -52,7 +52,7 @@ def page_data(report: Report, most: int = MAX_BYTES) -> str:
 
 
 def _parts(report: Report, short: Shortener, most: int | None) -> list[bytes] | None:
-    """Every conversation as JSON; None as soon as they are more than `most` bytes."""
+    """Every conversation as JSON; None if they exceed `most` bytes."""
     parts, total = [], 0
     for conversation in report.conversations:
         parts.append(_encoded(_conversation(report, conversation, short)))
@@ -144,7 +144,7 @@ def _turn(
 
 
 def _compared(changes: list[CallChange] | None, expect: Expectation | None, short: Shortener) -> dict[str, Any]:
-    """Expected calls and what came of them. Said also where both sides are empty: that is as expected."""
+    """The comparison of expected and actual calls; included even if both are empty, which is as expected."""
     if changes is None:
         return {}
     return {"expected_calls": _expected_calls(expect, short), "changes": [_change(change) for change in changes]}
@@ -185,13 +185,13 @@ def _expected_calls(expect: Expectation | None, short: Shortener) -> list[dict[s
 
 
 def _change(change: CallChange) -> list[Any]:
-    """`[kind, left, right]`, and for changed arguments the first steps of the paths at which they differ."""
+    """`[kind, left, right]`, and for changed arguments the top-level names of the differences."""
     steps = [_first_step(difference.path) for difference in change.differences]
     return [change.kind, change.left, change.right, *([sorted(set(steps))] if steps else [])]
 
 
 def _first_step(path: str) -> str:
-    """`items` of `items[0].qty`; a key that is no identifier stands as `["a key"]`."""
+    """`items` of `items[0].qty`; a key that is not an identifier is written `["a key"]`."""
     if path.startswith("["):
         try:
             key = json.JSONDecoder().raw_decode(path, 1)[0]
@@ -202,7 +202,7 @@ def _first_step(path: str) -> str:
 
 
 def _expected(expect: Expectation, short: Shortener) -> dict[str, Any]:
-    """What else is expected, beside the calls; by the names that suites use."""
+    """The other expectations, in addition to the calls, by their names in suites."""
     values = {item.name: getattr(expect, item.name) for item in fields(expect) if item.name != "tool_calls"}
     return {name: short.value(value) for name, value in values.items() if value is not None}
 
@@ -232,5 +232,5 @@ def _capture(capture: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is None, False or empty: the page takes what is not there for that. Numbers stay."""
+    """Drops None, False and empty values, which the page assumes for missing ones. Numbers stay."""
     return {key: value for key, value in values.items() if value or (value == 0 and value is not False)}

@@ -1,4 +1,4 @@
-"""Texts cut to a length, with what is missing said."""
+"""Cuts texts and states the number of missing characters."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..runs.outcomes import TurnJson
 from .wording import finite
 
 LONGEST_TEXT = 20_000
-"""No form of a report shows more characters of a text; the export has them."""
+"""Maximum length of a text in any report; the export contains the rest."""
 _ROOM = 40
-"""For what is said of the missing characters."""
+"""Room for the note about missing characters."""
 _SHORT = 40
-"""Names, states and times: many turns have the same."""
+"""Names, states and times repeat in many turns."""
 
 
 class Shortener:
-    """Cuts texts, at any depth, to `limit` characters and says how many are missing."""
+    """Cuts strings, at any depth, to `limit` characters and adds the number of missing ones."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -31,15 +31,15 @@ class Shortener:
         return text
 
     def value(self, value: Any) -> Any:
-        """JSON data with its texts cut; as one text where it is too large as a whole."""
+        """JSON data with cut strings; one string if it is too large as a whole."""
         whole = json.dumps(value, ensure_ascii=False, default=str)
         return self.text(whole) if len(whole) > self._limit else finite(value)
 
 
 def shortened_turn(turn: TurnJson) -> TurnJson:
-    """A turn as a report needs it, so that many fit into memory. Cut are the long texts: what the agent said, what its
-    tools brought, findings and reasons. What turns are told apart or compared by (the user's text, arguments, scores)
-    stays; of the details of a result that is not bad only those of its judge."""
+    """A turn reduced for a report, so that many fit into memory. Long texts are cut: answers, tool results, findings
+    and reasons. The data that identifies and compares turns (user text, arguments, scores) stays; of the details of a
+    good result only those of its judge."""
     short = Shortener(LONGEST_TEXT - _ROOM)
 
     def cut(text: str | None) -> str | None:
@@ -63,8 +63,8 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
 
 
 def shared(value: Any) -> Any:
-    """JSON data whose keys and short texts are one object wherever they are equal: parsed documents have their own
-    copies of each, which make up a third of a turn."""
+    """JSON data in which equal keys and short strings share one object: the copies in parsed documents make up a third
+    of a turn."""
     if isinstance(value, dict):
         return {intern(key): shared(item) for key, item in value.items()}
     if isinstance(value, list):

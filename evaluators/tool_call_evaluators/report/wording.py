@@ -1,4 +1,4 @@
-"""How values are put into words, alike in every form of a report."""
+"""Formats values for all reports."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\u
 
 
 _DIRECTING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Bidirectional controls (Unicode Annex 9): what follows them is shown in another order than it was said in."""
+"""Bidirectional controls (Unicode Annex 9): they change the displayed order of the following text."""
 
 
 def printable(text: str) -> str:
-    """`text` without what no XML or UTF-8 file can hold: control characters, halves of surrogate pairs.
+    """`text` without characters that XML or UTF-8 files cannot contain: control characters, halves of surrogate pairs.
 
-    Characters that change the order in which others are shown are escaped: `\\u202e`, which is right in JSON, too.
+    Characters that change the displayed order of others are escaped as `\\u202e`, which is valid in JSON too.
     """
     return _DIRECTING.sub(_escaped, _UNWRITABLE.sub(MISSING_CHARACTER, text))
 
 
 def without_directions(value: Any) -> Any:
-    """JSON data whose texts, keys included, have bidirectional controls escaped, for a reader that undoes JSON's."""
+    """JSON data with escaped bidirectional controls in all strings and keys, for readers that unescape JSON."""
     if isinstance(value, str):
         return _DIRECTING.sub(_escaped, value)
     if isinstance(value, Mapping):
@@ -41,22 +41,22 @@ def _escaped(character: re.Match[str]) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters; an ellipsis where something is missing."""
+    """`text` cut to `limit` characters, with an ellipsis if it is cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def one_line(text: str, limit: int) -> str:
-    """`text` with every run of white space as one blank, cut."""
+    """`text` with each run of white space as one space, cut."""
     return cut(" ".join(text[: 4 * limit].split()), limit)
 
 
 def score_text(score: float | None) -> str:
-    """Two places at most; a dash where nothing was measured."""
+    """At most two decimals; a dash for None."""
     return "–" if score is None else f"{score:.2f}".rstrip("0").rstrip(".")
 
 
 def call_text(call: Mapping[str, Any], limit: int = 200) -> str:
-    """`refund(order_id="A-1", amount=3)`; `refund(?)` where the arguments are not known."""
+    """`refund(order_id="A-1", amount=3)`; `refund(?)` if the arguments are unknown."""
     arguments = call.get("arguments")
     if arguments is None:
         return f"{call['name']}(?)"
@@ -65,7 +65,7 @@ def call_text(call: Mapping[str, Any], limit: int = 200) -> str:
 
 
 def duration_text(seconds: float | None) -> str:
-    """`840 ms`, `2.4 s`, `3 min 20 s`; a dash where it is not known."""
+    """`840 ms`, `2.4 s`, `3 min 20 s`; a dash for None."""
     if seconds is None:
         return "–"
     if seconds < 1:
@@ -77,7 +77,7 @@ def duration_text(seconds: float | None) -> str:
 
 
 def usage_text(usage: Usage) -> str:
-    """`12 requests, 1,200 + 340 tokens, cost 0.0031`: what judges cost; empty where none was asked."""
+    """`12 requests, 1,200 + 340 tokens, cost 0.0031`: the cost of judges; empty if no judge was asked."""
     if not usage.requests:
         return ""
     parts = [counted(usage.requests, "request")]
@@ -94,7 +94,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def finite(value: Any) -> Any:
-    """JSON data in which NaN and infinity, which JSON does not have, are texts."""
+    """JSON data with NaN and infinity, which JSON cannot represent, as strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
