@@ -572,9 +572,7 @@ def test_plugins_outside_the_folder_are_run_where_that_is_allowed_only(tmp_path,
     (folder / "link.py").symlink_to(tmp_path / "mine.py")
     file = folder / "s.yaml"
     file.write_text(f"suite: x\nplugins: [{named.format(tmp_path)}]\n")
-    with pytest.raises(
-        SuiteError, match=r"s.yaml:2:11: plugins\[0\]: .*outside the suite's directory.*--allow"
-    ):
+    with pytest.raises(SuiteError, match=r"s.yaml:2:11: plugins\[0\]: .*outside the suite's directory.*--allow"):
         load_suite(file)
     assert not ran.exists()
     assert load_suite(file, allow_plugins=True).plugins == (tmp_path / "mine.py",)
