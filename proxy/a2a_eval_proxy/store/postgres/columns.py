@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..base import ConversationKey, Score, TurnJson
+from ..base import ConversationKey, Score
 from ..encoding import EncodedConversation, EncodedResults, EncodedScored, EncodedTurn, encoded_results, utf8_text
 
 OUTCOMES = ("passed", "failed", "errored", "skipped")
@@ -74,11 +73,6 @@ def conversation_columns(scored: EncodedConversation) -> dict[str, Any]:
 def result_counts(results: EncodedResults) -> dict[str, Any]:
     """The columns of results: their text, and how many have each status."""
     return {"evaluations": results.json.decode(), **{outcome: results.counts.get(outcome, 0) for outcome in OUTCOMES}}
-
-
-def turn_json(status: str, body: str, evaluations: str) -> TurnJson:
-    """The turn of a row."""
-    return {**json.loads(body), "status": status, "evaluations": json.loads(evaluations)}
 
 
 def by_column(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> dict[str, list[Any]]:

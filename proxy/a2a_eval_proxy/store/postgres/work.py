@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..base import ConversationKey, Scored, ScoredConversation, StoreUnreachableError, TurnJson
 from ..encoding import encoded_conversation, encoded_scored
-from .columns import conversation_columns, conversation_digest, result_columns, stored_text, turn_json
+from ..reads import turn_json
+from .columns import conversation_columns, conversation_digest, result_columns, stored_text
 from .database import TROUBLE, Database, reason
 from .jobs import queue_abandoned
 from .writes import put_first_results, put_newer_conversations
