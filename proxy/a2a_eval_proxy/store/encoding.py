@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ from .base import ConversationKey, Evaluations, Scored, ScoredConversation
 
 _MAX_DEPTH = 200
 
-_ROW_BYTES = 1_500
+ROW_BYTES = 1_500
 """Memory of a row beside its JSON: about what CPython takes for the objects and the short texts."""
 
 
@@ -40,7 +40,7 @@ class EncodedTurn:
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        return len(self.body) + _ROW_BYTES
+        return len(self.body) + ROW_BYTES
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class EncodedScored:
 
     @property
     def size(self) -> int:
-        return len(self.results.json) + _ROW_BYTES + (self.merged.size if self.merged else 0)
+        return len(self.results.json) + ROW_BYTES + (self.merged.size if self.merged else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class EncodedConversation:
 
     @property
     def size(self) -> int:
-        return len(self.results.json) + _ROW_BYTES
+        return len(self.results.json) + ROW_BYTES
 
 
 def encoded_turn(turn: Turn) -> EncodedTurn:
@@ -94,6 +94,17 @@ def encoded_scored(scored: Scored) -> EncodedScored:
 
 def encoded_conversation(scored: ScoredConversation) -> EncodedConversation:
     return EncodedConversation(scored.key, scored.turns, encoded_results(scored.evaluations))
+
+
+def latest_results(finished: Iterable[EncodedScored]) -> list[EncodedScored]:
+    """One for each turn: its last results, and what was last merged into it."""
+    latest: dict[str, EncodedScored] = {}
+    for scored in finished:
+        before = latest.get(scored.turn_id)
+        if before is not None and scored.merged is None:
+            scored = replace(scored, merged=before.merged)
+        latest[scored.turn_id] = scored
+    return list(latest.values())
 
 
 def json_bytes(value: Any) -> bytes:

@@ -9,13 +9,14 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from ..turn import Turn
 from .base import Score, Scored, ScoredConversation, StoreError, StoreHealth
 from .encoding import (
+    ROW_BYTES,
     EncodedConversation,
     EncodedScored,
     EncodedTurn,
@@ -44,16 +45,23 @@ _GIVING_UP_S = 0.5
 """For the writing thread to notice that its time is over."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Add:
+    """Closed or open turns. Those in `raw` are encoded by the writing thread before anything else."""
+
     turns: Sequence[EncodedTurn]
     committed: Callable[[], object]
     score: Score | None = None
     held: Collection[str] = ()
+    raw: Sequence[Turn] = ()
 
     @property
     def size(self) -> int:
-        return sum(turn.size for turn in self.turns)
+        texts = sum([len(turn.user_text) + len(turn.response_text) for turn in self.raw])
+        return sum([turn.size for turn in self.turns]) + texts + len(self.raw) * ROW_BYTES
+
+    def encode(self) -> None:
+        self.turns, self.raw = [encoded_turn(turn) for turn in self.raw], ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +145,11 @@ class QueuedWrites(ABC):
         self._closing = threading.Event()
         self._attempted = threading.Event()
         self._first_error: StoreError | None = None
+        self._encodes = False
+        """Whether a batch waits that is not encoded: further ones are encoded at once, so that only one takes more
+        memory than its text."""
         self._awaited = True
-        """Whether somebody is still to be told of the first error, in place of the log."""
+        """Whether `first_attempt` reports the first error, in place of the log."""
         self._opened = self._failing = False
         self._give_up_at = math.inf
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
@@ -161,8 +172,8 @@ class QueuedWrites(ABC):
     def _pruned(self, item: Prune) -> int:
         """Delete what is too old or too much; how many turns that were. May raise `trouble`."""
 
-    def _told(self, error: Exception) -> str:
-        """What went wrong, in one line."""
+    def _describe(self, error: Exception) -> str:
+        """The error in one line."""
         return " ".join(str(error).split()) or type(error).__name__
 
     def start(self) -> None:
@@ -189,7 +200,11 @@ class QueuedWrites(ABC):
         health = self.health
         if health.waiting_turns >= MAX_QUEUED or health.waiting_bytes >= MAX_WAITING_BYTES:
             return False
-        self._put(Add([encoded_turn(turn) for turn in turns], committed, score, held))
+        item = Add((), committed, score, held, raw=turns)
+        if self._encodes:
+            item.encode()
+        self._encodes = True
+        self._put(item)
         return True
 
     def settle(self, turns: Sequence[Turn], committed: Callable[[], object]) -> None:
@@ -222,7 +237,7 @@ class QueuedWrites(ABC):
         if self._writer.is_alive():
             self._writer.join(timeout_s + _GIVING_UP_S)
         if self._writer.is_alive():  # in a call that does not return; the thread ends with the process
-            self._tell_lost("it does not answer")
+            self._log_lost("it does not answer")
 
     @property
     def closed(self) -> bool:
@@ -237,24 +252,21 @@ class QueuedWrites(ABC):
         with self._lock:
             self.health.waiting_bytes += sign * item.size
             if isinstance(item, Add):
-                self.health.waiting_turns += sign * len(item.turns)
+                self.health.waiting_turns += sign * (len(item.turns) + len(item.raw))
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
     def _write_forever(self) -> None:
         while True:
             if not self._opened and not self._open_until_it_works():
-                self._tell_lost(self.health.problem)
+                self._log_lost(self.health.problem)
                 return
             group = self._next_group()
-            if not self._commit(group):
-                self._tell_lost(self.health.problem)
-                return
-            if any(isinstance(item, Mark) and item.last for item in group):
-                self._tell_lost(self.health.problem)
+            if not self._commit(group) or any(isinstance(item, Mark) and item.last for item in group):
+                self._log_lost(self.health.problem)
                 return
 
-    def _tell_lost(self, problem: str | None) -> None:
+    def _log_lost(self, problem: str | None) -> None:
         if self.health.waiting_turns:
             logger.error(
                 "store %s: %s; it is closed, and %d turn(s) are lost", self._name, problem, self.health.waiting_turns
@@ -286,15 +298,23 @@ class QueuedWrites(ABC):
         self.on_opened()
 
     def _next_group(self) -> list[Item | Prune]:
-        group = [self._queue.get()]
+        group = [self._encoded(self._queue.get())]
         size = group[0].size
         while len(group) < MAX_GROUP and size < MAX_GROUP_BYTES:
             try:
-                group.append(self._queue.get_nowait())
+                group.append(self._encoded(self._queue.get_nowait()))
             except queue.Empty:
                 break
             size += group[-1].size
         return group
+
+    def _encoded(self, item: Item | Prune) -> Item | Prune:
+        if isinstance(item, Add) and item.raw:
+            self._count(item, -1)
+            item.encode()
+            self._count(item, 1)
+            self._encodes = False
+        return item
 
     def _commit(self, queued: list[Item | Prune]) -> bool:
         """False where there is no more time for it."""
@@ -327,7 +347,7 @@ class QueuedWrites(ABC):
         try:
             deleted = self._pruned(item)
         except self.trouble as error:  # it is tried again next time
-            logger.error("store %s: old turns could not be deleted: %s", self._name, self._told(error))
+            logger.error("store %s: old turns could not be deleted: %s", self._name, self._describe(error))
         else:
             if deleted:
                 logger.info("store %s: %d old turn(s) were deleted", self._name, deleted)
@@ -342,7 +362,7 @@ class QueuedWrites(ABC):
                 if not self._open_until_it_works():
                     return False
             except self.trouble as error:  # nothing may be lost, so try until it works
-                self._failed(self._told(error))
+                self._failed(self._describe(error))
                 if time.monotonic() >= self._give_up_at:
                     return False
                 self._pause()
@@ -378,14 +398,3 @@ class QueuedWrites(ABC):
 
 def _nothing() -> None:
     """What writes nothing."""
-
-
-def latest_results(finished: Iterable[Finish]) -> list[EncodedScored]:
-    """One for each turn: its last results, and what was last merged into it."""
-    latest: dict[str, EncodedScored] = {}
-    for scored in (scored for item in finished for scored in item.scored):
-        before = latest.get(scored.turn_id)
-        if before is not None and scored.merged is None:
-            scored = replace(scored, merged=before.merged)
-        latest[scored.turn_id] = scored
-    return list(latest.values())

@@ -23,7 +23,7 @@ from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.scoring.turn_memory import memory_of
 from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, write_queue
-from a2a_eval_proxy.store.encoding import encoded_turn
+from a2a_eval_proxy.store.encoding import EncodedTurn, encoded_turn
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus
 from a2a_eval_proxy.turn import Turn
@@ -92,6 +92,28 @@ async def test_waiting_turns_take_the_memory_of_their_encoded_text(
         assert taken <= 1.2 * encoded
     await store.drained()
     assert (store.health.waiting_bytes, store.health.waiting_turns) == (0, 0)
+
+
+async def test_turns_are_encoded_by_the_writing_thread_as_long_as_it_keeps_up(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def encoded(one: Turn) -> EncodedTurn:
+        threads.append(threading.current_thread().name)
+        return encoded_turn(one)
+
+    monkeypatch.setattr(write_queue, "encoded_turn", encoded)
+    for number in range(3):
+        store.add([turn(number)], lambda: None)
+        await store.drained()
+    assert threads == ["store-writer"] * 3
+    with locked(path):
+        for number in range(3, 13):
+            store.add([turn(number)], lambda: None)
+        assert len(threads) >= 3 + 8  # one may wait, and one be in the writer's hands
+    await store.drained()
+    assert len(threads) == 13
 
 
 async def test_results_that_wait_count_too(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

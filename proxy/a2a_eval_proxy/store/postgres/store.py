@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ...settings.store_url import shown
 from ..base import StoreError
+from ..encoding import latest_results
 from ..write_queue import (
     Add,
     Discard,
@@ -21,7 +22,6 @@ from ..write_queue import (
     Prune,
     QueuedWrites,
     Settle,
-    latest_results,
 )
 from .columns import conversation_columns, result_columns, settled_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
@@ -74,7 +74,7 @@ class PostgresStore(PostgresReads, QueuedWrites):
         super().close(timeout_s)
         self._database.close()
 
-    def _told(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         return reason(error)
 
     def _open(self) -> None:
@@ -150,7 +150,7 @@ async def _write_all(items: list[_Rows], connection: AsyncConnection, *, for_wor
     """Turns before their results, results in the order in which they came."""
     await insert_turns(connection, [row for item in items for row in item.added], for_workers=for_workers)
     await settle_turns(connection, [row for item in items for row in item.settled], for_workers=for_workers)
-    scored = latest_results(item.finished for item in items if item.finished is not None)
+    scored = latest_results(one for item in items if item.finished is not None for one in item.finished.scored)
     await put_results(connection, [result_columns(one) for one in scored])
     for item in items:
         await put_conversations(connection, item.conversations)

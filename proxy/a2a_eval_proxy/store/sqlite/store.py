@@ -16,7 +16,7 @@ from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ..base import Score, Scored, StoreFileError
-from ..encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, utf8_text
+from ..encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, latest_results, utf8_text
 from ..write_queue import (
     Add,
     Discard,
@@ -28,7 +28,6 @@ from ..write_queue import (
     QueuedWrites,
     Settle,
     StoreLostError,
-    latest_results,
 )
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
 from .reads import SqliteReads
@@ -179,7 +178,7 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
     added = [_row(turn, item.score) for item in group if isinstance(item, Add) for turn in item.turns]
     for rows in _chunks(added):
         yield _insert(len(rows)), [value for row in rows for value in row]
-    scored = latest_results(item for item in group if isinstance(item, Finish))
+    scored = latest_results(one for item in group if isinstance(item, Finish) for one in item.scored)
     for results in _chunks([_results(item) for item in scored]):
         yield _update(len(results)), [value for result in results for value in result]
     for item in group:
