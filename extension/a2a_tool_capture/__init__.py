@@ -1,7 +1,7 @@
 """The A2A tool-call-capture extension, for agents and clients.
 
-Importing this package needs the standard library only; what serves or asks agents brings in a2a-sdk when
-it is first used.
+Importing this package requires only the standard library; names that serve or call agents import a2a-sdk when they
+are first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ _LAZY = {
 }
 
 _NEWER_SDK = frozenset({"CaptureClient", "GatedPushConfigStore"})
-"""What a2a-sdk 0.3 has nothing for."""
+"""Names that need a2a-sdk 1.x."""
 
 __all__ = [
     "METADATA_KEY",

@@ -1,4 +1,4 @@
-"""Canonical JSON: one text for equal values, with numbers compared by value."""
+"""Canonical JSON: the same text for equal values, with numbers compared by value."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_DEPTH = 100
-"""Deepest nesting of arguments that is read: what protobuf's own JSON parser allows."""
+"""Maximum nesting of arguments, the limit of protobuf's JSON parser."""
 
 LARGEST_EXACT = 2**53 - 1
-"""Up to here every whole number has a double of its own, which no other rounds to."""
+"""Largest integer up to which every integer has its own double."""
 
 _CONTAINERS = (dict, list)
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str).encode
 
 
 def canonical(value: Any) -> str:
-    """JSON text that is equal exactly where two values are equal.
+    """JSON text that is equal if and only if two values are equal.
 
     Keys are sorted, 1 and 1.0 are the same number (protobuf turns integers into floats), -0.0 is 0, and true
-    is never 1. Tuples count as lists; NaN equals itself here. A value that is not JSON counts as its `str`.
-    Raises RecursionError far beyond `MAX_DEPTH`; readers of untrusted data check `too_deep` first.
+    is never 1. Tuples equal lists; NaN equals itself. A value that is not JSON is represented by its
+    `str`. Raises RecursionError far beyond `MAX_DEPTH`; check untrusted data with `too_deep` first.
     """
     return _encode(_by_value(value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByValue:
-    """A value as a key: equal to another where the two values are equal.
+    """A value as a key; keys are equal if their values are.
 
-    Where one of two has a float beyond 2**53, whole numbers of the other are equal to it as doubles: protobuf rounds
-    them so. Where both have whole numbers, these must be the same.
+    A float beyond 2**53 equals every integer that rounds to it, as protobuf rounds. Two integers must be the same.
     """
 
     exact: str
@@ -61,12 +60,12 @@ def by_value(value: Any) -> ByValue:
 
 
 def signature(name: str, arguments: Mapping[str, Any]) -> tuple[str, ByValue]:
-    """What two calls share when they are the same call made twice: the name, and the arguments by value."""
+    """Key of a call by name and argument values: equal for the same call made twice."""
     return name, by_value(arguments)
 
 
 def as_double(value: int) -> int | float:
-    """A whole number as the double that protobuf makes of it; itself where no double is so large."""
+    """An integer as the double that protobuf converts it to; unchanged if it exceeds all doubles."""
     try:
         return float(value) if abs(value) > LARGEST_EXACT else value
     except OverflowError:
@@ -74,7 +73,7 @@ def as_double(value: int) -> int | float:
 
 
 def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
-    """Whether lists and objects in `value` nest deeper than `limit`; itself not recursive."""
+    """Whether lists and objects in `value` nest deeper than `limit`. Not recursive."""
     level = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(limit):
         if not level:
@@ -99,7 +98,7 @@ def _by_value(value: Any) -> Any:
 
 
 def _rounded(value: Any, large: list[int | float]) -> Any:
-    """`value` with whole numbers beyond 2**53 as doubles; `large` gets every number beyond it."""
+    """`value` with integers beyond 2**53 as doubles; appends all numbers beyond it to `large`."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) > LARGEST_EXACT:
             large.append(value)

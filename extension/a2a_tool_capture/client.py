@@ -46,28 +46,29 @@ BINDINGS = ("JSONRPC", "HTTP+JSON")
 
 CARD_TIMEOUT_S = 30.0
 CLOSING_GRACE_S = 2.0
-"""How long a stream may stay open after the task is done: a last snapshot may follow."""
+"""How long a stream may stay open after the task has settled: a last snapshot may follow."""
 FIRST_POLL_S, SLOWEST_POLL_S, POLL_FACTOR = 0.1, 5.0, 1.5
 MAX_LOST_IN_A_ROW = 5
-"""Failed attempts to reach the agent again, one after the other, before a turn is given up."""
+"""Consecutive failed attempts to reach the agent again before a turn fails."""
 MAX_OPEN_TASKS = 1000
 
 _GATEWAY_STATUSES = (502, 503, 504)
 
 
 class CaptureClient:
-    """A client of one agent that activates tool-call capture on every request.
+    """A client of one agent that requests tool calls on every request.
 
-    Use it as an async context manager: entering fetches the agent card. Several turns may run at once.
+    Use it as an async context manager: entering fetches the agent card. Turns may run concurrently.
 
-    `url`: where the agent lives; the card is read from `card_path` under it.
-    `headers`: sent with every request; `${NAME}` in a value stands for an environment variable, `${file:PATH}` for
-    the text of a file.
-    `tls`: what to trust and to show over HTTPS; None for the system's authorities and no certificate of ours.
-    `timeout_s`: longest time of a turn, all retries included; None for no limit. A stream may be quiet for as long.
-    `streaming`: None does what the card says.
-    `blocking`: False sends with `returnImmediately` and polls for the result; it implies no streaming.
-    `binding`: one of `BINDINGS`; None takes the first one the card offers, A2A 1.0 before 0.3.
+    `url`: base URL of the agent; `card_path` is relative to it.
+    `headers`: sent with every request; `${NAME}` in a value refers to an environment variable, `${file:PATH}` to the
+    content of a file.
+    `tls`: trusted authorities and client certificate; None for the system's authorities and no certificate.
+    `timeout_s`: maximum duration of a turn in seconds, including retries; None for no limit. Streams may be idle for
+    as long.
+    `streaming`: None follows the card.
+    `blocking`: False sends with `returnImmediately` and polls for the result, without streaming.
+    `binding`: one of `BINDINGS`; None selects the first one of the card, A2A 1.0 before 0.3.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class CaptureClient:
             raise ConfigurationError(f"unknown binding {binding!r}; expected one of {', '.join(BINDINGS)}")
         unknown = [name for name in dialects if name not in DIALECTS]
         if unknown:
-            raise ConfigurationError(f"unknown dialect {unknown[0]!r}; known are {', '.join(DIALECTS)}")
+            raise ConfigurationError(f"unknown dialect {unknown[0]!r}; expected one of {', '.join(DIALECTS)}")
         self.url = url.rstrip("/")
         self._headers = {name: resolve_header(name, value) for name, value in (headers or {}).items()}
         self._tls = tls
@@ -100,7 +101,7 @@ class CaptureClient:
         self._card_path = card_path
         self._dialects = tuple(dialects)
         self._open_tasks: OrderedDict[str, TaskMerger] = OrderedDict()
-        """What is known of tasks that wait for the user, so that their old calls are not counted again."""
+        """State of tasks that wait for the user, so that their earlier calls are not counted again."""
 
     def __repr__(self) -> str:
         headers = dict.fromkeys(self._headers, "***")
@@ -109,8 +110,8 @@ class CaptureClient:
     async def __aenter__(self) -> Self:
         """Fetch the card and choose an interface.
 
-        Raises AgentUnreachableError or AgentError where there is no card to be had, ConfigurationError where the
-        card offers nothing this client can use.
+        Raises AgentUnreachableError or AgentError if the card cannot be fetched, ConfigurationError if the card has
+        no interface that this client supports.
         """
         self._http = httpx.AsyncClient(
             headers=self._headers,
@@ -132,12 +133,12 @@ class CaptureClient:
 
     @property
     def card(self) -> AgentCard:
-        """The agent's card, as it was fetched."""
+        """The agent card as fetched."""
         return self._card
 
     @property
     def declared(self) -> bool:
-        """Whether the card declares the extension. Calls are asked for in any case."""
+        """Whether the card declares the extension. The client requests calls in any case."""
         known = {version.uri for version in KNOWN_VERSIONS}
         return any(extension.uri in known for extension in self._card.capabilities.extensions)
 
@@ -153,11 +154,11 @@ class CaptureClient:
         task_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> CapturedTurn:
-        """Send one user message and wait until the agent is done with it, or waits for more input.
+        """Send one user message and wait until the agent has finished the turn or waits for input.
 
-        `metadata` becomes the message's. A stream that breaks off, a task that is still working: the rest is
-        fetched by GetTask and subscription. The message itself is never sent twice. Raises AgentUnreachableError,
-        AgentError or TurnTimeoutError; each has what was captured until then in `turn`.
+        `metadata` is the message's. If a stream is aborted or the task is still working, the rest is fetched with
+        GetTask and subscription; the message itself is sent only once. Raises AgentUnreachableError, AgentError or
+        TurnTimeoutError, whose `turn` holds what was captured before.
         """
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
         if metadata:
@@ -165,37 +166,36 @@ class CaptureClient:
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
         progress = _Progress(merger)
-        started_at = _now()
-
-        def captured() -> CapturedTurn:
-            return CapturedTurn(
-                user_text=text,
-                text=merger.response_text,
-                tool_calls=tuple(merger.turn_tool_calls),
-                findings=tuple(merger.findings),
-                state=progress.state,
-                task_id=merger.task_id,
-                context_id=merger.context_id,
-                declared=self.declared,
-                binding=self._interface.protocol_binding,
-                protocol_version=self._interface.protocol_version,
-                started_at=started_at,
-                first_event_at=progress.first_event_at,
-                ended_at=_now(),
-            )
-
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
         except TimeoutError as error:
-            timeout = TurnTimeoutError(f"{self._interface.url} was not done within {self._timeout_s:g} s")
-            timeout.turn = captured()
+            timeout = TurnTimeoutError(f"{self._interface.url} did not finish within {self._timeout_s:g} s")
+            timeout.turn = self._captured(text, progress)
             raise timeout from error
         except CaptureError as error:
-            error.turn = captured()
+            error.turn = self._captured(text, progress)
             raise
         self._remember(merger, progress.state)
-        return captured()
+        return self._captured(text, progress)
+
+    def _captured(self, text: str, progress: _Progress) -> CapturedTurn:
+        merger = progress.merger
+        return CapturedTurn(
+            user_text=text,
+            text=merger.response_text,
+            tool_calls=tuple(merger.turn_tool_calls),
+            findings=tuple(merger.findings),
+            state=progress.state,
+            task_id=merger.task_id,
+            context_id=merger.context_id,
+            declared=self.declared,
+            binding=self._interface.protocol_binding,
+            protocol_version=self._interface.protocol_version,
+            started_at=progress.started_at,
+            first_event_at=progress.first_event_at,
+            ended_at=_now(),
+        )
 
     # ── connecting ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -204,7 +204,7 @@ class CaptureClient:
         with _mapped_errors(self.url):
             self._card = await resolver.get_agent_card(http_kwargs={"timeout": CARD_TIMEOUT_S})
         self._interface = _choose(self._card, self._binding)
-        card = AgentCard()  # what the SDK's factory sees has one interface, so that it chooses that one
+        card = AgentCard()  # a copy with one interface, so that the SDK's factory selects it
         card.CopyFrom(self._card)
         del card.supported_interfaces[:]
         card.supported_interfaces.append(self._interface)
@@ -219,7 +219,7 @@ class CaptureClient:
         self._client: Client = ClientFactory(config).create(card)
 
     def _context(self) -> ClientCallContext:
-        """Headers of one call. For A2A 0.3 the SDK repeats the extensions under their older header name."""
+        """Headers of one request. For A2A 0.3 the SDK also sends the extensions under the older header name."""
         own = [value for name, value in self._headers.items() if name.lower() == EXTENSIONS_HEADER.lower()]
         asked = with_a2a_extensions([*own, *(version.uri for version in KNOWN_VERSIONS)])
         return ClientCallContext(service_parameters=ServiceParametersFactory.create([asked]))
@@ -236,7 +236,7 @@ class CaptureClient:
             await self._catch_up(progress)
 
     async def _read(self, events: AsyncIterator[StreamResponse], progress: _Progress) -> None:
-        """Feed `events` to `progress` until they end, or the task is done and nothing more comes."""
+        """Feed `events` to `progress` until they end, or until the task has settled and no more events arrive."""
         try:
             async with asyncio.timeout(None) as closing:
                 with _mapped_errors(self._interface.url):
@@ -245,12 +245,12 @@ class CaptureClient:
                         if progress.stream_should_end:
                             closing.reschedule(asyncio.get_running_loop().time() + CLOSING_GRACE_S)
         except TimeoutError:
-            pass  # the agent left the stream open; everything is there
+            pass  # the agent left the stream open; the turn is complete
 
     async def _catch_up(self, progress: _Progress) -> None:
-        """Fetch the task until it is done: by subscription where the agent streams, else by polling."""
+        """Follow the task until it has settled: by subscription if the agent streams, else by polling."""
         if not progress.task_id:
-            raise AgentError(f"{self._interface.url} ended its answer with neither a Message nor a Task")
+            raise AgentError(f"{self._interface.url} ended its response without a Message or a Task")
         subscribes = self._streams
         lost = 0
         delay_s = FIRST_POLL_S
@@ -272,7 +272,7 @@ class CaptureClient:
             delay_s = min(delay_s * POLL_FACTOR, SLOWEST_POLL_S)
 
     async def _subscribe(self, progress: _Progress) -> bool:
-        """Follow the task's events. Returns False where the agent refuses (as it does when the task has just ended)."""
+        """Follow the task's events. Returns False if the agent rejects it, for example because the task has ended."""
         request = SubscribeToTaskRequest(id=progress.task_id)
         try:
             await self._read(self._client.subscribe(request, context=self._context()), progress)
@@ -289,13 +289,13 @@ class CaptureClient:
 
 
 class CaptureConversation:
-    """Turns of one `contextId`; a turn the agent left with a question is continued in the same task."""
+    """Turns of one `contextId`. If a task waits for input, the next message continues it."""
 
     def __init__(self, client: CaptureClient) -> None:
         self._client = client
         self._task_id: str | None = None
         self.context_id: str | None = None
-        """The conversation's id; None until the agent gave one."""
+        """The conversation's id; None until the agent assigns one."""
 
     async def send(self, text: str, *, metadata: Mapping[str, Any] | None = None) -> CapturedTurn:
         """Send the next user message; see `CaptureClient.send`."""
@@ -311,19 +311,20 @@ class CaptureConversation:
 
 
 class _Progress:
-    """How far a turn has come. Its state is that of this turn: a continued task begins with none."""
+    """Progress of one turn. `state` is None until this turn changes it, even if the turn continues a task."""
 
     def __init__(self, merger: TaskMerger) -> None:
-        self._merger = merger
+        self.merger = merger
+        self.started_at = _now()
         self._answered = False
         self.state: str | None = None
         self.first_event_at: datetime | None = None
         self.stream_should_end = False
-        """Whether the last event was one after which the protocol closes a stream."""
+        """Whether the protocol closes a stream after the last event."""
 
     @property
     def task_id(self) -> str:
-        return self._merger.task_id
+        return self.merger.task_id
 
     @property
     def done(self) -> bool:
@@ -333,13 +334,13 @@ class _Progress:
         first = self.first_event_at is None
         if first:
             self.first_event_at = _now()
-        self._merger.feed(event)
+        self.merger.feed(event)
         if "message" in event:
             self._answered = True
         status = (event.get("task") or event.get("statusUpdate") or {}).get("status", {})
         if "state" in status:
             self.state = status["state"]
-        # A continued task may introduce itself in the state it waited in: that is no end.
+        # The first event of a continued task may repeat the state in which it waited; the stream continues.
         self.stream_should_end = self.done and not (first and self.state in INTERRUPTED_STATES)
 
 
@@ -347,9 +348,9 @@ def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
     wanted = BINDINGS if binding is None else (binding,)
     offered = [interface for interface in card.supported_interfaces if interface.protocol_binding in wanted]
     if not offered:
-        there = ", ".join(sorted({interface.protocol_binding for interface in card.supported_interfaces}))
+        available = ", ".join(sorted({interface.protocol_binding for interface in card.supported_interfaces}))
         raise ConfigurationError(
-            f"the card of {card.name!r} offers {there or 'no interfaces'}; expected {' or '.join(wanted)}"
+            f"the card of {card.name!r} offers {available or 'no interfaces'}; expected {' or '.join(wanted)}"
         )
     interface: AgentInterface = min(offered, key=lambda candidate: is_legacy_version(candidate.protocol_version))
     if not re.match(r"https?://[^/]", interface.url):
@@ -362,7 +363,7 @@ def _choose(card: AgentCard, binding: str | None) -> AgentInterface:
 
 @contextmanager
 def _mapped_errors(url: str) -> Iterator[None]:
-    """Turn what the SDK raises into this module's errors. Parsing errors of several kinds come through it."""
+    """Raise the SDK's exceptions, including several kinds of parsing errors, as a CaptureError."""
     try:
         yield
     except (A2AError, httpx.HTTPError, httpx.InvalidURL, ParseError, ValueError, TypeError, KeyError) as error:
@@ -377,12 +378,12 @@ def _error_from(error: Exception, url: str) -> CaptureError:
             response = cause.response
             kind = AgentUnreachableError if response.status_code in _GATEWAY_STATUSES else AgentError
             html = response.headers.get("content-type", "").startswith("text/html")
-            said = "a web page; is it an A2A agent?" if html else " ".join(response.text[:1_000].split())[:200]
-            return kind(f"{response.url} answered HTTP {response.status_code}: {said}".rstrip(": "))
+            text = "a web page; is it an A2A agent?" if html else " ".join(response.text[:1_000].split())[:200]
+            return kind(f"{response.url} answered HTTP {response.status_code}: {text}".rstrip(": "))
         if isinstance(cause, httpx.TimeoutException):
-            return AgentUnreachableError(f"{url} did not answer in time ({type(cause).__name__})")
+            return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__})")
         if isinstance(cause, httpx.RequestError):
-            what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "broke the connection"
+            what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "closed the connection"
             return AgentUnreachableError(f"{url} {what}: {cause or type(cause).__name__}")
     if isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with an error: {error.message}")

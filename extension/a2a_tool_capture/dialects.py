@@ -1,11 +1,11 @@
-"""Tool calls of agents that never heard of the extension, read from what their framework puts on the wire. Sans-io.
+"""Reads tool calls of agents without the extension from the data parts of their framework. Sans-io.
 
-google-adk and kagent put each call and each response into a data part of a message or an artifact, and say in the
-part's metadata which it is: `{"data": {"id", "name", "args"}, "metadata": {"adk_type": "function_call"}}`. Messages
-travel in status updates and, once the next one has come, in the history of the task; that is where the answer to a
-request that does not stream has nearly all of them.
+google-adk and kagent put each call and each response into a data part of a message or an artifact; the part's metadata
+names its type: `{"data": {"id", "name", "args"}, "metadata": {"adk_type": "function_call"}}`. Messages
+travel in status updates and, once the next one has arrived, in the history of the task, which holds nearly all of them
+in the response to a request that does not stream.
 
-Nothing here negotiates or hides anything: a client sees these parts whether the proxy reads them or not.
+This module neither negotiates nor filters: clients see these parts whether or not the proxy reads them.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from .models import Finding, Severity, ToolCall, ToolCallSource
 from .sameness import finished, same_call
 
 MAX_CALL_PARTS = 20_000
-"""Most calls and responses that are kept of one task."""
+"""Maximum number of calls and responses kept per task."""
 
 _PART_BYTES = 500
-"""Memory of one of these, its key included, without its arguments and texts."""
+"""Approximate memory of one of these with its key, without arguments and texts, in bytes."""
 
 CODE_EXECUTION = "code_execution"
-"""Name given to code that a model had run: the wire has none."""
+"""Tool name for code that a model runs; the wire has none."""
 
 ASKS_THE_USER = frozenset({"adk_request_confirmation", "adk_request_credential", "adk_request_input"})
-"""Function calls by which google-adk turns to the user: no tool is called."""
+"""Function calls with which google-adk asks the user; they are not tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A way to put tool calls into data parts; `type_key` is the key of a part's metadata that says what it holds."""
+    """A format of tool calls in data parts; `type_key` is the metadata key that names a part's type."""
 
     name: str
     source: ToolCallSource
@@ -52,11 +52,11 @@ DIALECTS: Mapping[str, Dialect] = {
         Dialect("kagent", ToolCallSource.KAGENT, "kagent_type"),
     )
 }
-"""The dialects that can be read, by the names users give."""
+"""The supported dialects by name."""
 
 
 class _CallPart(NamedTuple):
-    """What one part says of a call: that it is made, or (`ends`) what it gave."""
+    """The content of one part: the start of a call or, if `ends`, its outcome."""
 
     name: str
     id: str
@@ -72,14 +72,14 @@ def _size(one: _CallPart) -> int:
 
 
 class FunctionOutcome(NamedTuple):
-    """What a function gave: the text of its result, or of its error; the other is None."""
+    """The result or the error of a function as text; the other is None."""
 
     result: str | None
     error: str | None
 
 
 def function_outcome(response: Any) -> FunctionOutcome:
-    """What google-adk's function response says: `{"result": x}`, `{"error": text}`, MCP's `isError`, or an object."""
+    """The outcome in a function response of google-adk: `{"result": x}`, `{"error": text}`, `isError`, or an object."""
     failed = False
     if isinstance(response, dict):
         failed = response.get("isError") is True
@@ -92,15 +92,15 @@ def function_outcome(response: Any) -> FunctionOutcome:
 
 
 class _MalformedError(Exception):
-    """A part cannot be read; the message says what is wrong with it."""
+    """A part is invalid; the message names the error."""
 
 
 class DialectReader:
-    """Gathers the calls of one task from its events. Never raises on JSON-shaped input; memory is bounded.
+    """Collects the calls of one task from its events. Never raises on JSON-like input; memory is bounded.
 
-    What is said twice counts once: the same id is one call, a message or artifact that comes again replaces itself,
-    and what stands in a message and in an artifact is joined by id, then by name and arguments. Task objects take
-    nothing away, since servers cut histories; a response whose call was never seen is a call with unknown arguments.
+    Repeated calls count once: the same id is one call, a repeated message or artifact replaces the earlier one, and
+    calls in both messages and artifacts are matched by id, then by name and arguments. Task objects do not remove
+    calls, because servers truncate histories. A response without a call is a call with unknown arguments.
 
     Raises KeyError for a name that is not in `DIALECTS`.
     """
@@ -111,15 +111,15 @@ class DialectReader:
         self._artifacts: dict[str, list[_CallPart]] = {}
         self._count = 0
         self.size = 0
-        """Bytes of memory that what is kept takes, about."""
+        """Approximate memory of the kept parts, in bytes."""
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """Every call so far, in the order in which they were first told of; those in artifacts alone come last."""
+        """Every call so far in the order of first appearance; calls found only in artifacts come last."""
         return reconcile(_calls(self._messages.values()), _calls(self._artifacts.values())).tool_calls
 
     def feed(self, event: Mapping[str, Any]) -> list[Finding]:
-        """Take one v1.0 StreamResponse (`TaskMerger.feed`); returns what was odd about it."""
+        """Read one v1.0 StreamResponse (`TaskMerger.feed`); returns findings about it."""
         findings: list[Finding] = []
         task = _object(event.get("task"))
         for message in _list(task.get("history")):
@@ -142,29 +142,31 @@ class DialectReader:
     def _artifact(self, artifact: Any, append: bool, findings: list[Finding]) -> None:
         if isinstance(artifact, dict):
             key = str(artifact.get("artifactId", ""))
-            said = self._read(artifact, f"artifact {key!r}", findings)
-            self._keep(self._artifacts, key, (self._artifacts.get(key, []) if append else []) + said, findings)
+            parts = self._read(artifact, f"artifact {key!r}", findings)
+            self._keep(self._artifacts, key, (self._artifacts.get(key, []) if append else []) + parts, findings)
 
-    def _keep(self, kept: dict[str, list[_CallPart]], key: str, said: list[_CallPart], findings: list[Finding]) -> None:
+    def _keep(
+        self, kept: dict[str, list[_CallPart]], key: str, parts: list[_CallPart], findings: list[Finding]
+    ) -> None:
         replaced = kept.get(key, [])
         earlier = len(replaced)
         room = MAX_CALL_PARTS - self._count + earlier
-        if len(said) > room:
-            message = f"more than {MAX_CALL_PARTS} calls and responses; the rest is not kept"
+        if len(parts) > room:
+            message = f"more than {MAX_CALL_PARTS} calls and responses; further ones are dropped"
             findings.append(Finding("too_many_calls", message))
-            said = said[:room]
-        if said:
-            kept[key] = said
+            parts = parts[:room]
+        if parts:
+            kept[key] = parts
         else:
             kept.pop(key, None)
-        self._count += len(said) - len(replaced)
-        if said[:earlier] != replaced:  # else only what is new is measured: artifacts grow chunk by chunk
+        self._count += len(parts) - len(replaced)
+        if parts[:earlier] != replaced:  # otherwise only new parts are measured, because artifacts grow chunk by chunk
             self.size -= sum(map(_size, replaced))
             earlier = 0
-        self.size += sum(map(_size, said[earlier:]))
+        self.size += sum(map(_size, parts[earlier:]))
 
     def _read(self, holder: Mapping[str, Any], where: str, findings: list[Finding]) -> list[_CallPart]:
-        said = []
+        parts = []
         for number, part in enumerate(_list(holder.get("parts"))):
             metadata = part.get("metadata") if isinstance(part, dict) else None
             if not isinstance(metadata, dict):
@@ -181,16 +183,16 @@ class DialectReader:
                     findings.append(Finding("malformed_entry", message, Severity.WARNING, f"{where}, part {number}"))
                     break
                 if one is not None:
-                    said.append(one._replace(source=dialect.source))
+                    parts.append(one._replace(source=dialect.source))
                 break
-        return said
+        return parts
 
 
 # ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _data(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object in a data part; 0.3's HTTP+JSON has one more `data` around it."""
+    """The object in a data part, which 0.3's HTTP+JSON wraps in another `data`."""
     data = part.get("data")
     if isinstance(data, dict) and data.keys() == {"data"} and isinstance(data["data"], dict):
         data = data["data"]
@@ -202,7 +204,7 @@ def _data(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _call(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:
-    """A call that is made; None for one that google-adk makes itself, and while its arguments still stream."""
+    """The start of a call; None for google-adk's own calls, and while arguments are streaming."""
     name = _text(data, name_key, required=True)
     if name in ASKS_THE_USER or data.get("partialArgs") or data.get("willContinue") is True:
         return None
@@ -213,7 +215,7 @@ def _call(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:
 
 
 def _response(name_key: str, data: Mapping[str, Any]) -> _CallPart | None:
-    """What a function gave; see `function_outcome`."""
+    """The outcome of a call; see `function_outcome`."""
     call_id = _text(data, "id")
     name = _text(data, name_key, required=not call_id)
     if name in ASKS_THE_USER:
@@ -237,12 +239,12 @@ def _code_result(data: Mapping[str, Any]) -> _CallPart:
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], _CallPart | None]] = {
     "function_call": partial(_call, "name"),
     "function_response": partial(_response, "name"),
-    "tool_call": partial(_call, "toolType"),  # tools that run at the model's provider
+    "tool_call": partial(_call, "toolType"),  # tools that the model provider runs
     "tool_response": partial(_response, "toolType"),
     "executable_code": _code,
     "code_execution_result": _code_result,
 }
-"""How each type of part is read."""
+"""Reader of each part type."""
 
 
 def _text(data: Mapping[str, Any], key: str, *, required: bool = False) -> str:
@@ -250,7 +252,7 @@ def _text(data: Mapping[str, Any], key: str, *, required: bool = False) -> str:
     if value is None and not required:
         return ""
     if not isinstance(value, str) or (required and not value):
-        raise _MalformedError(f"'{key}' is {value!r:.80}, expected a text")
+        raise _MalformedError(f"'{key}' is {value!r:.80}, expected a string")
     return value
 
 
@@ -265,12 +267,12 @@ def _list(value: Any) -> Sequence[Any]:
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _calls(told: Iterable[Sequence[_CallPart]]) -> list[ToolCall]:
-    """Calls with their responses: by id; without one, the first call of that name which is not yet answered."""
+def _calls(groups: Iterable[Sequence[_CallPart]]) -> list[ToolCall]:
+    """Calls with their responses, matched by id or, without one, to the first unanswered call of that name."""
     calls: list[ToolCall] = []
     places: dict[str, int] = {}
     unanswered: dict[str, deque[int]] = defaultdict(deque)
-    for one in (one for said in told for one in said):
+    for one in (one for parts in groups for one in parts):
         place = places.get(one.id) if one.id else None
         if not one.id and one.ends and unanswered[one.name]:
             place = unanswered[one.name].popleft()
@@ -287,12 +289,12 @@ def _calls(told: Iterable[Sequence[_CallPart]]) -> list[ToolCall]:
 
 
 def _is_another(call: ToolCall, one: _CallPart) -> bool:
-    """Whether a call is made with the id of one that has ended, and with other arguments: an id that is used again."""
-    said = replace(call, arguments=one.arguments, result=None, error=None)
-    return not one.ends and finished(call) and not same_call(call, said)
+    """Whether a call reuses the id of a finished call with other arguments."""
+    again = replace(call, arguments=one.arguments, result=None, error=None)
+    return not one.ends and finished(call) and not same_call(call, again)
 
 
 def _updated(call: ToolCall, one: _CallPart) -> ToolCall:
-    if one.ends:  # the last response counts: a tool may report progress, or run after all once it was confirmed
+    if one.ends:  # the last response is used: a tool may report progress, or run after a confirmation
         return replace(call, result=one.result, error=one.error)
     return replace(call, arguments=one.arguments)

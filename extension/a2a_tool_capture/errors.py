@@ -1,4 +1,4 @@
-"""What `CaptureClient` raises: one base, named by whose fault it is."""
+"""Exceptions of `CaptureClient`, named by the cause."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from .models import CapturedTurn
 
 
 class CaptureError(Exception):
-    """Base of all of them. `turn` holds what was captured before `send` failed, if anything."""
+    """Base class. `turn` holds what was captured before `send` failed; None if nothing was."""
 
     turn: CapturedTurn | None = None
 
 
 class ConfigurationError(CaptureError):
-    """What the caller asked for cannot be done: a header, a binding."""
+    """An invalid argument, such as a header or a binding."""
 
     exit_code = 2
     """Exit code of a command that ends with this error: bad usage or input."""
 
 
 class AgentUnreachableError(CaptureError):
-    """No connection, a lost one that did not come back, or a gateway that says so."""
+    """No connection, a connection that was lost for good, or a gateway error (502, 503, 504)."""
 
     exit_code = 3
     """Exit code of a command that ends with this error: unreachable."""
 
 
 class AgentError(CaptureError):
-    """The agent answered, but with an error or with something that is not A2A."""
+    """The agent responded with an error, or with something that is not A2A."""
 
     exit_code = 3
 
 
 class TurnTimeoutError(CaptureError):
-    """The turn was not done in time; `turn` holds what was captured until then."""
+    """The turn did not finish in time; `turn` holds what was captured before."""

@@ -1,4 +1,4 @@
-"""Python values as JSON that survives the wire: what a tool was given, and what it gave back."""
+"""Python values as JSON that protobuf can carry: arguments and results of tools."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from enum import Enum
 from typing import Any
 
 MAX_DEPTH = 24
-"""Deepest nesting that is written as structure: protobuf reads 100 levels, and an object takes three."""
+"""Maximum nesting written as structure: protobuf reads 100 levels, and an object takes three."""
 
 MAX_VALUES = 200_000
-"""Most values, containers too, that are written of one result or of one call's arguments."""
+"""Maximum number of values, containers included, in one result or the arguments of one call."""
 
 MAX_EXACT_INTEGER = 2**53
 """Largest integer a protobuf number holds exactly."""
@@ -22,12 +22,12 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plain_arguments(arguments: Any) -> dict[str, Any] | None:
-    """Arguments as a JSON object of its own, which later changes to the original do not reach.
+    """Arguments as a JSON object, independent of later changes to the original. Never raises.
 
-    Text that holds a JSON object is that object: model APIs hand arguments out so. None, and whatever else is no
-    object, is None: unknown. What JSON or protobuf cannot hold becomes text: larger integers, infinities, NaN,
-    nesting beyond `MAX_DEPTH`, objects other than dataclasses and pydantic models. What holds itself, what comes
-    after `MAX_VALUES`, and what cannot say what is in it is its type in angle brackets. Never raises.
+    A string that holds a JSON object, as model APIs return arguments, is read as that object. None and every other
+    value give None: unknown. Values that JSON or protobuf cannot hold become strings: larger integers, infinities,
+    NaN, nesting beyond `MAX_DEPTH`, objects other than dataclasses and pydantic models. Values that contain
+    themselves, values beyond `MAX_VALUES` and values without a string form become their type in angle brackets.
     """
     if issubclass(type(arguments), str):
         try:
@@ -39,17 +39,17 @@ def plain_arguments(arguments: Any) -> dict[str, Any] | None:
 
 
 def plain_text(value: Any) -> str:
-    """A result as the extension carries it: text as it is, anything else as its JSON text; see `plain_arguments`."""
+    """A result in the extension's form: a string as it is, other values as JSON; see `plain_arguments`."""
     return _unicode(value) if issubclass(type(value), str) else _encode(_Plain().value(value, MAX_DEPTH))
 
 
 class _Plain:
-    """One value being written."""
+    """Converts one value."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
         self._within: set[int] = set()
-        """What is being written, by identity: agents' objects know their parents."""
+        """Ids of the containers being converted: objects may refer to their parents."""
 
     def value(self, value: Any, depth: int) -> Any:
         self._left -= 1
@@ -58,7 +58,7 @@ class _Plain:
         self._within.add(id(value))
         try:
             return self._written(value, depth)
-        except Exception:  # noqa: BLE001 - code of the agent's own, which must not fail because it is watched
+        except Exception:  # noqa: BLE001 - the agent's code, which must not fail because it is recorded
             return describe(value)
         finally:
             self._within.discard(id(value))
@@ -100,10 +100,10 @@ def _unicode(text: str) -> str:
 
 
 def describe(value: Any) -> str:
-    """What `value` says of itself; its type in angle brackets where it cannot."""
+    """`str(value)`; its type in angle brackets if that fails."""
     try:
         return _unicode(str(value))
-    except Exception:  # noqa: BLE001 - as above; also integers too long for text, and nesting too deep for it
+    except Exception:  # noqa: BLE001 - as above; also integers too long and nesting too deep for `str`
         return _kind(value)
 
 

@@ -1,4 +1,4 @@
-"""The words of the extension as values: a tool call, and something odd that was seen."""
+"""Values of the extension: tool calls, findings and captured turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .wire import INTERRUPTED_STATES
 
 
 class ToolCallSource(StrEnum):
-    """Where a call was learnt from. Set by the reader, never taken from the wire."""
+    """Where a call was seen. Set by the reader, never read from the wire."""
 
     A2A_PROTOCOL = "a2a_protocol"
     OTEL_TRACE = "otel_trace"
@@ -33,9 +33,8 @@ class Severity(StrEnum):
 class ToolCall:
     """One call of a tool.
 
-    `arguments` is an object; None only where a trace did not carry them (unknown, which is not the same as
-    none). `id` is "" where the agent gave none. `result` and `error` are text; None means absent.
-    Times are aware UTC datetimes where the source knows them.
+    `arguments` is an object; None if they are unknown, because a trace omits them. `id` is "" if the agent assigns
+    none. `result` and `error` are None if absent. Times are aware UTC datetimes, None if unknown.
     """
 
     name: str
@@ -48,7 +47,7 @@ class ToolCall:
     ended_at: datetime | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times are left out."""
+        """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times are omitted."""
         out: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
@@ -67,8 +66,8 @@ class ToolCall:
     def from_dict(cls, data: Mapping[str, Any]) -> ToolCall:
         """Inverse of `to_dict`. Unknown keys are ignored.
 
-        Raises KeyError without a name, ValueError for an unknown source or an unparsable time.
-        For what an agent put on the wire use `read_tool_calls`, which never raises.
+        Raises KeyError without a name, ValueError for an unknown source or an invalid time. To read an agent's
+        metadata use `read_tool_calls`, which never raises.
         """
         return cls(
             name=data["name"],
@@ -84,7 +83,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something odd that was seen: a stable `code`, a sentence for people, and where it was."""
+    """A limit of what is known about a turn: a stable `code`, a message for people, and its location."""
 
     code: str
     message: str
@@ -106,11 +105,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CapturedTurn:
-    """One user message and all the agent did for it.
+    """One user message and everything the agent did for it.
 
-    `state` is the task's state in 1.0 names, None where the agent answered with a Message alone; `task_id` and
-    `context_id` are "" where the agent gave none. `declared` says whether the card declares the extension.
-    Times are aware UTC; `first_event_at` is None where nothing came.
+    `state` is the task's state in 1.0 names, None if the agent responded only with a Message; `task_id` and
+    `context_id` are "" if the agent assigned none. `declared`: the card declares the extension. Times are aware
+    UTC; `first_event_at` is None without an event.
     """
 
     user_text: str
@@ -129,12 +128,12 @@ class CapturedTurn:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the task waits for the user: the next message should name `task_id`."""
+        """Whether the task waits for the user: the next message should contain `task_id`."""
         return self.state in INTERRUPTED_STATES
 
 
 def rfc3339(moment: datetime) -> str:
-    """RFC 3339 in UTC with microseconds, as everywhere in this project's JSON."""
+    """RFC 3339 in UTC with microseconds, the format of all JSON of this project."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

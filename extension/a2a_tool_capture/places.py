@@ -1,7 +1,7 @@
-"""Where in an answer the extension may sit, and what exists for it alone: the list that filters and checks share.
+"""Where the extension may appear in a response, shared by filters and checks.
 
-Tool calls belong into the metadata of artifacts. Agents also put them, wrongly, on whatever else has metadata; the
-proxy, `check` and the request handlers of this package look at all of it. Member names are those of ProtoJSON, of the
+Tool calls belong in the metadata of artifacts. Some agents wrongly put them on other objects with metadata; the proxy,
+`check` and the request handlers of this package inspect all of these. Member names are those of ProtoJSON, of the
 proto fields (servers may print either) and of A2A 0.3.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from .spec import is_capture_uri
 
 METADATA = "metadata"
-"""Member that maps names to values. Those of the extension begin with its URI (`spec.is_capture_uri`)."""
+"""Member that maps names to values. Names of the extension begin with its URI (`spec.is_capture_uri`)."""
 
 EXTENSIONS = "extensions"
 """Member that lists URIs."""
@@ -37,13 +37,13 @@ HOLDERS = frozenset(
         "content",
     }
 )
-"""Members whose value is an object, or a list of objects, with `METADATA` or `EXTENSIONS`, or with such inside."""
+"""Members whose value is, contains or lists objects with `METADATA` or `EXTENSIONS`."""
 
 ERROR_HOLDERS = frozenset({"data", "details"})
-"""The same inside of `error` only (JSON-RPC, google.rpc.Status): elsewhere `data` is content."""
+"""Further such members inside `error` (JSON-RPC, google.rpc.Status); elsewhere `data` is content."""
 
 ENTRY_LISTS = frozenset({"artifacts", "history", "parts", "content"})
-"""Members whose entries may exist for their tool calls alone; see `exists_for_calls`."""
+"""Members whose entries may exist only for their tool calls; see `exists_for_calls`."""
 
 _LABELS = frozenset(
     {
@@ -65,18 +65,18 @@ _LABELS = frozenset(
         "mimeType",
     }
 )
-"""Members that say what an entry is, and nothing that its reader wants."""
+"""Members that identify an entry and are not content."""
 
 _PARTS = frozenset({"parts", "content"})
 
 
 def leads_on(key: str, *, in_error: bool) -> bool:
-    """Whether the member `key` may hold something of the extension; `in_error` says that it is part of an `error`."""
+    """Whether the member `key` may contain the extension; `in_error`: it is inside an `error`."""
     return key in HOLDERS or (in_error and key in ERROR_HOLDERS)
 
 
 def holds_nothing(entry: Any) -> bool:
-    """Whether an artifact, message or part (JSON object) has no content: no part but empty ones, no other metadata."""
+    """Whether an artifact, message or part (JSON object) has no content: only empty parts and no other metadata."""
     if not isinstance(entry, Mapping):
         return False
     for key, value in entry.items():
@@ -92,7 +92,7 @@ def holds_nothing(entry: Any) -> bool:
 
 
 def carries_calls(entry: Any) -> bool:
-    """Whether the metadata of an artifact, message or part (JSON object), or of a part in it, lists tool calls."""
+    """Whether the metadata of an artifact, message or part (JSON object), or of its parts, lists tool calls."""
     if not isinstance(entry, Mapping):
         return False
     metadata = entry.get(METADATA)
@@ -105,8 +105,5 @@ def carries_calls(entry: Any) -> bool:
 
 
 def exists_for_calls(entry: Any) -> bool:
-    """Whether an artifact, message or part carries tool calls and nothing else.
-
-    An agent that nobody asks for tool calls would not send it.
-    """
+    """Whether an artifact, message or part carries only tool calls, and would not be sent without the extension."""
     return holds_nothing(entry) and carries_calls(entry)

@@ -1,4 +1,4 @@
-"""The tool calls of the current request, recorded where they happen."""
+"""Records the tool calls of the current request."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ENVIRONMENT_FLAG = "A2A_TOOL_CAPTURE"
-"""Environment variable that turns recording off for a whole deployment; see `ToolCallRecorder`."""
+"""Environment variable that disables recording for a deployment; see `ToolCallRecorder`."""
 
 _FLAG_VALUES = {"": True, "on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
 
 
 class CallHandle:
-    """What `ToolCallRecorder.call` hands out: set `result`, or `error` where the tool failed without raising."""
+    """A call in `ToolCallRecorder.call`: set `result`, or `error` if the tool failed without raising."""
 
     __slots__ = ("error", "result")
 
@@ -36,25 +36,24 @@ class CallHandle:
 
 
 class _ServedRequest(NamedTuple):
-    """The request being served; `recording` is None where it did not activate the extension."""
+    """The current request; `recording` is None if it did not activate the extension."""
 
     recording: CallRecording | None
 
 
 class ToolCallRecorder:
-    """Records the tool calls of whatever request is being served: one for an agent, made once, used anywhere.
+    """Records the tool calls of the current request. Create one per agent and share it.
 
-    In requests that did not activate the extension every method does nothing. The current request is found by
+    In requests that did not activate the extension every method does nothing. The current request is found with
     `contextvars`: asyncio tasks, `asyncio.to_thread` and callables run by `contextvars.copy_context().run` record into
-    the request they were started in. Outside of requests nothing is recorded either; the first call that is lost so
-    is logged as a warning, since nothing of it can be seen from outside: the server may not tell the recorder of its
-    requests.
+    the request in which they were started. Calls outside a request are not recorded; the first one is logged as a
+    warning, because the server may not use this recorder.
 
-    Where it is not `enabled`, no request activates the extension. By default the environment decides when the
-    recorder is made: `A2A_TOOL_CAPTURE=off` (or 0, false) in a deployment that must never tell; on otherwise.
-    `clock` gives aware UTC datetimes, `new_id` ids that are unique within a task.
+    If it is not `enabled`, no request activates the extension. The default is read from the environment when the
+    recorder is created: `A2A_TOOL_CAPTURE=off` (or 0, false) disables it. `clock` returns aware UTC datetimes,
+    `new_id` ids that are unique within a task.
 
-    Raises ValueError where the variable is neither.
+    Raises ValueError if the variable has another value.
     """
 
     def __init__(self, *, enabled: bool | None = None, clock: Clock = utc_now, new_id: NewId = new_call_id) -> None:
@@ -66,7 +65,7 @@ class ToolCallRecorder:
 
     @contextmanager
     def request(self, *, activated: bool = True) -> Iterator[CallRecording | None]:
-        """Serve one request inside: a new recording where it `activated` the extension, else none."""
+        """Make the block one request, with a new recording if it `activated` the extension, else None."""
         recording = self.new_recording() if activated else None
         token = self._request.set(_ServedRequest(recording))
         try:
@@ -75,47 +74,47 @@ class ToolCallRecorder:
             self._request.reset(token)
 
     def new_recording(self) -> CallRecording | None:
-        """A recording to be made current by `resume`; None where the recorder is not enabled."""
+        """A recording for `resume`; None if the recorder is not enabled."""
         return CallRecording(self._clock, self._new_id) if self.enabled else None
 
     def resume(self, recording: CallRecording | None) -> None:
-        """From here on, in this context, serve the request of `recording`; None for one that does not ask.
+        """Make the request of `recording` current in this context; None if it does not activate the extension.
 
-        For servers that take a message in one place and run the agent in another, as workers with a queue do; where
-        one block of code does both, use `request`.
+        For servers that receive a message in one place and run the agent in another, such as workers with a queue.
+        Use `request` if one block of code does both.
         """
         self._request.set(_ServedRequest(recording))
 
     @property
     def current(self) -> CallRecording | None:
-        """The recording of the current request; None where nothing is recorded."""
+        """The recording of the current request; None if calls are not recorded."""
         request = self._request.get()
         return None if request is None else request.recording
 
     def recording_of(self, tool: str) -> CallRecording | None:
-        """As `current`, for a call of `tool` that is to be recorded; warns, once, if there is no request at all."""
+        """The recording for a call of `tool`, as `current`; logs one warning if there is no request."""
         request = self._request.get()
         if request is not None:
             return request.recording
         if self.enabled and not self._warned:
             self._warned = True
             _log.warning(
-                "a call of tool %r was not recorded, and others like it will not be: it was made outside of any "
-                "request that this recorder serves. Serve the agent as the README of a2a-tool-capture says "
-                "(CapturingRequestHandler, or the bridge of your framework), with this recorder; and hand the context "
-                "on to threads of your own (contextvars.copy_context)",
+                "a call of tool %r was not recorded because it was made outside of any request of this recorder; "
+                "further ones are not logged. Serve the agent with this recorder (CapturingRequestHandler, or the "
+                "bridge of your framework; see the README of a2a-tool-capture), and copy the context to your own "
+                "threads (contextvars.copy_context)",
                 tool,
             )
         return None
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """All calls of the current request so far; [] where nothing is recorded."""
+        """All calls of the current request so far; [] if calls are not recorded."""
         recording = self.current
         return [] if recording is None else recording.tool_calls
 
     def metadata(self) -> dict[str, list[dict[str, Any]]]:
-        """`CallRecording.metadata` of the current request; {} where nothing is recorded."""
+        """`CallRecording.metadata` of the current request; {} if calls are not recorded."""
         recording = self.current
         return {} if recording is None else recording.metadata()
 
@@ -128,31 +127,31 @@ class ToolCallRecorder:
         error: Any = None,
         id: str = "",
     ) -> None:
-        """Note a call that is over; see `CallRecording.record`."""
+        """Record a finished call; see `CallRecording.record`."""
         recording = self.recording_of(name)
         if recording is not None:
             recording.record(name, arguments, result=result, error=error, id=id)
 
     def started(self, name: str, arguments: Arguments = None, *, id: str = "") -> str:
-        """Note that a call begins; see `CallRecording.started`. Returns `id` where nothing is recorded."""
+        """Record the start of a call; see `CallRecording.started`. Returns `id` if calls are not recorded."""
         recording = self.recording_of(name)
         return id if recording is None else recording.started(name, arguments, id=id)
 
     def finished(self, id: str, result: Any = None) -> None:
-        """Note that a call gave `result`; see `CallRecording.finished`."""
+        """Record the result of a call; see `CallRecording.finished`."""
         recording = self.current
         if recording is not None:
             recording.finished(id, result)
 
     def failed(self, id: str, error: Any) -> None:
-        """Note that a call failed; see `CallRecording.failed`."""
+        """Record the error of a call; see `CallRecording.failed`."""
         recording = self.current
         if recording is not None:
             recording.failed(id, error)
 
     @contextmanager
     def call(self, name: str, arguments: Arguments = None, *, id: str = "") -> Iterator[CallHandle]:
-        """Record the call made inside. An exception, cancellation too, becomes its error and is raised on."""
+        """Record the call made in the block. An exception, including cancellation, becomes its error and propagates."""
         call = CallHandle()
         recording = self.recording_of(name)
         if recording is None:
@@ -178,9 +177,9 @@ class ToolCallRecorder:
     def tool(self, function: Callable[..., Any] | None = None, *, name: str = "") -> Callable[..., Any]:
         """Decorator: record each call of a function or coroutine function, under its own name or `name`.
 
-        Arguments are told by name, as they were given: without defaults, without `self` and `cls`. A tool that
-        returns None has the result `null`. Raises TypeError for generators: use `call` inside them; and for what has
-        no name of its own, as partial functions, where none is given.
+        Arguments are recorded by name as passed: without defaults, `self` and `cls`. The result None is recorded as
+        `null`. Raises TypeError for generators, which can use `call` inside, and for callables without a name, such
+        as partial functions, if `name` is missing.
         """
         if function is None:
             return lambda decorated: self._decorated(decorated, name)
@@ -189,7 +188,7 @@ class ToolCallRecorder:
     def _decorated(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         tool_name = name or getattr(function, "__name__", "")
         if not tool_name:
-            raise TypeError(f"{function!r} has no name; give the tool's: recorder.tool(name=...)")
+            raise TypeError(f"{function!r} has no name; pass one: recorder.tool(name=...)")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"tool {tool_name!r} is a generator; record it inside, with 'with recorder.call(...)'")
         parameters = inspect.signature(function)
@@ -244,7 +243,7 @@ def _returned(value: Any) -> Any:
 def _by_name(parameters: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     try:
         given = parameters.bind(*args, **kwargs).arguments
-    except TypeError:  # the function will say so itself
+    except TypeError:  # the call of the function raises the same error
         return kwargs
     named: dict[str, Any] = {}
     for name, value in given.items():

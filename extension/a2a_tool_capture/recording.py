@@ -17,7 +17,7 @@ from .spec import METADATA_KEY
 _log = logging.getLogger(__name__)
 
 Arguments = Mapping[str, Any] | str | None
-"""Arguments by name; the JSON text of such an object, as model APIs give it; None where they are not known."""
+"""Arguments by name; JSON text of such an object, as model APIs return it; None if unknown."""
 
 Clock = Callable[[], datetime]
 NewId = Callable[[], str]
@@ -32,10 +32,10 @@ def new_call_id() -> str:
 
 
 class CallRecording:
-    """The calls of one request, in the order they began. Threads may share it; nothing in it raises.
+    """The calls of one request, in the order they began. Thread-safe; its methods never raise.
 
-    A call without a name is dropped, an unknown id ignored, each with a logged warning: an agent must not fail
-    because it is being watched.
+    A call without a name and an unknown id are ignored with a logged warning, so that recording never makes an agent
+    fail.
     """
 
     def __init__(self, clock: Clock = utc_now, new_id: NewId = new_call_id) -> None:
@@ -47,11 +47,11 @@ class CallRecording:
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """All calls so far; those still running have neither result nor error, and no `ended_at`."""
+        """All calls so far; a running call has no result, error or `ended_at`."""
         return sorted(self._calls, key=_start)
 
     def metadata(self) -> dict[str, list[dict[str, Any]]]:
-        """What belongs into `Artifact.metadata`, for an artifact that is to carry all calls so far."""
+        """`Artifact.metadata` for an artifact that carries all calls so far."""
         return {METADATA_KEY: [wire_entry(call) for call in self.tool_calls]}
 
     def started(
@@ -63,11 +63,11 @@ class CallRecording:
         source: ToolCallSource = ToolCallSource.CLIENT,
         started_at: datetime | None = None,
     ) -> str:
-        """Note that a call begins, or began at `started_at` (aware). Returns its id: the given one, or a new one.
+        """Record the start of a call, now or at `started_at` (aware). Returns its id: `id`, or a new one.
 
-        {} as `arguments` means none were given, None that they are not known. An id that was used before, for the
-        same tool, is the same call: told again, if it runs, and tried again, if it had ended. A call that is tried
-        again is one call with the outcome of its last try.
+        `arguments` is {} for a call without arguments, None if they are unknown. An id that was used before for the
+        same tool is the same call: reported again if it runs, retried if it has ended. A retried call has the outcome
+        of its last try.
         """
         return self._begin(name, arguments, id, source, started_at, tried_again=True)
 
@@ -83,7 +83,7 @@ class CallRecording:
     ) -> str:
         name, call_id = plain_text(name), plain_text(id) if id else self._new_id()
         if not name:
-            _log.warning("a tool call without a name was not recorded; pass the tool's name")
+            _log.warning("a tool call without a name was not recorded; pass the name of the tool")
             return call_id
         given = plain_arguments(arguments)
         with self._lock:
@@ -97,22 +97,22 @@ class CallRecording:
                 self._calls[place] = call
                 return call_id
             if place is not None:
-                _log.warning("the id %r of a %r call was used before; the call got a new one", call_id, name)
+                _log.warning("the id %r of a call of %r was used before; the call has a new id", call_id, name)
                 call_id = self._new_id()
             self._places[call_id] = len(self._calls)
             self._calls.append(ToolCall(name, given, call_id, source=source, started_at=started_at or self._clock()))
         return call_id
 
     def finished(self, id: str, result: Any = None) -> None:
-        """Note that a call gave `result`: text as it is, anything else as its JSON text, None for nothing known."""
+        """Record the result of a call: a string as it is, other values as JSON, None if unknown."""
         self._end(id, result=None if result is None else plain_text(result))
 
     def failed(self, id: str, error: Any) -> None:
-        """Note that a call failed. `error` is its message, or the exception."""
+        """Record that a call failed. `error` is a message or an exception."""
         self._end(id, error=error_text(error))
 
     def is_running(self, id: str) -> bool:
-        """Whether the call with this id was started and has not ended."""
+        """Whether the call with this id has started and not ended."""
         with self._lock:
             place = self._places.get(id)
             return place is not None and self._calls[place].ended_at is None
@@ -128,9 +128,9 @@ class CallRecording:
         source: ToolCallSource = ToolCallSource.CLIENT,
         started_at: datetime | None = None,
     ) -> str:
-        """Note a call that is over. Returns its id; see `started`, `finished` and `failed`.
+        """Record a finished call. Returns its id; see `started`, `finished` and `failed`.
 
-        With the id of an earlier call of the same tool, what is told now fills that one in.
+        With the id of an earlier call of the same tool, the values complete that call.
         """
         call_id = self._begin(name, arguments, id, source, started_at, tried_again=False)
         if name:
@@ -145,7 +145,9 @@ class CallRecording:
         with self._lock:
             place = self._places.get(call_id)
             if place is None:
-                _log.warning("no tool call with id %r was started in this request; its end was ignored", call_id)
+                _log.warning(
+                    "the end of tool call %r was ignored: no call with this id was started in this request", call_id
+                )
                 return
             call = self._calls[place]
             self._calls[place] = replace(
@@ -161,7 +163,7 @@ def _start(call: ToolCall) -> float:
 
 
 def wire_entry(call: ToolCall) -> dict[str, Any]:
-    """A recorded call as version 1 carries it: what is not known is left out."""
+    """A recorded call as an entry of version 1; unknown members are omitted."""
     entry: dict[str, Any] = {"id": call.id, "name": call.name}
     if call.arguments is not None:
         entry["arguments"] = dict(call.arguments)
@@ -173,7 +175,7 @@ def wire_entry(call: ToolCall) -> dict[str, Any]:
 
 
 def error_text(error: Any) -> str:
-    """An exception as its message, or its type where it has none; anything else as `plain_text`."""
+    """The message of an exception, or its type if it has none; other values as `plain_text`."""
     if isinstance(error, BaseException):
         return describe(error) or type(error).__name__
     return plain_text(error)

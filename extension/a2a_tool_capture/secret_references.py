@@ -1,4 +1,4 @@
-"""Values that name their secrets instead of holding them: `Bearer ${TOKEN}`, `Bearer ${file:/path}`."""
+"""Values that refer to secrets: `Bearer ${TOKEN}`, `Bearer ${file:/path}`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ _MAX_SECRET_BYTES = 65_536
 
 
 def resolve_header(name: str, value: str) -> str:
-    """The value of header `name` with what it refers to filled in.
+    """The value of header `name` with its references replaced.
 
-    `${VARIABLE}` stands for an environment variable, `${file:PATH}` for the text of a file, without white space at
-    its ends. What was filled in is not looked at again, and is never part of an error. Raises ConfigurationError where
-    a variable or file cannot be had, is empty, or holds what no header may.
+    `${VARIABLE}` is replaced by an environment variable, `${file:PATH}` by the content of a file without leading and
+    trailing white space. Replaced text is not searched for references and never part of an error. Raises
+    ConfigurationError if a variable or file is missing or empty, or if the result is not a valid header value.
     """
     filled = resolve(f"header {name!r}", value)
     if not (filled.isascii() and filled.isprintable()):
         raise ConfigurationError(
-            f"header {name!r} holds a line break, a control or a non-ASCII character; is what it refers to right?"
+            f"header {name!r} holds a line break, a control or a non-ASCII character; "
+            "check the variables and files that it refers to"
         )
     return filled
 
 
 def resolve(setting: str, value: str) -> str:
-    """`value` filled in likewise, whatever its characters. `setting` is what an error says has the value."""
+    """`value` with its references replaced; any characters are allowed. Errors name it as `setting`."""
     return _REFERENCE.sub(lambda match: _file(setting, match[1]) if match[1] else _variable(setting, match[2]), value)
 
 
 def referenced_files(value: str) -> list[str]:
-    """The paths that a value refers to."""
+    """Paths of the files that a value refers to."""
     return [match[1] for match in _REFERENCE.finditer(value) if match[1]]
 
 

@@ -1,4 +1,4 @@
-"""What the tool-call-capture extension fixes: its URI, metadata key, versions and header names."""
+"""Constants of the tool-call-capture extension: URI, metadata key, versions, header names."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LEGACY_EXTENSIONS_HEADER = "X-A2A-Extensions"
 """The same header in A2A 0.3."""
 
 OWN_ARTIFACT_PREFIX = "tool-calls-"
-"""How the ids of artifacts begin that exist for their tool calls only."""
+"""Prefix of the ids of artifacts that exist only for their tool calls."""
 
 DESCRIPTION = "Reports tool calls in artifact metadata, for evaluation"
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensionVersion:
-    """One version of the extension. `number` orders versions; the higher one wins where both are present."""
+    """One version of the extension. `number` orders versions; the highest one present is used."""
 
     number: int
     uri: str = field(init=False)
@@ -48,7 +48,7 @@ METADATA_KEY = V1.metadata_key
 def agent_extension(description: str = DESCRIPTION) -> AgentExtension:
     """The declaration for `AgentCard.capabilities.extensions`: optional for clients, without parameters.
 
-    Returns an `a2a.types.AgentExtension`. Raises ImportError where a2a-sdk is not installed.
+    Returns an `a2a.types.AgentExtension`. Raises ImportError if a2a-sdk is not installed.
     """
     from a2a.types import AgentExtension  # the only place of this module that needs the SDK
 
@@ -56,11 +56,11 @@ def agent_extension(description: str = DESCRIPTION) -> AgentExtension:
 
 
 def is_capture_uri(uri: object) -> TypeGuard[str]:
-    """Whether this is a URI of the extension in any version, or a metadata key of it."""
+    """Whether this is a URI or a metadata key of the extension, in any version."""
     return isinstance(uri, str) and uri.startswith(BASE_URI) and uri[len(BASE_URI) :][:1] in ("", "/")
 
 
 def requested_uris(header_values: list[str]) -> list[str]:
-    """URIs listed by the given values of an extensions header, in order, without repeats."""
+    """The URIs in the values of an extensions header, in order, without duplicates."""
     uris = (uri.strip() for value in header_values for uri in value.split(","))
     return list(dict.fromkeys(uri for uri in uris if uri))

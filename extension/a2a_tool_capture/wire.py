@@ -1,9 +1,9 @@
-"""A2A 0.3 and 1.0 shapes brought to one: the 1.0 `StreamResponse` as ProtoJSON. Total functions, no exceptions.
+"""Normalizes A2A 0.3 and 1.0 events to the 1.0 `StreamResponse` as ProtoJSON. Functions never raise.
 
-Three dialects are on the wire. 1.0 (JSON-RPC and HTTP+JSON): `{"task": ..}`, `{"statusUpdate": ..}` and so on,
+Three forms are on the wire. 1.0 (JSON-RPC and HTTP+JSON): `{"task": ..}`, `{"statusUpdate": ..}` ...,
 states as `TASK_STATE_COMPLETED`; GetTask and CancelTask answer with a bare Task. 0.3 JSON-RPC: a flat object with
-`kind`, states as `completed`. 0.3 HTTP+JSON: the nested 1.0 names, but message parts under `content`. And ProtoJSON
-lets a writer keep the proto's own field names (`task_id`), which every reader has to accept.
+`kind`, states as `completed`. 0.3 HTTP+JSON: the nested 1.0 names, but message parts under `content`. ProtoJSON
+also allows the proto field names (`task_id`), which every reader must accept.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 TERMINAL_STATES = frozenset({"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"})
 INTERRUPTED_STATES = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
 SETTLED_STATES = TERMINAL_STATES | INTERRUPTED_STATES
-"""States in which the agent has done what it will do for this message (A2A 1.0, section 4.1.3)."""
+"""States in which the agent has finished its work for this message (A2A 1.0, section 4.1.3)."""
 
 TASK_STATES = SETTLED_STATES | {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_UNSPECIFIED"}
-"""All that A2A has; agents may say others."""
+"""All states of A2A; agents may send others."""
 
 EVENT_KEYS = ("artifactUpdate", "statusUpdate", "task", "message")
 
@@ -38,9 +38,9 @@ _KIND_TO_KEY = {
 
 
 def normalize_event(payload: Any) -> dict[str, Any] | None:
-    """The 1.0 event in a JSON-RPC `result` or an HTTP+JSON body; None where there is none.
+    """The 1.0 event in a JSON-RPC `result` or an HTTP+JSON body; None without one.
 
-    What is already in 1.0 shape is returned as it is, not copied.
+    An event in 1.0 form is returned unchanged, not copied.
     """
     if not isinstance(payload, dict):
         return None
@@ -67,7 +67,7 @@ def normalize_state(state: Any) -> str | None:
         return None
     if not state.startswith("TASK_STATE_"):
         state = "TASK_STATE_" + state.upper().replace("-", "_")
-    return "TASK_STATE_CANCELED" if state == "TASK_STATE_CANCELLED" else state  # 0.3's proto has two Ls
+    return "TASK_STATE_CANCELED" if state == "TASK_STATE_CANCELLED" else state  # the proto of 0.3 spells it with two Ls
 
 
 def parts_text(holder: Any) -> str:
@@ -79,7 +79,7 @@ def parts_text(holder: Any) -> str:
         parts = holder.get("content")
     if not isinstance(parts, list):
         return ""
-    if len(parts) == 1:  # the usual chunk of a stream
+    if len(parts) == 1:  # the common case: a chunk of a stream
         only = parts[0]
         text = only.get("text") if isinstance(only, dict) else None
         return text if isinstance(text, str) else ""
@@ -87,7 +87,7 @@ def parts_text(holder: Any) -> str:
 
 
 def camel_keys(value: dict[str, Any]) -> dict[str, Any]:
-    """`value` with the proto field names that matter here in ProtoJSON's own spelling; itself if there are none."""
+    """`value` with proto field names in camel case; the same object if it has none."""
     if value.keys().isdisjoint(_PROTO_KEYS):
         return value
     return {_PROTO_KEYS.get(key, key): item for key, item in value.items()}
@@ -107,7 +107,7 @@ def _is_legacy(key: str, inner: dict[str, Any]) -> bool:
 
 
 def _normal(key: str, inner: dict[str, Any]) -> dict[str, Any]:
-    """`inner` with 1.0 names: no `kind`, message parts under `parts`, states spelt out."""
+    """`inner` with 1.0 names: no `kind`, message parts under `parts`, full state names."""
     out = {name: value for name, value in camel_keys(inner).items() if name not in ("kind", "final")}
     if key == "message":
         return _normal_message(out)

@@ -383,7 +383,7 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
 
 async def test_a_turn_has_an_end() -> None:
     async with on_line(scenarios) as line, CaptureClient(line.url, timeout_s=1.0) as client:
-        with pytest.raises(TurnTimeoutError, match=r"was not done within 1 s") as caught:
+        with pytest.raises(TurnTimeoutError, match=r"did not finish within 1 s") as caught:
             await client.send("slow gate")
     assert caught.value.turn is not None
     assert caught.value.turn.text == "before "
@@ -458,7 +458,7 @@ async def test_a_stream_left_open_after_the_end_does_not_hold_the_turn(monkeypat
 
 async def test_a_stream_that_ends_with_nothing_is_an_error() -> None:
     async with on_line(sse_app([])) as line, CaptureClient(line.url) as client:
-        with pytest.raises(AgentError, match="neither a Message nor a Task"):
+        with pytest.raises(AgentError, match="without a Message or a Task"):
             await client.send("hello")
 
 

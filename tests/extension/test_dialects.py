@@ -353,5 +353,5 @@ def test_the_history_of_a_task_says_what_its_stream_said(messages: list[list[Eve
 def test_unknown_dialects_are_named() -> None:
     with pytest.raises(KeyError, match="latin"):
         TaskMerger(dialects=["latin"])
-    with pytest.raises(ConfigurationError, match="unknown dialect 'latin'; known are adk, kagent"):
+    with pytest.raises(ConfigurationError, match="unknown dialect 'latin'; expected one of adk, kagent"):
         CaptureClient("http://127.0.0.1:9", dialects=["latin"])

@@ -232,7 +232,7 @@ async def test_decorated_objects_that_are_called(recorder: ToolCallRecorder, rec
     assert await search("kettle") == "KETTLE"
     assert recorder.tool(name="add")(functools.partial(pow, 2))(3) == 8
     assert [(entry["name"], entry["result"]) for entry in wire(recording)] == [("search", "KETTLE"), ("add", "8")]
-    with pytest.raises(TypeError, match="has no name; give the tool's"):
+    with pytest.raises(TypeError, match="has no name; pass one"):
         recorder.tool(functools.partial(pow, 2))
 
 
@@ -274,7 +274,7 @@ def test_an_id_of_another_tool_is_replaced(recording: CallRecording, caplog: pyt
         ("search", "c1", None),
         ("pay", "call-1", "declined"),
     ]
-    assert "'c1' of a 'pay' call was used before" in caplog.text
+    assert "'c1' of a call of 'pay' was used before" in caplog.text
 
 
 def test_what_cannot_be_recorded_is_logged_and_never_raised(

@@ -1,7 +1,7 @@
-"""A2E tools: tools behind typed messages, and every call of them recorded. Needs the standard library only.
+"""A2E: tools behind typed messages, with recorded calls. Requires only the standard library.
 
-The agent calls through a `ToolAPI`; a `ToolPlugin` on the host lists, searches and executes. Between the two is a
-transport: `InProcessTransport`, or JSON lines over a stream (`host_process`, `serve_stdio`).
+The agent calls tools through a `ToolAPI`; a `ToolPlugin` on the host lists, searches and executes them. Between the two
+is a transport: `InProcessTransport`, or JSON lines over a stream (`host_process`, `serve_stdio`).
 """
 
 from .client import ToolAPI

@@ -1,4 +1,4 @@
-"""The agent's side: list tools, call them, and have each call recorded."""
+"""The agent's side: lists tools, calls them and records each call."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ from .plugin import MAX_EVENTS, OnEvent
 from .transport import Transport
 
 ANSWER_GRACE_S = 2.0
-"""How much longer than the host the client waits: the host's own word on a timeout is better."""
+"""Time that the client waits longer than the host, whose timeout error is more precise."""
 
 _log = logging.getLogger(__name__)
 
 
 class ToolAPI:
-    """Tools of one host, behind `transport`.
+    """The tools of one host, behind `transport`.
 
-    With a `recorder`, every call goes to the recording of the current request (`ToolCallRecorder.current`), if
-    there is one: the request's id is the call's, its data the result, an error begins with its code.
-    `session_id` is what the host gave at its handshake, where it makes one.
+    With a `recorder`, every call is recorded in the current request, if there is one: the request's id is the call's
+    id, its data the result, and an error begins with its code. `session_id` comes from the host's handshake, if any.
     """
 
     def __init__(self, transport: Transport, *, recorder: ToolCallRecorder | None = None, session_id: str = "") -> None:
@@ -50,12 +49,12 @@ class ToolAPI:
     async def list(
         self, *, query: str = "", tags: Iterable[str] = (), include_deferred: bool = False
     ) -> tuple[ToolDefinition, ...]:
-        """The tools there are, without deferred ones unless asked for; with a `query`, those found, deferred ones too.
+        """The host's tools, without deferred ones by default; with a `query`, matching tools, including deferred ones.
 
-        `tags`: only tools that have all of them. The plain list is asked for once and remembered.
+        `tags`: only tools that have all of these tags. The list without arguments is requested once and cached.
 
-        Raises HostRefusedError where the host answers with an error, ProtocolError where its answer cannot be read,
-        HostGoneError where none comes.
+        Raises HostRefusedError if the host responds with an error, ProtocolError if the response is invalid,
+        HostGoneError without a response.
         """
         request = ToolListRequest(query=query, filter_tags=tuple(tags), include_deferred=include_deferred)
         plain = not (query or request.filter_tags or include_deferred)
@@ -69,7 +68,7 @@ class ToolAPI:
         if isinstance(response, ErrorMessage):
             raise HostRefusedError(response.code, response.message)
         if not isinstance(response, ToolListResponse):
-            raise HostRefusedError("invalid_message", f"the host answered {request.TYPE} with {response.TYPE}")
+            raise HostRefusedError("invalid_message", f"the host responded to {request.TYPE} with {response.TYPE}")
         if plain:
             self._listed = response.tools
         return response.tools
@@ -81,14 +80,14 @@ class ToolAPI:
         *,
         streaming: bool = False,
         on_event: OnEvent | None = None,
-        timeout: float = DEFAULT_TIMEOUT_S,  # noqa: ASYNC109 - A2E's word, and the host's to keep
+        timeout: float = DEFAULT_TIMEOUT_S,  # noqa: ASYNC109 - a field of A2E, enforced by the host
         correlation_id: str = "",
     ) -> ToolResult:
-        """Call a tool. A failure, a refusal and a timeout (in seconds) are results, not exceptions.
+        """Call a tool. Failures, denials and timeouts (in seconds) are results, not exceptions.
 
-        `on_event` hears of events as they happen where `streaming` is asked for; they are in the result in any case.
-        `correlation_id` ties calls to a turn of the agent. Raises HostGoneError where the host is gone, ValueError
-        where the arguments are no JSON, or too much of it.
+        With `streaming`, `on_event` receives events as they happen; the result contains them in any case.
+        `correlation_id` relates calls to a turn of the agent. Raises HostGoneError if the host has ended, ValueError
+        if the arguments are not JSON or too large.
         """
         request = ToolCallRequest(
             tool_name=tool_name,
@@ -123,9 +122,9 @@ class ToolAPI:
             async with asyncio.timeout(request.timeout + ANSWER_GRACE_S):
                 response = await self._transport.exchange(request, take)
         except TimeoutError:
-            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host gave no answer within {request.timeout:g} s")
+            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host did not respond within {request.timeout:g} s")
         except ProtocolError as error:
-            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host's answer cannot be read: {error}")
+            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host's response is invalid: {error}")
         else:
             result = _result(response)
         return replace(result, tool_name=result.tool_name or request.tool_name, events=result.events or tuple(events))
@@ -136,7 +135,7 @@ def _result(response: Response) -> ToolResult:
         return response.data
     if isinstance(response, ErrorMessage):
         return _failure(response.code, response.message)
-    return _failure(ToolErrorCode.TOOL_ERROR, f"the host answered a call with {response.TYPE}")
+    return _failure(ToolErrorCode.TOOL_ERROR, f"the host responded to a call with {response.TYPE}")
 
 
 def _failure(code: str, error: str) -> ToolResult:
@@ -146,7 +145,7 @@ def _failure(code: str, error: str) -> ToolResult:
 def _notify(on_event: OnEvent, event: ToolEvent) -> None:
     try:
         on_event(event)
-    except Exception:  # noqa: BLE001 - the caller's own code, run where it cannot be raised to the caller
+    except Exception:  # noqa: BLE001 - the caller's code, which runs where exceptions cannot reach the caller
         _log.exception("on_event failed")
 
 

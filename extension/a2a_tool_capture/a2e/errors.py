@@ -1,17 +1,17 @@
-"""What can go wrong between agent and host, named by whose fault it is."""
+"""Exceptions between agent and host, named by the cause."""
 
 from __future__ import annotations
 
 
 class A2EError(Exception):
-    """Base of what this package raises."""
+    """Base class of this room's exceptions."""
 
 
 class ProtocolError(A2EError):
-    """What the other side sent cannot be read; the message says where and what was expected.
+    """A received message is invalid; the text names the field and the expected value.
 
-    `code` is what A2E calls the mistake, `message_id` the message's own id, `req_id` the request it answers; the
-    ids are "" where there is none.
+    `code` is A2E's error code, `message_id` the message's id, `req_id` the id of the request it responds to; "" if
+    unknown.
     """
 
     def __init__(self, message: str, code: str = "schema_violation") -> None:
@@ -22,11 +22,11 @@ class ProtocolError(A2EError):
 
 
 class HostGoneError(A2EError):
-    """The host has ended, closed the connection, or does not answer."""
+    """The host has ended, closed the connection, or does not respond."""
 
 
 class HostRefusedError(A2EError):
-    """The host answered with an error; `code` is the host's word for it."""
+    """The host responded with an error; `code` is the host's error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}" if message else code)

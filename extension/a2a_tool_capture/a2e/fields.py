@@ -1,4 +1,4 @@
-"""Dataclasses that read and write JSON objects field by field; what is wrong is named by its place."""
+"""Dataclasses that read and write JSON objects field by field; errors name the field."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Self
 from .errors import ProtocolError
 
 Read = Callable[[Any, str], Any]
-"""Turns a JSON value into a field's; told where it stood. Raises ProtocolError."""
+"""Converts a JSON value, given its path, to a field's value. Raises ProtocolError."""
 
 
 def read_by(read: Read, default: Any = dataclasses.MISSING) -> Any:
-    """A field read by `read`; without a default it has to be there. Null stands for the default."""
+    """A field read by `read`; required without a default. Null means the default."""
     factory = {"default_factory": default} if callable(default) else {"default": default}
     return dataclasses.field(metadata={"read": read}, **factory)
 
 
 class JsonObject:
-    """Base of dataclasses whose fields are made with `read_by`."""
+    """Base class of dataclasses whose fields are defined with `read_by`."""
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "") -> Self:
@@ -38,7 +38,7 @@ class JsonObject:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object; what is None is left out."""
+        """The JSON object; fields that are None are omitted."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # as above
         values = ((field.name, getattr(self, field.name)) for field in fields)
         return {name: _json(value) for name, value in values if value is not None}
@@ -61,13 +61,13 @@ def read_any(value: Any, where: str) -> Any:
 
 def read_string(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise _expected("a text", value, where)
+        raise _expected("a string", value, where)
     return value
 
 
 def read_name(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise _expected("a text that is not empty", value, where)
+        raise _expected("a string that is not empty", value, where)
     return value
 
 
@@ -86,7 +86,7 @@ def read_number(value: Any, where: str) -> float:
 def read_integer(value: Any, where: str) -> int:
     number = read_number(value, where)
     if not number.is_integer():
-        raise _expected("a whole number", value, where)
+        raise _expected("an integer", value, where)
     return int(value)
 
 

@@ -1,13 +1,13 @@
-"""Bytes to lines, however they arrive. Sans-io."""
+"""Splits a byte stream into lines. Sans-io."""
 
 from __future__ import annotations
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Longest line that is read, unless said otherwise."""
+"""Default of the maximum line length."""
 
 
 class LineSplitter:
-    """Cuts a stream at its newlines. Holds at most `max_bytes` and one piece of input."""
+    """Splits a stream at its newlines. Holds at most `max_bytes` plus one piece of input."""
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -15,7 +15,7 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """The lines that `data` completes, without their ends; None stands for one that was too long to keep."""
+        """The lines that `data` completes, without newlines; None for a line that exceeds `max_bytes`."""
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:

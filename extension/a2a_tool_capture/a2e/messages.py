@@ -34,7 +34,7 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message(JsonObject):
-    """What every message has: an `id` of its own, and `ts`, when it was made, in seconds since the epoch."""
+    """Base of all messages: `id` is unique, `ts` the creation time in seconds since the epoch."""
 
     TYPE: ClassVar[str]
 
@@ -48,9 +48,9 @@ class Message(JsonObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListRequest(Message):
-    """Agent to host: which tools are there? With a `query` it is a search, deferred tools included.
+    """Agent to host: list tools. With a `query`, search all tools, including deferred ones.
 
-    `filter_tags`: only tools that have all of them. `filter_kind` is carried for hosts that know kinds.
+    `filter_tags`: only tools that have all of these tags. `filter_kind` is passed on to hosts that support kinds.
     """
 
     TYPE = "tool/list/req"
@@ -63,7 +63,7 @@ class ToolListRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListResponse(Message):
-    """Host to agent: the tools that the request `req_id` asked for."""
+    """Host to agent: the tools requested by `req_id`."""
 
     TYPE = "tool/list/resp"
 
@@ -73,7 +73,7 @@ class ToolListResponse(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequest(Message):
-    """Agent to host: call a tool. `correlation_id` ties calls to a turn of the agent; `timeout` is in seconds."""
+    """Agent to host: call a tool. `correlation_id` relates calls to a turn of the agent; `timeout` is in seconds."""
 
     TYPE = "tool/call/req"
 
@@ -87,10 +87,10 @@ class ToolCallRequest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEvent(Message):
-    """Host to agent, in the middle of the call `req_id`; `seq` counts the call's events from 1.
+    """Host to agent, during the call `req_id`; `seq` counts the call's events from 1.
 
-    `kind` is an EventKind or the host's own word. The data of a progress is `{pct, message}`, of a status
-    `{message}`, of a log `{level, message}`, of an artifact `{name, mime, chunk, final}` with the chunk in base64.
+    `kind` is an EventKind or a value defined by the host. `data` is `{pct, message}` for progress, `{message}` for
+    status, `{level, message}` for log, `{name, mime, chunk, final}` for artifact, with the chunk in base64.
     """
 
     TYPE = "tool/event"
@@ -103,9 +103,9 @@ class ToolEvent(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult(JsonObject):
-    """What a call gave: `data` (usually an object) where it succeeded, else `error` and `error_code`.
+    """The outcome of a call: `data` (usually an object) on success, otherwise `error` and `error_code`.
 
-    `duration_ms` is 0 where nobody measured. `error_code` is a ToolErrorCode or a code of the host's own.
+    `duration_ms` is 0 if it was not measured. `error_code` is a ToolErrorCode or a code defined by the host.
     """
 
     success: bool = read_by(read_boolean)
@@ -122,7 +122,7 @@ class ToolResult(JsonObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallResponse(Message):
-    """Host to agent: what the call `req_id` gave."""
+    """Host to agent: the outcome of the call `req_id`."""
 
     TYPE = "tool/call/resp"
 
@@ -132,7 +132,7 @@ class ToolCallResponse(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorMessage(Message):
-    """The message `req_id` ("" where it had no id that could be read) could not be served."""
+    """The message `req_id` ("" if its id is unknown) could not be processed."""
 
     TYPE = "error"
 
@@ -152,11 +152,11 @@ _TYPES: dict[str, type[Message]] = {
 
 
 def _no_number(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number in JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def encode(message: Message) -> bytes:
-    """One line of JSON, in ASCII, with its newline. Raises ValueError where the message holds what is no JSON."""
+    """One line of JSON in ASCII with its newline. Raises ValueError for values that are not JSON."""
     try:
         return json.dumps(message.to_dict(), separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
     except (TypeError, RecursionError) as error:
@@ -173,15 +173,15 @@ def decode(line: bytes) -> Message:
     try:
         known = _TYPES.get(kind) if isinstance(kind, str) else None
         if known is None:
-            raise ProtocolError(f"unknown type {kind!r:.80}; known are {', '.join(_TYPES)}", "invalid_message")
-        version = data.get("version") or data.get("a2e") or VERSION  # the prose of the protocol says `a2e`
+            raise ProtocolError(f"unknown type {kind!r:.80}; expected one of {', '.join(_TYPES)}", "invalid_message")
+        version = data.get("version") or data.get("a2e") or VERSION  # A2E's specification also names it `a2e`
         if not isinstance(version, str) or version.partition(".")[0] != "1":
-            raise ProtocolError(f"version {version!r:.20} is not spoken here, only {VERSION}", "version_mismatch")
+            raise ProtocolError(f"version {version!r:.20} is not supported; expected {VERSION}", "version_mismatch")
         return known.from_dict(data | {"version": version})
     except ProtocolError as error:
         if isinstance(data, dict):
             error.message_id = _id(data.get("id"))
-            error.req_id = _id(data.get("req_id")) if kind != ToolEvent.TYPE else ""  # which answers nothing
+            error.req_id = _id(data.get("req_id")) if kind != ToolEvent.TYPE else ""  # an event is not a response
         raise
 
 

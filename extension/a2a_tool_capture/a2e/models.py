@@ -1,4 +1,4 @@
-"""What a host says of its tools, and the words it uses for events and failures."""
+"""Tool definitions, event kinds and error codes of A2E."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .fields import (
 )
 
 MAX_NESTING = 32
-"""Deepest nesting of parameters that is read."""
+"""Maximum nesting of parameters."""
 
 
 class EventKind(StrEnum):
-    """What a `ToolEvent` tells; its data is `{pct, message}`, `{message}`, a piece of a file, `{level, message}`."""
+    """Kind of a `ToolEvent`; its data is `{pct, message}`, `{message}`, a piece of a file, `{level, message}`."""
 
     PROGRESS = "progress"
     STATUS = "status"
@@ -32,7 +32,7 @@ class EventKind(StrEnum):
 
 
 class ToolErrorCode(StrEnum):
-    """Why a call failed. Hosts may have codes of their own beside these."""
+    """Why a call failed. Hosts may define further codes."""
 
     UNKNOWN_TOOL = "unknown_tool"
     TOOL_DENIED = "tool_denied"
@@ -40,13 +40,13 @@ class ToolErrorCode(StrEnum):
 
 
 def read_error_code(value: Any, where: str) -> str:
-    """One of ours however it is cased; a host's own as it is."""
+    """A ToolErrorCode in any case; other codes unchanged."""
     code = read_string(value, where)
     return ToolErrorCode(code.lower()) if code.lower() in tuple(ToolErrorCode) else code
 
 
 def _parameters(value: Any, where: str) -> tuple[ToolParameter, ...]:
-    """A list of parameters, or a map from their names to them: A2E has both."""
+    """Reads a list of parameters or a mapping by name; A2E allows both."""
     if where.count(".") > MAX_NESTING:
         raise ProtocolError(f"{where}: parameters nest deeper than {MAX_NESTING}")
     if isinstance(value, dict):
@@ -69,9 +69,9 @@ class ToolParameter(JsonObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition(JsonObject):
-    """A tool as the host describes it. `defer_loading`: not in the plain list, found by search.
+    """A tool of the host. `defer_loading`: only search returns it, not the default list.
 
-    `tool_call_evaluators.ToolDefinition.from_a2e(tool.to_dict())` is the same as a JSON Schema.
+    `tool_call_evaluators.ToolDefinition.from_a2e(tool.to_dict())` converts it to JSON Schema.
     """
 
     name: str = read_by(read_name)

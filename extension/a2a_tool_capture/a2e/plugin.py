@@ -1,4 +1,4 @@
-"""The host's side: a plug-in that lists, searches and executes tools, and answers messages."""
+"""The host's side: a plug-in that lists, searches and executes tools and responds to messages."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .messages import (
 from .models import EventKind, ToolDefinition, ToolErrorCode
 
 MAX_EVENTS = 10_000
-"""Most events of one call; what a tool emits beyond them is dropped."""
+"""Maximum number of events per call; further ones are dropped."""
 
 MAX_TIMEOUT_S = 3600.0
-"""Longest time a call may take, whatever it asks for."""
+"""Maximum duration of a call, whatever it requests."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,33 +38,33 @@ OnEvent = Callable[[ToolEvent], None]
 
 
 class ToolDeniedError(Exception):
-    """Raised by a tool, or by `ToolPlugin.execute`, where policy forbids the call."""
+    """Raised by a tool or by `ToolPlugin.execute` if a policy forbids the call."""
 
 
 class ToolPlugin(ABC):
-    """Tools of a host. A subclass says which there are and executes them; the rest is here.
+    """The tools of a host. Subclasses list and execute them.
 
-    Calls run at the same time; `execute` may hand work to threads (`asyncio.to_thread`), `emit` works there too.
+    Calls run concurrently; `execute` may use threads (`asyncio.to_thread`), in which `emit` works too.
     """
 
     name = "tools"
-    """Name of the plug-in, for logs."""
+    """Name of the plug-in in logs."""
 
     _event_callback: OnEvent | None = None
 
     @abstractmethod
     def list_tools(self) -> Sequence[ToolDefinition]:
-        """Every tool there is, deferred ones too."""
+        """All tools, including deferred ones."""
 
     @abstractmethod
     async def execute(self, tool_name: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool that is listed: its data (an object; anything else is put into one, as `value`), or a ToolResult.
+        """Call a listed tool. Returns its data (an object; other values are wrapped as `value`) or a ToolResult.
 
-        Raises ToolDeniedError where the call is forbidden, anything else where the tool failed.
+        Raises ToolDeniedError if the call is forbidden, any other exception if the tool failed.
         """
 
     def search_tools(self, query: str, tools: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
-        """Those of `tools` whose name, description or tags contain `query`, in any case. May be overridden."""
+        """Those of `tools` whose name, description or tags contain `query`, ignoring case. May be overridden."""
         wanted = query.casefold()
         return [
             tool
@@ -73,26 +73,26 @@ class ToolPlugin(ABC):
         ]
 
     def set_event_callback(self, on_event: OnEvent | None) -> None:
-        """Have every event of every call given to `on_event` too, in the thread that emits it; None ends that."""
+        """Also pass every event of every call to `on_event`, in the thread that emits it; None removes the callback."""
         self._event_callback = on_event
 
     def emit(self, kind: EventKind | str, data: Mapping[str, Any]) -> None:
-        """Tell something in the middle of the call that is being executed; outside of calls nobody hears it."""
+        """Send an event of the current call; does nothing outside a call."""
         call = _CALL.get()
         if call is not None:
             call.emit(kind, data)
 
     async def handle(self, message: Message, on_event: OnEvent | None = None) -> Response:
-        """Answer a message. Never raises, except for cancellation.
+        """Respond to a message. Raises only on cancellation.
 
-        The events of a call go to `on_event`, in the thread that emits them, where the call asks for streaming;
-        else they are in its result.
+        If a call requests streaming, its events are passed to `on_event` in the thread that emits them; otherwise the
+        result contains them.
         """
         if isinstance(message, ToolListRequest):
             return self._list(message)
         if isinstance(message, ToolCallRequest):
             return ToolCallResponse(req_id=message.id, data=await self._call(message, on_event))
-        return ErrorMessage(req_id=message.id, code="invalid_message", message=f"{message.TYPE} is no request")
+        return ErrorMessage(req_id=message.id, code="invalid_message", message=f"{message.TYPE} is not a request")
 
     def _list(self, request: ToolListRequest) -> Response:
         try:
@@ -101,7 +101,7 @@ class ToolPlugin(ABC):
                 tools = list(self.search_tools(request.query, tools))
             elif not request.include_deferred:
                 tools = [tool for tool in tools if not tool.defer_loading]
-        except Exception as error:  # noqa: BLE001 - a plug-in's own code; the host goes on
+        except Exception as error:  # noqa: BLE001 - the plug-in's code; the host continues
             _log.exception("plug-in %r could not list its tools", self.name)
             return ErrorMessage(req_id=request.id, code="runtime_error", message=_message_of(error))
         return ToolListResponse(req_id=request.id, tools=tuple(tools))
@@ -140,14 +140,14 @@ class ToolPlugin(ABC):
             json.dumps(data, allow_nan=False)
         except ToolDeniedError as error:
             return _failure(ToolErrorCode.TOOL_DENIED, _message_of(error))
-        except Exception as error:  # noqa: BLE001 - the tool's own; the caller is told
+        except Exception as error:  # noqa: BLE001 - the tool's code; the caller receives the error
             return _failure(ToolErrorCode.TOOL_ERROR, _message_of(error))
         exit_code = data.get("exit_code")
         return ToolResult(success=True, data=data, exit_code=exit_code if type(exit_code) is int else None)
 
 
 class _Call:
-    """A call that is being executed, and its events."""
+    """A running call and its events."""
 
     def __init__(self, request: Request, stream: OnEvent | None, callback: OnEvent | None) -> None:
         self._request_id = request.id
@@ -155,7 +155,7 @@ class _Call:
         self._callback = callback
         self._seq = 0
         self.events: list[ToolEvent] = []
-        """Those that nobody was told of while they happened."""
+        """Events that were not streamed."""
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         if self._seq >= MAX_EVENTS:

@@ -1,4 +1,4 @@
-"""A plug-in served over a stream of JSON lines: any pair of asyncio streams, or this process's own stdin and stdout."""
+"""Serves a plug-in over JSON lines: asyncio streams, or this process's stdin and stdout."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .models import ToolErrorCode
 from .plugin import ToolPlugin
 
 MAX_PARALLEL = 64
-"""Calls executed at once for one agent; further requests wait unread."""
+"""Maximum number of concurrent calls per agent; further requests wait unread."""
 
 CLOSING_GRACE_S = 1.0
-"""How long calls may still run once the agent has closed its side; then they are cancelled."""
+"""Time after which running calls are cancelled once the agent has closed its side."""
 
 _READ_BYTES = 65_536
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 async def respond(
     plugin: ToolPlugin, line: bytes, post: Callable[[bytes], None], max_line_bytes: int = MAX_LINE_BYTES
 ) -> None:
-    """Answer the message in `line`; `post` is given each line to send, events in the thread that emits them."""
+    """Respond to the message in `line`; `post` receives each line to send, events in the thread that emits them."""
     try:
         message = decode(line)
     except ProtocolError as error:
@@ -39,16 +39,16 @@ async def respond(
         try:
             post(encode(event))
         except ValueError as error:
-            _log.warning("an event of %r was not sent, its data is no JSON: %s", _tool(message), error)
+            _log.warning("an event of %r was not sent because its data is not JSON: %s", _tool(message), error)
 
     response = await plugin.handle(message, post_event)
     try:
         answer = encode(response)
     except ValueError as error:
-        problem = f"the answer of plug-in {plugin.name!r} is no JSON: {error}"
+        problem = f"the response of plug-in {plugin.name!r} is not JSON: {error}"
         answer = encode(ErrorMessage(req_id=message.id, code=ToolErrorCode.TOOL_ERROR, message=problem))
     if len(answer) > max_line_bytes:
-        problem = f"the answer has {len(answer)} bytes, more than the {max_line_bytes} of a line"
+        problem = f"the response has {len(answer)} bytes; the maximum is {max_line_bytes}"
         answer = encode(ErrorMessage(req_id=message.id, code=ToolErrorCode.TOOL_ERROR, message=problem))
     post(answer)
 
@@ -60,17 +60,17 @@ async def serve(
     *,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> None:
-    """Answer requests until the agent closes its side. Lines that cannot be read are answered with an error."""
+    """Respond to requests until the agent closes its side. Invalid lines get an error response."""
     loop = asyncio.get_running_loop()
     slots = asyncio.Semaphore(MAX_PARALLEL)
 
     async def answer(line: bytes) -> None:
         try:
             await respond(plugin, line, lambda out: _in_order(loop, writer, out), max_line_bytes)
-            await asyncio.sleep(0)  # until what was posted is written
+            await asyncio.sleep(0)  # lets posted lines be written
             await writer.drain()
         except ConnectionError:
-            pass  # nobody is left to tell; reading ends too
+            pass  # the agent has disconnected; reading ends too
         finally:
             slots.release()
 
@@ -96,7 +96,7 @@ async def serve(
 
 
 async def serve_stdio(plugin: ToolPlugin) -> None:
-    """Serve the process that started this one, over stdin and stdout. What tools print goes to stderr."""
+    """Serve the parent process over stdin and stdout. Output of tools is redirected to stderr."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -111,7 +111,7 @@ async def serve_stdio(plugin: ToolPlugin) -> None:
 
 
 def _in_order(loop: asyncio.AbstractEventLoop, writer: asyncio.StreamWriter, line: bytes) -> None:
-    """Write from any thread, each thread's lines in their order."""
+    """Write from any thread; the lines of each thread stay in order."""
     loop.call_soon_threadsafe(writer.write, line)
 
 

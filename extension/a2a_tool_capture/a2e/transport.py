@@ -1,4 +1,4 @@
-"""How requests reach a host: in this process, or as JSON lines over a stream."""
+"""Transports to a host: in this process, or as JSON lines over a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .plugin import OnEvent, ToolPlugin
 from .serving import respond
 
 STOP_GRACE_S = 5.0
-"""How long a host process may take to end once its stdin is closed."""
+"""Time in which a host process must end after its stdin is closed."""
 
 _MOST_LOGGED = 20
 _READ_BYTES = 65_536
@@ -25,19 +25,19 @@ _log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
-    """One request in, its response out. Exchanges may run at the same time."""
+    """Sends requests and returns their responses. Exchanges may run concurrently."""
 
     async def exchange(self, request: Request, on_event: OnEvent) -> Response:
-        """Send `request` and wait for its response; `on_event` is called, in the event loop, with events before it.
+        """Send `request` and wait for its response; `on_event` is called in the event loop for earlier events.
 
-        Raises HostGoneError where no answer can come any more, ProtocolError for one that cannot be read, ValueError
-        where the request is too long or holds what is no JSON.
+        Raises HostGoneError if no response can arrive, ProtocolError if it is invalid, ValueError if the request is
+        too long or not JSON.
         """
         ...
 
 
 class _Waiting:
-    """Requests that wait for their answers, by id. Whatever else comes is ignored, with a warning in the log."""
+    """Requests waiting for their responses, by id. Other messages are ignored with a logged warning."""
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[asyncio.Future[Response], OnEvent]] = {}
@@ -51,10 +51,10 @@ class _Waiting:
     def remove(self, request: Request) -> None:
         answer, _ = self._answers.pop(request.id)
         if not answer.cancel() and not answer.cancelled():
-            answer.exception()  # asked for, lest asyncio complains where nobody waits any more
+            answer.exception()  # retrieved, so that asyncio does not log it
 
     def take(self, line: bytes) -> None:
-        """A line has come from the host."""
+        """Process a line from the host."""
         try:
             message = decode(line)
         except ProtocolError as error:
@@ -65,18 +65,18 @@ class _Waiting:
                 self.ignore(str(error))
             return
         if not isinstance(message, ToolListResponse | ToolCallResponse | ErrorMessage | ToolEvent):
-            self.ignore(f"{message.TYPE} is nothing a host sends")
+            self.ignore(f"a host does not send {message.TYPE}")
             return
         answer, on_event = self._answers.get(message.req_id, (None, None))
         if answer is None or on_event is None:
-            self.ignore(f"{message.TYPE} to the request {message.req_id!r:.50}, which is not waiting")
+            self.ignore(f"{message.TYPE} for the request {message.req_id!r:.50}, which is not waiting")
         elif isinstance(message, ToolEvent):
             on_event(message)
         elif not answer.done():
             answer.set_result(message)
 
     def fail(self, why: str) -> None:
-        """Nothing will come any more."""
+        """Fail all waiting requests: the connection has ended."""
         for answer, _ in self._answers.values():
             if not answer.done():
                 answer.set_exception(HostGoneError(why))
@@ -84,12 +84,12 @@ class _Waiting:
     def ignore(self, why: str) -> None:
         self._ignored += 1
         if self._ignored <= _MOST_LOGGED:
-            last = "; no more of these are logged" if self._ignored == _MOST_LOGGED else ""
-            _log.warning("something the A2E host sent was ignored: %.500s%s", why, last)
+            last = "; further messages are not logged" if self._ignored == _MOST_LOGGED else ""
+            _log.warning("a message of the A2E host was ignored: %.500s%s", why, last)
 
 
 class InProcessTransport:
-    """A plug-in of this process, spoken to in the same lines as one elsewhere. Giving up on a call cancels it."""
+    """A plug-in in this process, with the same messages as a remote one. Cancelling an exchange cancels the call."""
 
     def __init__(self, plugin: ToolPlugin) -> None:
         self._plugin = plugin
@@ -107,7 +107,7 @@ class InProcessTransport:
 
 
 class StreamTransport:
-    """A host at the other end of a pair of asyncio streams. An async context manager: leaving it closes the stream."""
+    """A host behind a pair of asyncio streams. An async context manager; leaving it closes the stream."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, max_line_bytes: int = MAX_LINE_BYTES
@@ -135,7 +135,7 @@ class StreamTransport:
     async def exchange(self, request: Request, on_event: OnEvent) -> Response:
         line = encode(request)
         if len(line) > self._max_line_bytes:
-            raise ValueError(f"the request has {len(line)} bytes, more than the {self._max_line_bytes} of a line")
+            raise ValueError(f"the request has {len(line)} bytes; the maximum is {self._max_line_bytes}")
         if self._gone:
             raise HostGoneError(self._gone)
         answer = self._waiting.add(request, on_event)
@@ -169,21 +169,22 @@ class StreamTransport:
 
 @asynccontextmanager
 async def host_process(*command: str, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncIterator[StreamTransport]:
-    """Run a host (`serve_stdio`) as a child process for the time of the block; its stderr is this process's.
+    """Run a host (`serve_stdio`) as a child process during the block; it inherits stderr.
 
-    At the end its stdin is closed; one that has not ended `STOP_GRACE_S` later is killed. Raises OSError where it
-    cannot be started.
+    At the end its stdin is closed, and after `STOP_GRACE_S` it is killed. Raises OSError if it cannot be started.
     """
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
-    if process.stdin is None or process.stdout is None:  # never: both were asked for
+    if process.stdin is None or process.stdout is None:  # unreachable: both were requested
         raise RuntimeError("the host has no pipes")
     try:
         async with StreamTransport(process.stdout, process.stdin, max_line_bytes=max_line_bytes) as transport:
             yield transport
         await asyncio.wait_for(process.wait(), STOP_GRACE_S)
     except TimeoutError:
-        _log.warning("A2E host %s did not end within %g s of its stdin closing; it is killed", command, STOP_GRACE_S)
+        _log.warning(
+            "A2E host %s did not end within %g s after its stdin was closed; killing it", command, STOP_GRACE_S
+        )
     finally:
         if process.returncode is None:
             process.kill()
@@ -191,5 +192,5 @@ async def host_process(*command: str, max_line_bytes: int = MAX_LINE_BYTES) -> A
 
 
 def _soon(loop: asyncio.AbstractEventLoop, waiting: _Waiting, line: bytes) -> None:
-    """Deliver from any thread, each thread's lines in their order."""
+    """Deliver from any thread; the lines of each thread stay in order."""
     loop.call_soon_threadsafe(waiting.take, line)

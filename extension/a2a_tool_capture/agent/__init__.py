@@ -1,9 +1,8 @@
-"""For agents on a2a-sdk servers: report tool calls to clients that activate the extension, and to no others.
+"""The agent's side: reports tool calls to clients that activate the extension.
 
-The *executor* wraps the agent's own and adds calls to artifacts; the *request handler* and *filtering* keep them from
-clients that did not ask. *Gates* let only known callers ask. `middleware` serves any ASGI server. `sdk_compat` hides
-the differences of a2a-sdk 0.3 and 1.x.
+The *executor* wraps the agent's executor and adds calls to artifacts; the *request handler* and *filtering* remove them
+from responses to other clients. *Gates* let only known callers activate the extension. `middleware` works with any ASGI
+server. `sdk_compat` hides the differences between a2a-sdk 0.3 and 1.x.
 
-Imported by bridges and the package's face. Imports the core modules; needs a2a-sdk, except for the middleware and
-gates.
+Imported by bridges and the package's face. Imports the core modules. The middleware and gates do not need a2a-sdk.
 """

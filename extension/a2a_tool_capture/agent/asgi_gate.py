@@ -1,4 +1,4 @@
-"""Only callers that an agent knows may activate the extension: an ASGI middleware for agents over HTTP."""
+"""ASGI middleware that lets only known callers activate the extension."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _HEADERS = frozenset(name.lower().encode("ascii") for name in (EXTENSIONS_HEADER
 
 @dataclass(frozen=True, repr=False)
 class KnownCallers:
-    """Who may see tool calls: bearers of one of `tokens`, clients whose certificate names one of `subjects`.
+    """Callers that may see tool calls: bearers of one of `tokens`, clients whose certificate has one of `subjects`.
 
-    Raises ValueError where nobody is known, where a token or subject is empty, or where a single text is given in
-    place of several.
+    Raises ValueError if both are empty, if a token or subject is empty, or if a string is given instead of a list.
     """
 
     tokens: Iterable[str] = ()
@@ -29,16 +28,19 @@ class KnownCallers:
     def __post_init__(self) -> None:
         for name in ("tokens", "subjects"):
             given = getattr(self, name)
-            if isinstance(given, str | bytes):  # each of its characters would be one
-                raise ValueError(f"{name}: expected a list of texts, got a single one; put it into a list")
+            if isinstance(given, str | bytes):  # iterating it would give its characters
+                raise ValueError(f"{name}: expected a list of strings, got a string; put it into a list")
             object.__setattr__(self, name, tuple(given))
         if not self.tokens and not self.subjects:
-            raise ValueError("nobody could activate the extension: give tokens, or subjects of client certificates")
+            raise ValueError("no caller could activate the extension; pass tokens, or subjects of client certificates")
         if not all(self.tokens) or not all(self.subjects):
-            raise ValueError("an empty token or subject would let anybody activate the extension; is a variable unset?")
+            raise ValueError(
+                "an empty token or subject would let every caller activate the extension; "
+                "check your environment variables"
+            )
 
     def knows_bearer(self, authorization: str) -> bool:
-        """Whether an Authorization header carries a known token. Takes as long for a wrong one as for a right one."""
+        """Whether an Authorization header carries a known token; compares in constant time."""
         scheme, _, token = authorization.partition(" ")
         given = token.strip().encode("utf-8", "replace")
         matches = [hmac.compare_digest(given, known.encode("utf-8")) for known in self.tokens]
@@ -50,12 +52,12 @@ class KnownCallers:
 
 
 class ActivationGate:
-    """ASGI middleware: takes the extension out of the request headers of callers that are not known.
+    """ASGI middleware: removes the extension from the request headers of unknown callers.
 
-    The agent then answers as to any client that did not ask. `tokens` are compared with `Authorization: Bearer`.
-    `subjects` are compared with what the server tells of a verified client certificate (ASGI's TLS extension,
-    `client_cert_name`) and, if `subject_header` is given, with the whole of that header. Name a header only if
-    whatever terminates TLS sets it on every request: otherwise callers can write it themselves.
+    The agent responds to them as to any client that does not activate the extension. `tokens` are compared with
+    `Authorization: Bearer`. `subjects` are compared with the verified client certificate (`client_cert_name` of
+    ASGI's TLS extension) and with the whole value of `subject_header`, if given. Only name a header that your TLS
+    terminator sets on every request: otherwise callers can set it themselves.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class ActivationGate:
 
 
 def without_extension(value: str) -> str:
-    """An extensions header, or its gRPC metadata, without any version of this extension; "" if nothing is left."""
+    """An extensions header or its gRPC metadata without any version of this extension; "" if nothing remains."""
     return ", ".join(uri for uri in requested_uris([value]) if not uri.startswith(f"{BASE_URI}/"))
 
 

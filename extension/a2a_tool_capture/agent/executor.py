@@ -1,4 +1,4 @@
-"""Tool-call capture for agents on the a2a-sdk server: declare it, wrap the executor, done."""
+"""Adds recorded tool calls to the artifacts of an agent on the a2a-sdk server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def declare_tool_calls(card: AgentCard) -> None:
-    """Declare the extension on `card`, unless it is declared there already."""
+    """Declare the extension on `card` unless it already is."""
     declared = list(card.capabilities.extensions or ())
     if any(extension.uri == URI for extension in declared):
         return
@@ -41,23 +41,26 @@ def declare_tool_calls(card: AgentCard) -> None:
 
 
 class CapturingExecutor(AgentExecutor):
-    """An executor that sends what `recorder` recorded along with what `agent` answers.
+    """An executor that adds the calls recorded by `recorder` to the artifacts of `agent`.
 
-    Only in requests that activate the extension (the header of A2A 1.0 and that of 0.3, as the SDK reads them);
-    all others go to `agent` as they are. In the former, every artifact lists the extension's URI and carries the
-    calls made before it, each call on one artifact, and on none that began before another that carries calls:
-    readers take artifacts in the order in which they began. A chunk before which calls were made has all calls of
-    its artifact so far: servers merge chunks by overwriting metadata and keep the `extensions` of the first (those
-    of a2a-sdk 0.3 keep the metadata of the first, too: there, later chunks carry none). Calls that no artifact of
-    the agent's followed go out on an artifact of their own, with an empty text, before the status that ends the
-    request. An agent that answers with a Message has no artifact: its calls are not sent, and a warning says so.
+    It changes only requests that activate the extension (by the header of A2A 1.0 or 0.3, as the SDK reads it):
+
+    1. Every artifact lists the extension's URI and carries the calls made before it, each call on one artifact.
+    2. An artifact that began before another one with calls gets no further calls, because readers take artifacts in
+       the order in which they began.
+    3. A chunk after new calls repeats all calls of its artifact, because servers merge chunks by overwriting metadata
+       and keep the `extensions` of the first. Servers of a2a-sdk 0.3 also keep the metadata of the first chunk, so
+       later chunks carry no calls there.
+    4. Calls without a later artifact are sent on an additional artifact with an empty text, before the status that
+       ends the request.
+    5. If the agent responds with a Message, its calls are not sent and a warning is logged.
     """
 
     def __init__(self, agent: AgentExecutor, recorder: ToolCallRecorder) -> None:
         self._agent = agent
         self._recorder = recorder
         self._running: dict[str, _CapturingQueue] = {}
-        """Queues of the captured requests being served, by task id: `cancel` comes in a request of its own."""
+        """Queues of running captured requests by task id, for `cancel`, which is a separate request."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         with self._recorder.request(activated=URI in context.requested_extensions) as recording:
@@ -77,7 +80,7 @@ class CapturingExecutor(AgentExecutor):
             else:
                 await queue.finish()
             finally:
-                if self._running.get(task_id) is queue:  # else a later message to the task took over
+                if self._running.get(task_id) is queue:  # a later message to the task may have replaced it
                     del self._running[task_id]
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -85,15 +88,15 @@ class CapturingExecutor(AgentExecutor):
 
 
 class _CapturingQueue(EventQueue):
-    """The agent's view of the queue of one request."""
+    """The queue of one request as the agent sees it."""
 
     def __init__(self, queue: EventQueue, delivery: _Delivery) -> None:
         self._queue = queue
         self._delivery = delivery
-        self._order = asyncio.Lock()  # an agent may answer from several tasks; lists must not arrive swapped
+        self._order = asyncio.Lock()  # keeps the order of events from concurrent asyncio tasks
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)  # what else the SDK's own queues offer
+        return getattr(self._queue, name)  # other methods of the SDK's queues
 
     async def enqueue_event(self, event: Event) -> None:
         async with self._order:
@@ -101,7 +104,7 @@ class _CapturingQueue(EventQueue):
                 await self._queue.enqueue_event(outgoing)
 
     async def finish(self) -> None:
-        """Send what is left when the agent returns without having said that it is done, or fails."""
+        """Send the remaining calls when the agent returns without a final status, or raises."""
         async with self._order:
             for outgoing in self._delivery.remaining():
                 await self._queue.enqueue_event(outgoing)
@@ -109,7 +112,7 @@ class _CapturingQueue(EventQueue):
 
 
 class _Delivery:
-    """Which call travels on which artifact of one request. Events in, events out; those given are not changed."""
+    """Assigns the calls of one request to artifacts. Takes and returns events; does not change the given ones."""
 
     def __init__(self, recording: CallRecording, context: RequestContext) -> None:
         self._recording = recording
@@ -117,21 +120,21 @@ class _Delivery:
         self._context_id = context.context_id or ""
         self._task_exists = context.current_task is not None
         self._over = False
-        """Whether the task has ended, or the agent answered with a Message: artifacts are refused from then on."""
+        """Whether the task has ended or the agent responded with a Message: no further artifacts are accepted."""
         self._earlier: dict[str, list[dict[str, Any]]] = {}
-        """Entries that earlier requests left on artifacts of this task: a chunk with a list replaces theirs."""
+        """Entries of earlier requests on artifacts of this task, which a chunk with a list would replace."""
         self._unlisted: set[str] = set()
-        """Artifacts that began without the URI: the server would ignore it on later chunks."""
+        """Artifacts that began without the URI, which the server ignores on later chunks."""
         self._sent: dict[str, list[dict[str, Any]]] = {}
-        """The list that each artifact has at the server: a chunk without one leaves it as it is."""
+        """The list that the server has for each artifact; a chunk without a list does not change it."""
         self._artifact_of: dict[str, str] = {}
         """Artifact id by call id."""
         self._began: dict[str, int] = {}
         """Number of each artifact of the task, in the order in which they began."""
         self._carrying = -1
-        """Number of the last artifact that carries calls of this request: earlier ones get no more."""
+        """Number of the last artifact that carries calls of this request; earlier ones get no further calls."""
         self._warned_of: set[str] = set()
-        """Ids of calls that will not be sent, as the log says."""
+        """Ids of unsent calls that were logged."""
         self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
         self._own_sent: list[ToolCall] = []
         if context.current_task is not None:
@@ -157,12 +160,12 @@ class _Delivery:
                 self._over = True
                 self._warn(
                     self._recording.tool_calls,
-                    "the agent answered with a Message, calls travel on artifacts; answer with a task and an artifact",
+                    "the agent responded with a Message, but calls travel on artifacts; use a task and an artifact",
                 )
         return [event]
 
     def remaining(self) -> list[Event]:
-        """The artifact that carries what no other does; [] where there is nothing to tell, or nobody to tell it to."""
+        """An artifact with the calls that are on no other; [] without such calls, or if none can be sent."""
         if self._over or not self._task_exists:
             return []
         artifact = self._own(self._recording.tool_calls)
@@ -171,8 +174,8 @@ class _Delivery:
         return [TaskArtifactUpdateEvent(task_id=self._task_id, context_id=self._context_id, artifact=artifact)]
 
     def warn_of_unsent(self) -> None:
-        """Tell the author of calls that no client will see. To be called when the agent has returned."""
-        why = "they were made after the task had ended" if self._over else "the agent made no task"
+        """Log a warning about unsent calls. Call it when the agent has returned."""
+        why = "they were made after the task had ended" if self._over else "the agent created no task"
         self._warn([call for call in self._recording.tool_calls if call.id not in self._artifact_of], why)
 
     def _warn(self, unsent: list[ToolCall], why: str) -> None:
@@ -198,7 +201,7 @@ class _Delivery:
         return changed
 
     def _first_snapshot(self, task: Task) -> Task:
-        """A task as the agent first shows it, perhaps complete; the server ignores all later ones."""
+        """The first Task event, with calls. It may be complete; the server ignores later ones."""
         self._task_exists = True
         changed = sdk_compat.copied(task)
         artifacts = sdk_compat.artifacts_of(changed)
@@ -224,7 +227,7 @@ class _Delivery:
         return changed
 
     def _own(self, calls: list[ToolCall]) -> Artifact | None:
-        """The artifact for calls that are on no other, running ones too; None where nothing has changed in it."""
+        """The artifact for calls that are on no other, including running ones; None if it has not changed."""
         self._place(self._own_artifact, calls)
         now = self._calls_on(self._own_artifact)
         if now == self._own_sent:
@@ -238,7 +241,7 @@ class _Delivery:
         return self._began.setdefault(artifact_id, len(self._began))
 
     def _place(self, artifact_id: str, calls: list[ToolCall]) -> None:
-        """Let the artifact carry those of `calls` that no other does, unless they would come before earlier ones."""
+        """Assign those of `calls` without an artifact to this one, unless a later artifact carries calls."""
         new = [call.id for call in calls if call.id not in self._artifact_of]
         if new and self._number(artifact_id) >= self._carrying:
             self._carrying = self._number(artifact_id)
@@ -248,9 +251,9 @@ class _Delivery:
         return [call for call in self._recording.tool_calls if self._artifact_of.get(call.id) == artifact_id]
 
     def _write(self, artifact: Artifact, *, again: bool = True) -> None:
-        """Put URI and list on `artifact`; `again` says that the list goes out even if it is what was sent before.
+        """Put URI and list on `artifact`; `again` repeats a list that has not changed.
 
-        An answer may have hundreds of chunks and a list large results. And some clients count what is repeated.
+        A response may have hundreds of chunks and large results, and some clients count repeated calls twice.
         """
         entries = [wire_entry(call) for call in self._calls_on(artifact.artifact_id)]
         entries = self._earlier.get(artifact.artifact_id, []) + entries
@@ -270,7 +273,7 @@ class _Delivery:
 
 
 def _holds_something(artifact: Artifact) -> bool:
-    """Whether calls may travel on an artifact or chunk: with nothing beside them it would seem to exist for them."""
+    """Whether an artifact or chunk may carry calls: without other content it would seem to exist for them."""
     return sdk_compat.holds_text(artifact) or not places.holds_nothing(sdk_compat.as_json(artifact))
 
 

@@ -1,4 +1,4 @@
-"""Takes the extension out of what a2a-sdk servers answer to clients that did not ask for it."""
+"""Removes the extension from messages of a2a-sdk servers."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def without_tool_calls(event: Event) -> Event | None: ...
 
 
 def without_tool_calls(event: Event) -> Event | None:
-    """`event` as the agent would have sent it had nobody asked for tool calls; the same object if it has none.
+    """`event` as the agent would send it without the extension; the same object if it has no tool calls.
 
-    None for an event about an artifact that exists for its calls only. The one given is never changed: servers
-    share events and stored tasks between clients.
+    None for an event about an artifact that exists only for its calls. The given event is not changed, because
+    servers share events and stored tasks between clients.
     """
     if not any(map(_carries, sdk_compat.holders(event))):
         return event
     if isinstance(event, TaskArtifactUpdateEvent):
-        ends = event.append and event.last_chunk  # tells the client that the artifact it has is complete
+        ends = event.append and event.last_chunk  # marks the client's artifact as complete
         if not ends and _exists_for_calls(event.artifact):
             return None
     shown = sdk_compat.copied(event)
@@ -45,7 +45,7 @@ def without_tool_calls(event: Event) -> Event | None:
 
 
 def tasks_without_tool_calls(page: ListTasksResponse) -> ListTasksResponse:
-    """A ListTasks answer whose tasks carry no tool calls; the same object if they carry none."""
+    """A ListTasks response without tool calls; the same object if it has none."""
     if not any(map(_carries, sdk_compat.holders(page))):
         return page
     shown = sdk_compat.copied(page)
@@ -67,7 +67,7 @@ def _exists_for_calls(entry: Any) -> bool:
 def _strip(message: Any) -> None:
     if isinstance(message, Task):
         sdk_compat.keep_entries(message, "artifacts", lambda artifact: not _exists_for_calls(artifact))
-        sdk_compat.keep_entries(message, "history", lambda said: not _exists_for_calls(said))
+        sdk_compat.keep_entries(message, "history", lambda message: not _exists_for_calls(message))
     for holder in sdk_compat.holders(message):
         if _carries(holder):
             sdk_compat.set_extensions(

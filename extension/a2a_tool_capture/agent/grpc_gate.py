@@ -1,4 +1,4 @@
-"""Only callers that an agent knows may activate the extension: an interceptor for agents over gRPC."""
+"""gRPC interceptor that lets only known callers activate the extension."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PEER_NAMES = ("x509_common_name", "x509_subject_alternative_name")
 
 
 class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Takes the extension out of the metadata of callers that are not known; see `ActivationGate`.
+    """Removes the extension from the metadata of unknown callers; see `ActivationGate`.
 
     `tokens` are compared with the `authorization` metadata, `subjects` with the common name and the alternative
-    names of the client's certificate, which gRPC has verified (`require_client_auth=True`).
+    names of the client certificate verified by gRPC (`require_client_auth=True`).
     """
 
     def __init__(self, *, tokens: Iterable[str] = (), subjects: Iterable[str] = ()) -> None:
@@ -59,7 +59,7 @@ class ActivationInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  
 
 
 class _UnknownCaller:
-    """The context of a call as if the extension had not been asked for."""
+    """The context of a call without the extension."""
 
     def __init__(self, context: Any) -> None:
         self._context = context

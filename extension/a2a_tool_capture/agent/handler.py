@@ -1,4 +1,4 @@
-"""An a2a-sdk request handler that gives tool calls to requests that activate the extension, and to no others."""
+"""An a2a-sdk request handler that shows tool calls only to requests that activate the extension."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from a2a.server.tasks.push_notification_sender import PushNotificationEvent
 
 MAX_WEBHOOKS = 100_000
-"""Webhooks that are remembered as having asked for tool calls; a forgotten one gets its events without them."""
+"""Maximum number of webhooks remembered to receive tool calls; the oldest are forgotten and receive none."""
 
 
 class CapturingRequestHandler(DefaultRequestHandler):
-    """The SDK's own handler for an agent whose tool calls `recorder` records.
+    """The SDK's request handler for an agent whose tool calls `recorder` records.
 
-    Wraps `agent_executor` in a `CapturingExecutor` and declares the extension on both cards, unless the recorder is
-    not enabled. The calls of a task are stored with it; here they are taken out of each answer (send, stream, get,
-    list, subscribe, cancel) to a request that did not activate the extension itself, whoever activated it before.
+    Wraps `agent_executor` in a `CapturingExecutor` and, if the recorder is enabled, declares the extension on both
+    cards. Calls are stored with the task. The handler removes them from every response (send, stream, get, list,
+    subscribe, cancel) to a request that does not activate the extension itself.
 
-    Webhooks are told calls if the request that set them activated the extension. For that `push_config_store` must
-    be a `GatedPushConfigStore`, and `push_sender` must read it; with any other store webhooks are told none.
+    Webhooks receive calls if the request that registered them activated the extension. This requires a
+    `GatedPushConfigStore` as `push_config_store`, read by `push_sender`; with another store webhooks receive none.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class CapturingRequestHandler(DefaultRequestHandler):
         extended_agent_card: AgentCard | None = None,
         **options: Any,
     ) -> None:
-        """`options` are those of the SDK's handler; see there."""
+        """`options` are passed to the SDK's handler."""
         self._enabled = recorder.enabled
         for card in (agent_card, extended_agent_card):
             if card is not None and recorder.enabled:
@@ -115,9 +115,9 @@ class CapturingRequestHandler(DefaultRequestHandler):
 
 
 class GatedPushConfigStore(PushNotificationConfigStore):
-    """Any store of webhooks, remembering which were set by requests that activated the extension.
+    """Wraps a store of webhooks and remembers which were registered by requests that activated the extension.
 
-    Remembered in this process only: a webhook that another process or an earlier one stored gets no tool calls.
+    They are remembered in this process only: a webhook stored by another process receives no tool calls.
     """
 
     def __init__(self, store: PushNotificationConfigStore) -> None:
@@ -127,7 +127,7 @@ class GatedPushConfigStore(PushNotificationConfigStore):
 
     @contextmanager
     def audience(self, *, asked: bool) -> Iterator[None]:
-        """Inside, what is dispatched goes to the webhooks that `asked` for tool calls, or to those that did not."""
+        """In the block, dispatch only to the webhooks that `asked` for tool calls, or only to the others."""
         token = self._audience.set(asked)
         try:
             yield
@@ -182,7 +182,7 @@ class _GatedPushSender(PushNotificationSender):
 
 
 def _webhook(task_id: str, config: TaskPushNotificationConfig) -> tuple[str, str, str]:
-    """What tells webhooks apart: owners may use the same id; an empty one is the task's."""
+    """Key of a webhook: owners may use the same id; an empty id stands for the task's."""
     return task_id, config.id or task_id, config.url
 
 

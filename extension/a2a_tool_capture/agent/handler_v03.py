@@ -1,4 +1,4 @@
-"""The request handler of `handler` for a2a-sdk 0.3, whose types have other names and whose contexts may be missing."""
+"""The request handler for a2a-sdk 0.3, whose types have other names and whose contexts may be missing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .executor import CapturingExecutor, declare_tool_calls
 from .filtering import without_tool_calls
 
 _Base: Any = DefaultRequestHandler
-"""With the methods that 0.3 has; a type checker sees those of the installed version."""
+"""Has the methods of 0.3; a type checker sees those of the installed version."""
 
 
-class CapturingRequestHandlerV03(_Base):  # type: ignore[misc]  # see there
-    """The SDK's own handler for an agent whose tool calls `recorder` records.
+class CapturingRequestHandlerV03(_Base):  # type: ignore[misc]  # see `_Base`
+    """The SDK's request handler for an agent whose tool calls `recorder` records; see `handler`.
 
-    As that for a2a-sdk 1.x, but cards are not the handler's in 0.3: the extension is declared on `agent_card`, which
-    the application is given as well. Webhooks are told no calls.
+    It declares the extension on `agent_card`, which must also be passed to the application. Webhooks receive no
+    calls.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CapturingRequestHandlerV03(_Base):  # type: ignore[misc]  # see there
         push_sender: PushNotificationSender | None = None,
         **options: Any,
     ) -> None:
-        """`options` are those of the SDK's handler; see there."""
+        """`options` are passed to the SDK's handler."""
         self._enabled = recorder.enabled
         if recorder.enabled:
             declare_tool_calls(agent_card)

@@ -1,4 +1,4 @@
-"""Takes the extension out of the JSON of A2A answers, and declares it on cards, in any version of A2A. Pure."""
+"""Removes the extension from the JSON of A2A responses and declares it on cards, in any A2A version. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..spec import DESCRIPTION, URI, is_capture_uri
 def declare_extension(payload: Any, *, is_card: bool) -> bool:
     """Declare the extension on the agent card in `payload`; returns whether `payload` changed.
 
-    `is_card` says that `payload` is a card; else it may be the answer to a request for the extended one. Signatures
-    are removed from a card that changes.
+    `is_card`: `payload` is a card; otherwise it may be the response with the extended card. Signatures are removed
+    from a card that changes.
     """
     card = payload
     if not is_card and isinstance(payload, dict) and isinstance(payload.get("result"), dict):
@@ -33,9 +33,9 @@ def declare_extension(payload: Any, *, is_card: bool) -> bool:
 
 
 def without_calls(payload: Any) -> Any:
-    """`payload`, an answer or an event, as it would be had nobody asked for tool calls; it is changed in place.
+    """`payload`, a response or event, as it would be without the extension; changed in place.
 
-    None for an event about an artifact that exists for its calls only. What a data part holds is left alone.
+    None for an event about an artifact that exists only for its calls. The content of data parts is not changed.
     """
     stack = [(payload, False)]
     while stack:

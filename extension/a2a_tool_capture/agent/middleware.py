@@ -1,4 +1,4 @@
-"""ASGI middleware for an A2A server of any make: its card declares the extension, and who did not ask sees no calls."""
+"""ASGI middleware for any A2A server: declares the extension and removes tool calls from other responses."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 _ASKING = frozenset(name.lower().encode("ascii") for name in (EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER))
 _CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
-_ALWAYS_LEFT_OUT = frozenset({b"accept-encoding"})  # what is compressed cannot be looked into
-_LEFT_OUT_FOR_CARDS = _ALWAYS_LEFT_OUT | {b"if-none-match", b"if-modified-since"}  # of a card that is not the agent's
+_ALWAYS_LEFT_OUT = frozenset({b"accept-encoding"})  # compressed bodies cannot be filtered
+_LEFT_OUT_FOR_CARDS = _ALWAYS_LEFT_OUT | {b"if-none-match", b"if-modified-since"}  # validators of the unchanged card
 _OF_OTHER_BYTES = frozenset({b"content-length", b"etag", b"last-modified", b"content-md5", b"repr-digest"})
 _OURS = BASE_URI.encode("ascii")
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -38,11 +38,11 @@ def request_asks() -> bool:
 class CapturingMiddleware:
     """For `app.add_middleware(CapturingMiddleware, recorder=recorder)`; `recorder` records the agent's tool calls.
 
-    Declares the extension on the agent card, removing signatures of the card without it. Takes everything of the
-    extension out of answers to requests that do not activate it in a header (A2A 1.0, section 3.2.6; in 0.3 the
-    header has another name), whatever the server has stored. The calls come from whatever runs the agent:
-    `CapturingExecutor` on an a2a-sdk server, or the bridge of a framework. Webhooks are not requests: a server that
-    pushes tasks pushes their calls; give it no push sender, or use `CapturingRequestHandler`.
+    Declares the extension on the agent card and removes the card's signatures, which no longer match. Removes the
+    extension from every response to a request that does not activate it in a header (A2A 1.0, section 3.2.6; in 0.3
+    the header has another name), whatever the server has stored. The agent adds the calls: `CapturingExecutor` on an
+    a2a-sdk server, or the bridge of a framework. The middleware does not filter webhooks: a server that pushes tasks
+    pushes their calls. Configure no push sender, or use `CapturingRequestHandler`.
     """
 
     def __init__(self, app: App, *, recorder: ToolCallRecorder) -> None:
@@ -58,24 +58,24 @@ class CapturingMiddleware:
         is_card = scope["path"].endswith(_CARD_PATHS)
         left_out = _LEFT_OUT_FOR_CARDS if is_card else _ALWAYS_LEFT_OUT
         headers = [(name, value) for name, value in scope["headers"] if name not in left_out]
-        answer = _Answer(send, shows_calls=asks, declares=self._recorder.enabled, is_card=is_card)
+        response = _FilteredResponse(send, shows_calls=asks, declares=self._recorder.enabled, is_card=is_card)
         token = _asks.set(asks)
         try:
-            await self._app({**scope, "headers": headers}, receive, answer)
+            await self._app({**scope, "headers": headers}, receive, response)
         finally:
             _asks.reset(token)
 
 
 class _Form(Enum):
-    """How an answer is looked into."""
+    """How a response is filtered."""
 
     DOCUMENT = auto()
     STREAM = auto()
     OTHER = auto()
 
 
-class _Answer:
-    """Sends an answer on, changed where it has to be: documents as a whole, streams event by event."""
+class _FilteredResponse:
+    """Sends a response on, filtered if necessary: documents as a whole, streams event by event."""
 
     def __init__(self, send: Send, *, shows_calls: bool, declares: bool, is_card: bool) -> None:
         self._send = send
@@ -85,11 +85,11 @@ class _Answer:
         self._start: Message = {}
         self._form = _Form.OTHER
         self._held = b""
-        """What came of the document, or of the event, that is not whole yet."""
+        """Received part of an incomplete document or event."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._start = self._begun(message)
+            self._start = self._started(message)
             if self._form is not _Form.DOCUMENT:
                 await self._send(self._start)
         elif message["type"] != "http.response.body" or self._form is _Form.OTHER:
@@ -108,7 +108,7 @@ class _Answer:
         await self._send({**self._start, "headers": [*self._start["headers"], length]})
         await self._send({"type": "http.response.body", "body": body})
 
-    def _begun(self, start: Message) -> Message:
+    def _started(self, start: Message) -> Message:
         self._is_card = self._is_card and start["status"] == HTTPStatus.OK
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
         kinds = b",".join(value for name, value in headers if name == b"content-type").lower()
@@ -120,19 +120,19 @@ class _Answer:
             return start
         if any(name == b"content-encoding" for name, _ in headers):
             raise RuntimeError(
-                "the answer is compressed although the request accepts nothing compressed, and cannot be looked into; "
-                "add the middleware that compresses after CapturingMiddleware, so that it is the outer one"
+                "the response is compressed although the request accepts no compression, and cannot be filtered; add "
+                "the compressing middleware after CapturingMiddleware, so that it is the outer one"
             )
         return {**start, "headers": [(name, value) for name, value in headers if name not in _OF_OTHER_BYTES]}
 
     def _document(self) -> bytes:
         may_be_card = self._declares and (self._is_card or b'"capabilities"' in self._held)
-        tells = not self._shows_calls and _OURS in self._held
-        if not may_be_card and not tells:
+        has_calls = not self._shows_calls and _OURS in self._held
+        if not may_be_card and not has_calls:
             return self._held
         payload = json.loads(self._held)
         changed = may_be_card and declare_extension(payload, is_card=self._is_card)
-        if tells:
+        if has_calls:
             payload, changed = without_calls(payload), True
         return _written(payload) if changed else self._held
 
@@ -140,15 +140,15 @@ class _Answer:
         self._held += piece
         out = b""
         while end := _EVENT_END.search(self._held):
-            out += _shown(self._held[: end.start()], self._held[end.start() : end.end()])
+            out += _filtered(self._held[: end.start()], self._held[end.start() : end.end()])
             self._held = self._held[end.end() :]
         if not more:
-            out += _shown(self._held, b"")
+            out += _filtered(self._held, b"")
         return out
 
 
-def _shown(event: bytes, end: bytes) -> bytes:
-    """A server-sent event without tool calls, b"" for one that is about nothing else."""
+def _filtered(event: bytes, end: bytes) -> bytes:
+    """A server-sent event without tool calls; b"" for an event that exists only for them."""
     if _OURS not in event:
         return event + end
     lines = event.splitlines()

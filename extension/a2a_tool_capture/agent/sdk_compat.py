@@ -1,4 +1,4 @@
-"""The same few things in both generations of a2a-sdk: 1.x has protobuf messages, 0.3 pydantic models."""
+"""One interface to the messages of both generations of a2a-sdk: protobuf in 1.x, pydantic models in 0.3."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LEGACY: bool = hasattr(Task, "model_copy")
 """Whether a2a-sdk 0.3 is installed."""
 
 CHUNKS_CARRY_METADATA = not LEGACY
-"""Whether servers merge the metadata of later chunks into a stored artifact; those of 0.3 drop it."""
+"""Whether servers merge the metadata of later chunks into a stored artifact; servers of 0.3 drop it."""
 
 
 def copied(message: M) -> M:
     """A deep copy of a message of the SDK."""
     if LEGACY:
-        copy: M = message.model_copy(deep=True)  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
+        copy: M = message.model_copy(deep=True)  # type: ignore[attr-defined]  # depends on the installed SDK
         return copy
     fresh = type(message)()
-    fresh.CopyFrom(message)  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
+    fresh.CopyFrom(message)  # type: ignore[attr-defined]  # depends on the installed SDK
     return fresh
 
 
@@ -36,12 +36,12 @@ def state_name(status: Any) -> str:
 
 
 def artifacts_of(task: Task) -> list[Artifact]:
-    """The artifacts of a task, in order; those of the task itself, not copies."""
+    """The artifacts of a task, in order; not copies."""
     return list(task.artifacts or ())
 
 
 def set_artifacts(task: Task, artifacts: list[Artifact]) -> None:
-    """Give a task these artifacts, some of which may be its own."""
+    """Replace the artifacts of a task; `artifacts` may contain its own."""
     kept = [copied(artifact) for artifact in artifacts]
     if LEGACY:
         task.artifacts = kept
@@ -51,7 +51,7 @@ def set_artifacts(task: Task, artifacts: list[Artifact]) -> None:
 
 
 def keep_entries(task: Task, field: str, wanted: Callable[[Any], bool]) -> None:
-    """Take the entries out of a list of the task that are not wanted."""
+    """Keep only the `wanted` entries of a list of the task."""
     entries = list(getattr(task, field) or ())
     kept = [entry for entry in entries if wanted(entry)]
     if len(kept) == len(entries):
@@ -65,7 +65,7 @@ def keep_entries(task: Task, field: str, wanted: Callable[[Any], bool]) -> None:
 
 
 def holders(message: Any) -> Iterator[Any]:
-    """A message of the SDK, and all in it that may have metadata or extensions, as `places` lists it."""
+    """A message of the SDK and every object in it that may have metadata or extensions, as listed in `places`."""
     message = getattr(message, "root", message)  # parts of 0.3
     yield message
     fields = type(message).model_fields if LEGACY else message.DESCRIPTOR.fields_by_name
@@ -92,12 +92,12 @@ def as_json(message: Any) -> Any:
 
 
 def extensions_of(holder: Any) -> list[str]:
-    """URIs that an artifact, or whatever else may list some, lists."""
+    """The extension URIs of an artifact or other object; [] if it has no such list."""
     return list(getattr(holder, "extensions", None) or ())
 
 
 def set_extensions(holder: Any, uris: list[str]) -> None:
-    """Give an artifact, or whatever else may list some, this list of URIs."""
+    """Replace the extension URIs of an object that has such a list."""
     if not hasattr(holder, "extensions"):
         return
     if LEGACY:
@@ -107,7 +107,7 @@ def set_extensions(holder: Any, uris: list[str]) -> None:
 
 
 def metadata_of(artifact: Artifact) -> dict[str, Any]:
-    """The metadata of an artifact as plain values, {} for none: a copy where the SDK has no dictionaries."""
+    """The metadata of an artifact as plain values; a copy with a2a-sdk 1.x."""
     if LEGACY:
         return artifact.metadata or {}
     from google.protobuf.json_format import MessageToDict
@@ -117,12 +117,12 @@ def metadata_of(artifact: Artifact) -> dict[str, Any]:
 
 
 def metadata_keys(holder: Any) -> list[str]:
-    """What `metadata_of` has keys for, without converting the values; [] for what has no metadata."""
+    """The metadata keys of an object, without converting the values; [] without metadata."""
     return list(getattr(holder, "metadata", None) or ())
 
 
 def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
-    """Put `value`, plain JSON, under a key of an artifact's metadata."""
+    """Set a key of an artifact's metadata to `value`, plain JSON."""
     if LEGACY:
         artifact.metadata = {**(artifact.metadata or {}), key: value}
     else:
@@ -130,7 +130,7 @@ def set_metadata(artifact: Artifact, key: str, value: Any) -> None:
 
 
 def drop_metadata(holder: Any, keys: list[str]) -> None:
-    """Take keys out of metadata, and the metadata if nothing else is in it."""
+    """Remove keys from the metadata, and the metadata itself if nothing remains."""
     for key in keys:
         del holder.metadata[key]
     if keys and not holder.metadata:
@@ -143,7 +143,7 @@ def drop_metadata(holder: Any, keys: list[str]) -> None:
 def text_part(text: str) -> Part:
     """A part that holds `text`."""
     if LEGACY:
-        from a2a.types import TextPart  # type: ignore[attr-defined]  # of the SDK that is installed, one has it
+        from a2a.types import TextPart  # type: ignore[attr-defined]  # depends on the installed SDK
 
         return Part(root=TextPart(text=text))  # type: ignore[call-arg]  # as above
     return Part(text=text)

@@ -1,4 +1,4 @@
-"""Tool calls of workers behind fasta2a, whose requests end before the worker begins: a storage that carries them."""
+"""Storage that carries tool calls of fasta2a workers, which run after the request has ended."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ..spec import METADATA_KEY, OWN_ARTIFACT_PREFIX, URI
 from ..wire import SETTLED_STATES, normalize_state
 
 MAX_TASKS = 10_000
-"""Unfinished tasks whose calls are recorded; the calls of older ones are not sent."""
+"""Maximum number of unfinished tasks with recorded calls; the calls of the oldest are dropped."""
 
 
 @dataclass
 class _Running:
     recording: CallRecording
     sent: set[str] = field(default_factory=set)
-    """Ids of calls that are on an artifact."""
+    """Ids of calls that are already on an artifact."""
 
 
-class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
-    """A storage that ties each task to the recording of the request that submitted it.
+class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # untyped without the framework
+    """A storage that associates each task with the recording of the request that submitted it.
 
-    Requests come through `CapturingMiddleware`. The first update of a task by its worker makes the task's recording
-    the current one; the calls go on the next artifact of the task, and those that no artifact followed on one of
-    their own, which streams get by `broker`, before the task ends.
+    Requests must pass through `CapturingMiddleware`. The worker's first update of a task makes the task's recording
+    current. Calls travel on the next artifact of the task. Calls without a later artifact travel on an additional
+    one, which streams receive through `broker`, before the task ends.
     """
 
     def __init__(self, storage: Storage[Any], recorder: ToolCallRecorder, broker: Broker) -> None:
@@ -83,7 +83,7 @@ class CapturingStorage(Storage[Any]):  # type: ignore[misc,unused-ignore]  # wit
     async def _with_calls(
         self, task_id: str, running: _Running, artifacts: list[Artifact], *, settled: bool
     ) -> list[Artifact]:
-        """The artifacts, which are changed in place: the worker publishes the same objects to streams."""
+        """The artifacts with calls; changed in place, because the worker publishes the same objects to streams."""
         calls = [call for call in running.recording.tool_calls if call.id not in running.sent]
         if not settled:
             calls = [call for call in calls if call.ended_at is not None]

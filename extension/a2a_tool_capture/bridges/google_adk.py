@@ -12,12 +12,12 @@ from ..dialects import function_outcome
 from ..recorder import ToolCallRecorder
 
 
-class ToolCallPlugin(BasePlugin):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
-    """Hands tool calls to the recorder's current request, under ADK's ids, and changes none of them.
+class ToolCallPlugin(BasePlugin):  # type: ignore[misc,unused-ignore]  # untyped without the framework
+    """Records tool calls in the current request, with ADK's ids, without changing them.
 
-    The request is found where the runner runs: with `Runner.run_async`; `Runner.run` works in a thread of its own.
-    A tool that failed has an error and no result: what a callback tells the model in its place is not the tool's. A
-    tool that returns `{"error": text}` has failed, too: ADK's convention, as its data parts and traces are read.
+    Use `Runner.run_async`: `Runner.run` uses a separate thread, in which the request is unknown. A failed tool has an
+    error and no result, even if a callback gives the model a replacement. A tool that returns `{"error": text}` has
+    failed by ADK's convention.
     """
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
@@ -48,10 +48,11 @@ class ToolCallPlugin(BasePlugin):  # type: ignore[misc,unused-ignore]  # without
 
 
 def to_a2a(agent: Any, *, recorder: ToolCallRecorder, agent_executor_factory: Any = None, **options: Any) -> Any:
-    """`google.adk.a2a.utils.agent_to_a2a.to_a2a` for an agent whose tool calls `recorder` records; the same options.
+    """`google.adk.a2a.utils.agent_to_a2a.to_a2a` with a `recorder`; other options are passed through.
 
-    Returns the Starlette application, which declares the extension and tells calls to requests that ask. The runner
-    gets a `ToolCallPlugin`, unless it has one. Raises ImportError where a2a-sdk is not installed (`google-adk[a2a]`).
+    Returns the Starlette application, which declares the extension and reports calls to requests that activate it.
+    Adds a `ToolCallPlugin` to the runner unless it has one. Raises ImportError if a2a-sdk is not installed
+    (`google-adk[a2a]`).
     """
     from google.adk.a2a.executor.a2a_agent_executor import A2aAgentExecutor
     from google.adk.a2a.utils.agent_to_a2a import to_a2a as plain_to_a2a

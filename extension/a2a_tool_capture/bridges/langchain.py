@@ -1,6 +1,6 @@
 """Tool calls of LangChain and LangGraph: `agent.with_config(callbacks=[ToolCallHandler(recorder)])`.
 
-Every tool that the runnable calls is seen, in threads and subgraphs too.
+Records every tool that the runnable calls, including those in threads and subgraphs.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..recorder import ToolCallRecorder
 from ..recording import CallRecording
 
 
-class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
-    """Hands tool runs to the recorder's current request, under the model's id of the call where there is one.
+class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore]  # untyped without the framework
+    """Records tool runs in the current request, with the model's call id if there is one.
 
-    LangChain calls it in the context of the tool's run, which is where the request is found. A tool that raised has
-    an error; so has one whose error LangChain turned into a message for the model.
+    LangChain calls the handler in the context of the tool's run, which identifies the request. A call has an error if
+    the tool raised, also if LangChain converted the error into a message for the model.
     """
 
-    run_inline = True  # asynchronous runs wait for it, else an end may overtake its start
+    run_inline = True  # asynchronous runs wait for the handler, so that a start precedes its end
     ignore_llm = ignore_chat_model = ignore_chain = ignore_retriever = ignore_retry = ignore_custom_event = True
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
         self._recorder = recorder
         self._ids: WeakKeyDictionary[CallRecording, dict[UUID, str]] = WeakKeyDictionary()
-        """Ids of running calls, for as long as their request is served: cancelled runs have no end."""
+        """Ids of running calls, dropped with their request because cancelled runs have no end event."""
         self._lock = threading.Lock()
 
     def on_tool_start(
@@ -79,8 +79,8 @@ class ToolCallHandler(BaseCallbackHandler):  # type: ignore[misc,unused-ignore] 
 
 
 def _tool_message(output: Any) -> ToolMessage | None:
-    """What the model is told: the output itself, or the last message in the state update of a LangGraph `Command`."""
+    """The message for the model: the output itself, or the last one in the state update of a LangGraph `Command`."""
     update = getattr(output, "update", None)
     messages = update.get("messages") if isinstance(update, dict) else [output]
-    told = [message for message in messages or () if isinstance(message, ToolMessage)]
-    return told[-1] if told else None
+    tool_messages = [message for message in messages or () if isinstance(message, ToolMessage)]
+    return tool_messages[-1] if tool_messages else None

@@ -1,4 +1,4 @@
-"""Tool calls through an MCP client: `session = ToolCallSession(session, recorder)`, used in place of the one given."""
+"""Tool calls through an MCP client: use `ToolCallSession(session, recorder)` in place of `session`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..recorder import ToolCallRecorder
 
 
 class ToolCallSession:
-    """An MCP `ClientSession` or `Client` whose `call_tool` hands each call to the recorder's current request.
+    """Wraps an MCP `ClientSession` or `Client` and records each `call_tool` in the current request.
 
-    Everything else is the session's own. A result that is marked as an error, as MCP servers report what went wrong
-    in a tool, is the call's error; so is an exception, which is raised on.
+    All other attributes are the session's. A result marked as an error, as MCP servers report failures of a tool, is
+    the call's error; so is an exception, which propagates.
     """
 
     def __init__(self, session: Any, recorder: ToolCallRecorder) -> None:
@@ -35,9 +35,9 @@ class ToolCallSession:
 
 
 def _text(result: Any) -> str:
-    """The text of a result where text is all it has, else what it has as JSON."""
+    """The text of a result that contains only text, otherwise its content as JSON."""
     blocks = getattr(result, "content", None)
-    if blocks is None:  # a shape of a protocol extension
+    if blocks is None:  # a result type of a protocol extension
         return plain_text(result)
     texts = [block.text for block in blocks if getattr(block, "type", "") == "text"]
     if texts and len(texts) == len(blocks):

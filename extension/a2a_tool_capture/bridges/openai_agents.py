@@ -1,7 +1,7 @@
 """Tool calls of the OpenAI Agents SDK, from its own tracing: `agents.add_trace_processor(ToolCallProcessor(recorder))`.
 
-Nothing leaves the process. Calls are there as long as tracing is on; their arguments and results as long as
-`RunConfig.trace_include_sensitive_data` is, which is the SDK's default.
+Data stays in the process. Calls are recorded while tracing is enabled; arguments and results only with
+`RunConfig.trace_include_sensitive_data`, the SDK's default.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..models import ToolCallSource
 from ..recorder import ToolCallRecorder
 
 
-class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
-    """Hands finished function-tool spans to the recorder's current request.
+class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  # untyped without the framework
+    """Records finished function-tool spans in the current request.
 
-    The SDK ends a span in the context of the run it belongs to, which is where the request is found. A tool that
-    raised has an error and no result: what the SDK tells the model in its place is not the tool's.
+    The SDK ends a span in the context of its run, which identifies the request. A tool that raised has an error and
+    no result, even though the SDK gives the model a replacement.
     """
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
@@ -60,6 +60,6 @@ class ToolCallProcessor(TracingProcessor):  # type: ignore[misc,unused-ignore]  
 
 
 def _message(error: SpanError) -> str:
-    """What the tool said; the SDK's own message ("Error running tool") where content is off."""
+    """The tool's error message; the SDK's message ("Error running tool") if content is disabled."""
     detail = (error.get("data") or {}).get("error")
     return str(detail or error["message"])

@@ -1,7 +1,7 @@
-"""Tool calls of anything instrumented with OpenTelemetry: `provider.add_span_processor(ToolSpanProcessor(recorder))`.
+"""Tool calls of software instrumented with OpenTelemetry: `provider.add_span_processor(ToolSpanProcessor(recorder))`.
 
 Reads OpenTelemetry's GenAI conventions (`execute_tool` spans) and OpenInference's (spans of kind `TOOL`). Many
-instrumentations leave arguments and results out unless told otherwise. Nothing leaves the process.
+instrumentations omit arguments and results by default. Data stays in the process.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SPAN_NAME_PREFIX = "execute_tool "
 
 
 class ToolSpanProcessor(SpanProcessor):
-    """Hands finished tool spans to the request that was current when they started, wherever they end."""
+    """Records finished tool spans in the request that was current when they started."""
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
         self._recorder = recorder
         self._recordings: WeakValueDictionary[int, CallRecording] = WeakValueDictionary()
-        """By span id, for as long as the request is being served: spans that never end cost nothing."""
+        """By span id; dropped with the request, so that spans that never end take no memory."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         tool = _tool_name(span.name, span.attributes or {})
@@ -58,7 +58,7 @@ class ToolSpanProcessor(SpanProcessor):
 
 
 def _tool_name(span_name: str, attributes: Mapping[str, Any]) -> str:
-    """Name of the tool whose call the span is; "" for any other span."""
+    """Name of the tool of a tool span; "" for any other span."""
     if attributes.get("gen_ai.operation.name") == "execute_tool":
         return str(attributes.get("gen_ai.tool.name") or span_name.removeprefix(_SPAN_NAME_PREFIX))
     if str(attributes.get("openinference.span.kind", "")).upper() == "TOOL":
@@ -67,7 +67,7 @@ def _tool_name(span_name: str, attributes: Mapping[str, Any]) -> str:
 
 
 def _arguments(value: Any) -> dict[str, Any] | None:
-    """The object in an attribute: JSON, or the Python literal that some instrumentations write. None for no object."""
+    """The object in an attribute: JSON, or a Python literal, which some instrumentations write. None otherwise."""
     if not isinstance(value, str):
         return None
     for parse in (json.loads, ast.literal_eval):
@@ -80,12 +80,12 @@ def _arguments(value: Any) -> dict[str, Any] | None:
 
 
 def _error(span: ReadableSpan, attributes: Mapping[str, Any]) -> str | None:
-    """Why the call failed: the exception's message, the status's, the error's type. None where it did not."""
+    """Why the call failed: the exception's message, the status message or the error type. None if it did not."""
     if span.status.status_code is not StatusCode.ERROR:
         return None
     messages = [(event.attributes or {}).get("exception.message") for event in span.events]
-    said = next((message for message in reversed(messages) if message), None)
-    return str(said or span.status.description or attributes.get("error.type") or "error")
+    message = next((message for message in reversed(messages) if message), None)
+    return str(message or span.status.description or attributes.get("error.type") or "error")
 
 
 def _first(attributes: Mapping[str, Any], *names: str) -> Any:

@@ -18,11 +18,11 @@ from ..recorder import ToolCallRecorder
 
 
 @dataclass
-class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
-    """Hands function tool calls to the recorder's current request, with the model's ids and arguments.
+class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-ignore]  # untyped without the framework
+    """Records function tool calls in the current request, with the model's ids and arguments.
 
-    Arguments that the tool does not take, and a tool's wish that the model try again, are errors of the call; what
-    other capabilities make of them is not seen. A call that is deferred or waits for approval has no end.
+    Invalid arguments and a tool's request to retry are errors of the call, whatever other capabilities do with them.
+    A call that is deferred or waits for approval has no end.
     """
 
     recorder: ToolCallRecorder
@@ -56,14 +56,14 @@ class ToolCallCapability(AbstractCapability[Any]):  # type: ignore[misc,unused-i
 
     @classmethod
     def get_serialization_name(cls) -> None:
-        """Holds a recorder, which no agent specification can name."""
+        """None: an agent specification cannot refer to a recorder."""
 
 
 def agent_to_a2a(agent: Any, *, recorder: ToolCallRecorder, **options: Any) -> Any:
-    """`fasta2a.pydantic_ai.agent_to_a2a` for an agent whose tool calls `recorder` records; the same options.
+    """`fasta2a.pydantic_ai.agent_to_a2a` with a `recorder`; other options are passed through.
 
-    Returns the `FastA2A` application, which declares the extension and tells calls to requests that ask. Raises
-    ImportError where fasta2a is not installed.
+    Returns the `FastA2A` application, which declares the extension and reports calls to requests that activate it.
+    Raises ImportError if fasta2a is not installed.
     """
     from fasta2a.broker import InMemoryBroker
     from fasta2a.pydantic_ai import agent_to_a2a as plain_agent_to_a2a
@@ -79,7 +79,7 @@ def agent_to_a2a(agent: Any, *, recorder: ToolCallRecorder, **options: Any) -> A
 
 
 def _error_of(error: BaseException) -> Any:
-    """What the model is told when a call is to be tried again; else the exception."""
+    """The message that asks the model to retry, otherwise the exception."""
     match error:
         case ModelRetry():
             return error.message

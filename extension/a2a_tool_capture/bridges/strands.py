@@ -1,4 +1,4 @@
-"""Tool calls of Strands Agents, `Agent(..., hooks=[ToolCallHooks(recorder)])`, and its A2A server that tells them."""
+"""Tool calls of Strands Agents, `Agent(..., hooks=[ToolCallHooks(recorder)])`, and its A2A server."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..json_values import plain_text
 from ..recorder import ToolCallRecorder
 
 
-class ToolCallHooks(HookProvider):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
-    """Hands tool calls to the recorder's current request, under the model's ids.
+class ToolCallHooks(HookProvider):  # type: ignore[misc,unused-ignore]  # untyped without the framework
+    """Records tool calls in the current request, with the model's ids.
 
-    A call has an error where the tool raised, where its result says so, and where a hook cancelled it.
+    A call has an error if the tool raised, if its result has the status `error`, or if a hook cancelled it.
     """
 
     def __init__(self, recorder: ToolCallRecorder) -> None:
@@ -40,10 +40,10 @@ class ToolCallHooks(HookProvider):  # type: ignore[misc,unused-ignore]  # withou
             self._recorder.finished(call_id, _text(result))
 
 
-class CapturingA2AServer(A2AServer):  # type: ignore[misc,unused-ignore]  # without the framework, of no type
-    """Strands' `A2AServer` for agents whose tool calls `recorder` records; all other options are the same.
+class CapturingA2AServer(A2AServer):  # type: ignore[misc,unused-ignore]  # untyped without the framework
+    """Strands' `A2AServer` with a `recorder`; other options are passed through.
 
-    Its applications declare the extension and tell calls to requests that ask.
+    Its applications declare the extension and report calls to requests that activate it.
     """
 
     def __init__(self, *arguments: Any, recorder: ToolCallRecorder, **options: Any) -> None:
@@ -63,7 +63,7 @@ class CapturingA2AServer(A2AServer):  # type: ignore[misc,unused-ignore]  # with
 
 
 def _text(result: Any) -> str:
-    """The text of a tool result, its blocks joined by line ends; a block that is no text is its JSON."""
+    """The text of a tool result, its blocks joined by line breaks; other blocks as JSON."""
     return "\n".join(
         block["text"] if "text" in block else plain_text(block.get("json", block)) for block in result["content"]
     )

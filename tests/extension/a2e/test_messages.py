@@ -164,7 +164,7 @@ def test_every_minor_version_of_1_is_read(version: dict[str, str]) -> None:
         (b"", "parse_error", "not JSON"),
         (b"\xff\xfe", "parse_error", "not JSON"),
         (b"{", "parse_error", "not JSON"),
-        (b'{"type": NaN}', "parse_error", "NaN is no number in JSON"),
+        (b'{"type": NaN}', "parse_error", "NaN is not a JSON number"),
         (b"[" * 100_000, "parse_error", "not JSON"),
         (b'{"a": ' + b"9" * 5000 + b"}", "parse_error", "not JSON"),
         (b"[]", "invalid_message", "unknown type None"),
@@ -173,7 +173,7 @@ def test_every_minor_version_of_1_is_read(version: dict[str, str]) -> None:
         (line("tool/list/req", version="2.0"), "version_mismatch", "version '2.0'"),
         (line("tool/list/req", version=1), "version_mismatch", "version 1"),
         (line("tool/call/req"), "schema_violation", "ToolCallRequest.tool_name is missing"),
-        (line("tool/call/req", tool_name=""), "schema_violation", "expected a text that is not empty"),
+        (line("tool/call/req", tool_name=""), "schema_violation", "expected a string that is not empty"),
         (
             line("tool/call/req", tool_name="a", arguments=[]),
             "schema_violation",
@@ -188,7 +188,7 @@ def test_every_minor_version_of_1_is_read(version: dict[str, str]) -> None:
         (line("tool/call/req", tool_name="a", streaming=1), "schema_violation", "streaming: expected true or false"),
         (line("tool/call/resp", req_id="2", data={}), "schema_violation", "data.success is missing"),
         (line("tool/list/resp", req_id="2", tools=[{}]), "schema_violation", r"tools\[0\].name is missing"),
-        (line("tool/event", kind="log", seq=1.5), "schema_violation", "seq: expected a whole number"),
+        (line("tool/event", kind="log", seq=1.5), "schema_violation", "seq: expected an integer"),
     ],
 )
 def test_what_cannot_be_read_is_named(bad: bytes, code: str, says: str) -> None:

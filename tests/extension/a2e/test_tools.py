@@ -216,7 +216,7 @@ async def test_a_plug_in_that_cannot_list_says_so() -> None:
 async def test_messages_that_are_no_requests_are_refused() -> None:
     answer = await Shop().handle(ToolEvent(kind="log"))
     assert isinstance(answer, ErrorMessage)
-    assert answer.message == "tool/event is no request"
+    assert answer.message == "tool/event is not a request"
 
 
 async def speak(*lines: bytes, max_line_bytes: int = 1000) -> list[Any]:
@@ -254,7 +254,7 @@ async def test_an_answer_too_long_for_a_line_is_an_error() -> None:
     (answer,) = await speak(encode(request), max_line_bytes=900)
     assert isinstance(answer, ErrorMessage)
     assert (answer.req_id, answer.code) == (request.id, "tool_error")
-    assert "more than the 900 of a line" in answer.message
+    assert "the maximum is 900" in answer.message
 
 
 async def test_more_calls_than_run_at_once_wait_their_turn() -> None:
@@ -312,14 +312,14 @@ async def test_rubbish_before_an_answer_is_ignored_and_logged_a_few_times(caplog
         assert (await tools.call("anything")).data == {"ok": 1}
     ignored = [record for record in caplog.records if "was ignored" in record.message]
     assert len(ignored) == transport._MOST_LOGGED
-    assert "no more of these are logged" in ignored[-1].message
+    assert "further messages are not logged" in ignored[-1].message
 
 
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ({"type": "tool/call/resp", "data": {"success": "yes"}}, "the host's answer cannot be read: .*success"),
-        ({"type": "tool/list/resp", "tools": []}, "the host answered a call with tool/list/resp"),
+        ({"type": "tool/call/resp", "data": {"success": "yes"}}, "the host's response is invalid: .*success"),
+        ({"type": "tool/list/resp", "tools": []}, "the host responded to a call with tool/list/resp"),
     ],
 )
 async def test_an_answer_that_makes_no_sense_fails_at_once(answer: dict[str, Any], error: str) -> None:
@@ -353,7 +353,7 @@ async def test_a_list_that_cannot_be_read() -> None:
         writer.write(json.dumps(line).encode() + b"\n")
 
     async with host_that(nonsense) as tools:
-        with pytest.raises(ProtocolError, match=r"tools\[0\].name: expected a text"):
+        with pytest.raises(ProtocolError, match=r"tools\[0\].name: expected a string"):
             await tools.list()
 
 
@@ -366,7 +366,7 @@ async def test_a_host_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(client, "DEFAULT_TIMEOUT_S", 0.05)
     async with host_that(silence) as tools:
         result = await tools.call("anything", timeout=0.05)
-        assert (result.error_code, result.error) == (ToolErrorCode.TOOL_ERROR, "the host gave no answer within 0.05 s")
+        assert (result.error_code, result.error) == (ToolErrorCode.TOOL_ERROR, "the host did not respond within 0.05 s")
         with pytest.raises(HostGoneError, match="did not list its tools"):
             await tools.list()
 
@@ -402,7 +402,7 @@ async def test_a_host_process_that_will_not_end_is_killed(
     monkeypatch.setattr(transport, "STOP_GRACE_S", 0.2)
     async with host_process(sys.executable, "-c", "import time; time.sleep(60)"):
         pass
-    assert "it is killed" in caplog.text
+    assert "killing it" in caplog.text
 
 
 async def test_a_host_that_cannot_be_started() -> None:
@@ -413,7 +413,7 @@ async def test_a_host_that_cannot_be_started() -> None:
 
 async def test_a_request_too_long_for_a_line_is_not_sent() -> None:
     async with host_that(silence, max_line_bytes=500) as tools:
-        with pytest.raises(ValueError, match="more than the 500 of a line"):
+        with pytest.raises(ValueError, match="the maximum is 500"):
             await tools.call("anything", {"q": "x" * 600})
 
 

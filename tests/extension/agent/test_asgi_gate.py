@@ -273,7 +273,7 @@ async def test_a_deployment_that_is_switched_off_never_tells(value: str, monkeyp
 @pytest.mark.parametrize("guard", [partial(ActivationGate, None), ActivationInterceptor])
 @pytest.mark.parametrize("who", [{"tokens": TOKEN}, {"subjects": SUBJECT}])
 def test_one_text_is_not_taken_for_a_list_of_characters(guard: Any, who: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="expected a list of texts"):
+    with pytest.raises(ValueError, match="expected a list of strings"):
         guard(**who)
 
 

@@ -397,11 +397,11 @@ async def test_a_message_cannot_carry_calls_and_the_author_is_told(
     body = await Raw(agent).send("reply")
     assert URI not in body
     assert "1 tool call(s) of task" in caplog.text
-    assert "the agent answered with a Message" in caplog.text
+    assert "the agent responded with a Message" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("has_task", "why"), [(True, "they were made after the task had ended"), (False, "the agent made no task")]
+    ("has_task", "why"), [(True, "they were made after the task had ended"), (False, "the agent created no task")]
 )
 async def test_calls_that_come_too_late_are_told_to_the_author(
     has_task: bool, why: str, caplog: pytest.LogCaptureFixture
