@@ -26,7 +26,7 @@ PHRASES = {
     r"telling": "reporting, showing",
     r"(?:is|are|was|were|be|been|being) said": "the subject and what it does: the agent sent, the result reports",
     r"said of": "results of, evaluations of",
-    r"(?:is|are|was|were) none": "is not one, does not exist",
+    r"(?:is|are|was|were) (?-i:none)": "is not one, does not exist",
     r"be had": "available",
     r"had (?:again|anew)": "run again",
     r"in vain": "unused",

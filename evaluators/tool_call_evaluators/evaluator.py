@@ -20,7 +20,7 @@ FAILURES = (Exception, SystemExit)
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """Anything that scores a case. `evaluate` may return the result or an awaitable of it."""
+    """Anything that scores a case. `evaluate` may return the result or an awaitable that returns it."""
 
     @property
     def metric(self) -> str:

@@ -1,6 +1,6 @@
-"""What a turn's state and findings say before any evaluator looks: did the agent fail it, could its calls be seen.
+"""Decides from a turn's state and findings whether the turn failed and whether its calls are known.
 
-Live scoring, `evaluate` and the verdict on a run all ask here, so that they agree.
+Live scoring, `evaluate` and the verdict on a run all use it, so that they agree.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .model import EvalResult, Status
 FAILED_STATES = ("TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_CANCELED")
 
 TURN_SUCCEEDED = "turn_succeeded"
-"""The name of the result that a failed turn has beside those of the evaluators: always `failed`."""
+"""The name of the additional result of a failed turn, always `failed`."""
 
 NO_CAPTURE = "no_capture"
-"""The finding of a turn without calls where nothing shows that calls would have been seen."""
+"""The finding of a turn without calls if nothing shows that calls would have been captured."""
 
 _UNREAD = frozenset({NO_CAPTURE, "malformed_response", "client_gone"})
 _ENDED_STATES = frozenset({*FAILED_STATES, "TASK_STATE_COMPLETED"})
 
 
 class TurnFailure(NamedTuple):
-    """How a turn went wrong: a code (of the finding, or `task_failed`, `task_rejected`, `task_canceled`) and a
+    """How a turn failed: a code (of the finding, or `task_failed`, `task_rejected`, `task_canceled`) and a
     sentence."""
 
     code: str
@@ -33,7 +33,7 @@ class TurnFailure(NamedTuple):
 
 
 def turn_failure_of(state: str | None, response_text: str, findings: Iterable[Finding]) -> TurnFailure | None:
-    """How a closed turn went wrong, whatever it scored; None where it did not (DESIGN, section 9)."""
+    """How a closed turn failed, whatever its scores; None if it did not (DESIGN, section 9)."""
     if state in FAILED_STATES:
         code = state.removeprefix("TASK_STATE_").lower()
         return TurnFailure(
@@ -46,9 +46,9 @@ def turn_failure_of(state: str | None, response_text: str, findings: Iterable[Fi
 
 
 def calls_unseen(state: str | None, calls: int, findings: Iterable[Finding]) -> str | None:
-    """Why nobody knows which tool calls a turn made; None where they were seen. A turn with `calls` had them seen.
+    """Why the tool calls of a turn are unknown; None if they are known, as in any turn with `calls`.
 
-    A turn that the agent failed is judged by `without_vacuous_passes`.
+    `without_vacuous_passes` handles turns that the agent failed.
     """
     if calls:
         return None
@@ -59,7 +59,7 @@ def calls_unseen(state: str | None, calls: int, findings: Iterable[Finding]) -> 
 
 
 def failed_turn_result(failure: TurnFailure) -> EvalResult:
-    """The result that says, beside those of the evaluators, that the turn failed."""
+    """The additional result of a failed turn."""
     return EvalResult(
         TURN_SUCCEEDED, score=0.0, passed=False, threshold=1.0, reason=failure.message, label=failure.code
     )
@@ -68,10 +68,10 @@ def failed_turn_result(failure: TurnFailure) -> EvalResult:
 def without_vacuous_passes(
     results: Sequence[EvalResult], readers: frozenset[str], state: str | None, failure: TurnFailure
 ) -> list[EvalResult]:
-    """The results of a failed turn in which no call was seen: none of `readers` (metrics that look at calls) passes.
+    """The results of a failed turn without captured calls, in which none of `readers` (metrics that read calls) passes.
 
-    Calls may have been made and lost with the answer, so only a result that fails says something. A task that the
-    agent rejected ended as it should: there, no call means none.
+    Calls may be lost with the answer, so only a failed result is reliable. A task that the agent rejected ended as
+    intended: there, no captured call means no call.
     """
     if state == "TASK_STATE_REJECTED":
         return list(results)

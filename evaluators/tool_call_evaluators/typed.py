@@ -1,4 +1,4 @@
-"""Arguments and results of a tool call as the types a program works with."""
+"""Converts arguments and results of tool calls to Python types."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def arguments_as(call: ToolCall, model: type[T]) -> T:
-    """The arguments as `model`: a pydantic model, a dataclass, or any other type that pydantic knows.
+    """The arguments as `model`: a pydantic model, a dataclass, or any other type that pydantic supports.
 
-    Numbers by value, as protobuf makes floats of all: 5.0 is a valid integer. Raises pydantic's ValidationError, a
-    ValueError, where they do not fit, and ValueError where a trace did not carry them.
+    Numbers compare by value, as protobuf converts all to floats: 5.0 is a valid integer. Raises pydantic's
+    ValidationError, a ValueError, if they do not fit, and ValueError if they are unknown.
     """
     if call.arguments is None:
         raise ValueError(f"{call.name}: the arguments are not known")
@@ -24,9 +24,9 @@ def arguments_as(call: ToolCall, model: type[T]) -> T:
 
 
 def result_as(call: ToolCall, model: type[T]) -> T:
-    """The result as `model`: what its text means as JSON, or the text itself where it is not JSON.
+    """The result as `model`: its JSON value, or the string itself if it is not JSON.
 
-    Raises pydantic's ValidationError, a ValueError, where it does not fit, and ValueError where there is none.
+    Raises pydantic's ValidationError, a ValueError, if it does not fit, and ValueError without a result.
     """
     if call.result is None:
         raise ValueError(f"{call.name}: there is no result" + (f": {call.error}" if call.error else ""))

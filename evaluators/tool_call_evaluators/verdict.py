@@ -1,7 +1,7 @@
-"""Whether a run passed: fails closed, and names every reason.
+"""Decides whether a run passed: fails closed, and names every reason.
 
-What did not run counts against the run like what failed: a planned turn that never came, an evaluator that
-errored, a metric that nobody measured, a run with nothing in it. Only what is tolerated by name does not.
+Missing data counts like a failure: a planned turn that was not executed, an evaluator that errored, a metric without
+results, an empty run. Only reasons that a suite tolerates by name do not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .model import CALLS_UNSEEN, EvalResult, Status
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """How often a metric was measured and how that went. `mean` is None where it never was."""
+    """The number of results of a metric by status. `mean` is None if none has a score."""
 
     metric: str
     measured: int
@@ -31,7 +31,7 @@ class MetricSummary:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Passed exactly where there are no `reasons`. `tolerated` holds those the suite chose to live with."""
+    """A run passed if there are no `reasons`. `tolerated` holds those that the suite tolerates."""
 
     reasons: tuple[Reason, ...]
     tolerated: tuple[Reason, ...]
@@ -55,18 +55,17 @@ def gate(
 ) -> Verdict:
     """Judge a run.
 
-    `metrics` names what was to be measured; `gates` holds what metrics must reach, `run` what the whole run must.
-    A metric without a gate must pass everywhere it was measured. A run in which tool calls are expected and none
-    was ever captured does not pass, nor does one with turns whose calls could not be seen by evaluators that look at
-    them, nor one for which no metric was asked for. `tolerate` lists codes of
-    `TOLERABLE`; raises ValueError for another.
+    `metrics` names the configured metrics; `gates` holds their limits, `run` those of the whole run. A metric without a
+    gate must pass everywhere. A run fails if tool calls are expected but none was captured, if the calls of a turn are
+    unknown to an evaluator that reads them, or without any metric. `tolerate` lists codes of `TOLERABLE`. Raises
+    ValueError for other codes.
     """
     if unknown := set(tolerate) - set(TOLERABLE):
         raise ValueError(f"cannot tolerate {min(unknown)}; accepted are {', '.join(TOLERABLE)}")
     gates, run = gates or {}, run or RunGates()
     outcomes = list(outcomes)
     found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
-    reasons = [*_always(outcomes), *run.reasons(outcomes)]  # first: one of them may explain all the others
+    reasons = [*_always(outcomes), *run.reasons(outcomes)]  # first: one of them may explain the others
     for outcome in outcomes:
         if outcome.results is None:
             reasons.append(reason_of("missing_turn", f"{outcome.where}: not executed (no matching turn)", outcome))
@@ -78,7 +77,7 @@ def gate(
         reasons += _errors(metric, results)
         scored = [(outcome, result) for outcome, result in results if result.score is not None]
         if not scored:
-            if metric in gates or not _all_unseen(results):  # of which one reason tells that is about the run
+            if metric in gates or not _all_unseen(results):  # a reason of the run covers these
                 reasons.append(_unmeasured(metric, results))
         elif metric in gates:
             reasons += gates[metric].reasons(metric, scored)
@@ -133,7 +132,7 @@ def _failures(metric: str, scored: Scored) -> list[Reason]:
 
 
 def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:
-    """What counts against every run."""
+    """Reasons that apply to every run."""
     if not outcomes:
         yield Reason("nothing_ran", "the run has no turns")
     expecting = any(outcome.captured is not None for outcome in outcomes)

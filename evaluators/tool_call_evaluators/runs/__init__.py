@@ -1,8 +1,8 @@
-"""What became of a run: its cases with their outcomes, and what changed between two runs.
+"""The outcomes of a run by case, and the changes between two runs.
 
-*Outcomes* put turns next to the suite's cases. A *comparison* finds calls, scores and cases that changed;
-*regression* says whether a run is worse by more than chance. *Recording* makes a suite from the turns of an agent
-known to be good. The names exported here are public; each is imported on first use.
+*Outcomes* match turns with the suite's cases. A *comparison* finds changed calls, scores and cases; *regression* tests
+whether a drop is significant. *Recording* creates a suite from the turns of an agent known to be good. The names
+exported here are public; each is imported on first use.
 
 Imported by report and by programs. Imports suite and matching.
 """

@@ -1,4 +1,4 @@
-"""What a comparison of two runs says: the values, and their JSON form."""
+"""The result of a comparison of two runs, and its JSON form."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .comparability import NotJudged
 from .regression import Sight
 
 RATE = "pass rate"
-"""How `Comparison.pass_rate` is named among the metrics: the share of conversations that pass."""
+"""The metric name of `Comparison.pass_rate`, the share of conversations that pass."""
 
 CaseStatus = Literal["worse", "newly_failing", "fixed", "gone", "new", "changed", "same"]
-"""`worse`: its repetitions alone show a fall that is no chance. `newly_failing`: it always passed and does no more,
-which may be chance. `fixed`: it did not always pass and does now. `gone` and `new`: only the run before, or only the
-run after, has the case. `changed`: calls, scores or how often it passes, but none of these."""
+"""`worse`: its repetitions alone show a significant drop. `newly_failing`: it always passed before but not now, which
+may be chance. `fixed`: it always passes now but did not before. `gone` and `new`: only the run before, or only the run
+after, has the case. `changed`: other changes of calls, scores or pass rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """A metric before and after: means, None where it was not measured, and how many scores they are of.
+    """A metric before and after: the means (None if not measured) and the numbers of scores.
 
-    `interval` (95 %, bootstrap) and `p_value` (one-sided: how likely chance alone lowers it so far) are of the change,
-    None where there are too few scores for them, or the metric is not judged. `fell`: it is lower by more than chance
-    explains, as one of all tests of the comparison.
+    `interval` (95 %, bootstrap) and `p_value` (one-sided probability of such a drop by chance) describe the change;
+    None with too few scores or for a metric that is not compared. `fell`: the drop is significant, corrected for all
+    tests of the comparison.
     """
 
     metric: str
@@ -46,10 +46,10 @@ class ScoreChange:
 
 @dataclass(frozen=True, slots=True)
 class TurnChange:
-    """The calls of a turn (from 1) that differ, with the calls their indices point into.
+    """The differing calls of a turn (from 1), with the calls that their indices refer to.
 
-    With repetitions it is the most frequent calls of either side that are compared; `shares` says how many of the
-    repetitions made just these.
+    With repetitions, the most frequent calls of each side are compared; `shares` is the number of repetitions with
+    these calls and the total.
     """
 
     turn: int
@@ -61,7 +61,7 @@ class TurnChange:
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """A case before and after. `passed` counts, for both sides, conversations that passed and all there were."""
+    """A case before and after. `passed` holds, for each side, the numbers of passed and of all conversations."""
 
     case: str
     status: CaseStatus
@@ -69,13 +69,13 @@ class CaseChange:
     turns: tuple[TurnChange, ...] = ()
     scores: tuple[ScoreChange, ...] = ()
     failures: tuple[str, ...] = ()
-    """What fails after and did not before: names of metrics, `failed_turn`, `missing_turn`."""
+    """New failures: names of metrics, `failed_turn`, `missing_turn`."""
     fixes: tuple[str, ...] = ()
-    """What failed before and does not after."""
+    """Failures of the run before that are fixed."""
 
     @property
     def regressed(self) -> bool:
-        """It is gone, or passes less often, or a score of it fell, by more than chance explains."""
+        """Whether the case is missing, or its pass rate or a score dropped significantly."""
         return self.status in ("worse", "gone")
 
 
@@ -83,8 +83,8 @@ class CaseChange:
 class Comparison:
     """Two runs. `cases` are in the order of the run before; `scores` are over all cases that both runs have.
 
-    `pass_rate`: the share of conversations that pass by the metrics that are judged. `not_judged`: the metrics that
-    are not, as the runs did not measure them alike. `sight`: how large a fall would have been seen.
+    `pass_rate`: the share of conversations that pass by the compared metrics. `not_judged`: the metrics that are not
+    compared because the runs measured them differently. `sight`: how large a drop the comparison detects.
     """
 
     before: str
@@ -95,18 +95,18 @@ class Comparison:
     not_judged: tuple[NotJudged, ...]
     sight: Sight
     comparable: bool = True
-    """False where the runs have metrics, and none of which they can be compared."""
+    """False if the runs have metrics but share none that can be compared."""
 
     @property
     def regressed(self) -> bool:
-        """Whether anything got worse by more than chance explains. Of an unchanged agent that has all its cases, at
-        most `regression.FALSE_ALARMS` of all comparisons say so."""
+        """Whether a case is missing or any drop is significant. For an unchanged agent with all its cases, this is true
+        in at most `regression.FALSE_ALARMS` of all comparisons."""
         scores = (self.pass_rate, *self.scores)
         return any(case.regressed for case in self.cases) or any(score.fell for score in scores)
 
     @property
     def counts(self) -> dict[CaseStatus, int]:
-        """How many cases have which status; only those there are."""
+        """The number of cases of each status that occurs."""
         return dict(Counter(case.status for case in self.cases))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""By what the metrics of a run were measured, and which metrics of two runs were measured alike."""
+"""Finds the metrics that two runs measured the same way."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from ..model import CALLS_UNSEEN, EvalResult, Status
 
 JUDGE_DETAILS = ("model", "prompt", "votes")
-"""What of a result's `details.judge` its score depends on."""
+"""The keys of a result's `details.judge` on which its score depends."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotJudged:
-    """A metric of which two runs cannot be compared, and why, in words that name the runs."""
+    """A metric that cannot be compared between two runs, and the reason, which names the runs."""
 
     metric: str
     reason: str
@@ -23,10 +23,9 @@ class NotJudged:
 def not_judged(
     before: Iterable[EvalResult], after: Iterable[EvalResult], names: tuple[str, str]
 ) -> tuple[NotJudged, ...]:
-    """The metrics that only one run measured, or that the two did not measure alike.
+    """The metrics that only one run measured, or that both measured differently.
 
-    An evaluator that errored everywhere, or could not see the calls, did measure: that is a failure, and no reason to
-    look away.
+    An evaluator that errored everywhere, or for which the calls are unknown, counts as measured: that is a failure.
     """
     sides = _by_metric(before), _by_metric(after)
     found = []
@@ -40,7 +39,7 @@ def not_judged(
 
 
 def metrics_of(*results: Iterable[EvalResult]) -> set[str]:
-    """The metrics that were measured, or should have been: those that were not skipped everywhere."""
+    """The metrics that were measured or should have been: those not skipped everywhere."""
     return {result.evaluator for side in results for result in side if _measured(result)}
 
 
@@ -49,7 +48,7 @@ def _measured(result: EvalResult) -> bool:
 
 
 def _by_metric(results: Iterable[EvalResult]) -> dict[str, dict[str, set[str]]]:
-    """By metric, property of the measurement, and all its values in a run."""
+    """The values in a run by metric and property of the measurement."""
     found: dict[str, dict[str, set[str]]] = {}
     for result in results:
         if not _measured(result):
@@ -74,7 +73,7 @@ def _yardstick(result: EvalResult) -> dict[str, Any]:
 
 
 def _difference(left: Mapping[str, set[str]], right: Mapping[str, set[str]], names: tuple[str, str]) -> str:
-    """Empty where the two agree, or one has no score and so says nothing of how it was measured."""
+    """Empty if both agree, or if one has no score and so no known properties."""
     if not left or not right:
         return ""
     parts = [

@@ -1,7 +1,7 @@
-"""What changed between two runs of the same cases: calls, scores, failures; and whether it got worse.
+"""Compares two runs of the same cases: calls, scores, failures, regressions.
 
-Whether it got worse is decided by `regression`, which knows how much chance alone changes. What may be chance is told
-and not judged."""
+`regression` decides which drops are significant. Changes that may be chance are listed and do not count as
+regressions."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def compare(
 ) -> Comparison:
     """Compare two runs, given as turns in the form of /api/turns.
 
-    Cases are told apart by their id, conversations without one by what the user said first. With a `suite`, turns
-    that it planned and that never came count as failures; without one, those that never came where a conversation of
-    a case broke off: another of that case, in either run, began alike and went on. `names` are those of the runs. A
-    metric that only one of them measured, or that they measured by other judges, prompts, versions or thresholds, is
-    in the scores of the comparison, and changes neither a case nor whether it passes.
+    Cases are identified by their id, conversations without one by the first user message. Planned turns that were not
+    executed count as failures: with a `suite`, those in its plan; without one, those that another conversation of the
+    case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
+    measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
+    comparison but affects neither the status nor the pass rate of a case.
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
@@ -79,13 +79,13 @@ def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConv
 
 
 def _spoken(conversation: RunConversation) -> tuple[str, ...]:
-    """What the user said, turn by turn."""
+    """The user messages, turn by turn."""
     return tuple(turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None)
 
 
 def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[str, ...]]) -> RunConversation:
-    """Where it has a case, but no plan: with the turns that it lacks of another that began like it. `spoken` is sorted,
-    so that what goes on follows what broke off."""
+    """The conversation; if it has a case but no plan, with the missing turns of another that has the same beginning.
+    `spoken` is sorted, so that a longer conversation follows its beginning."""
     if conversation.case_id is None or conversation.case is not None:
         return conversation
     came = _spoken(conversation)
@@ -108,7 +108,7 @@ def _all_results(cases: Mapping[str, Sequence[RunConversation]]) -> list[EvalRes
 def _measures(
     before: Sequence[RunConversation], after: Sequence[RunConversation], ignored: Collection[str]
 ) -> dict[Measure, Sides]:
-    """What is tested of a case: whether its conversations pass, and each metric's scores."""
+    """The measures tested for a case: whether its conversations pass, and each metric's scores."""
     measures: dict[Measure, Sides] = {None: (_passes(before, ignored), _passes(after, ignored))}
     left, right = _scores(before), _scores(after)
     for metric in left.keys() & right.keys():
@@ -154,7 +154,7 @@ def _status(change: CaseChange, fell: bool) -> CaseStatus:
 
 
 def _passes(conversations: Iterable[RunConversation], ignored: Collection[str]) -> list[float]:
-    """For each conversation 1 where nothing failed, else 0."""
+    """For each conversation 1 if nothing failed, else 0."""
     return [float(not _failed([conversation], ignored)) for conversation in conversations]
 
 
@@ -163,7 +163,7 @@ def _passed(conversations: Sequence[RunConversation], ignored: Collection[str]) 
 
 
 def _failed(conversations: Iterable[RunConversation], ignored: Collection[str]) -> list[str]:
-    """What fails in any of them, each once; `ignored` metrics never do."""
+    """The failures in any of them, without repetition and without `ignored` metrics."""
     names: dict[str, None] = {}
     for conversation in conversations:
         for turn in conversation.turns:
@@ -205,7 +205,7 @@ def _turns_by_index(conversations: Iterable[RunConversation]) -> dict[int, list[
 
 
 def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[int, int]]:
-    """The calls that most of the turns made (the first of equally many), how many did, and of how many."""
+    """The most frequent calls of the turns (the first in a tie), their number of turns, and the number of all turns."""
     if not turns:
         return [], (0, 0)
     variants = [[ToolCall.from_dict(call) for call in turn.turn["tool_calls"]] for turn in turns if turn.turn]
@@ -215,7 +215,7 @@ def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[i
 
 
 def _scores(conversations: Iterable[RunConversation]) -> dict[str, list[float]]:
-    """For each metric one score a conversation, the mean over its turns, in the order of the conversations."""
+    """For each metric one score per conversation, the mean over its turns, in the order of the conversations."""
     scores: dict[str, list[float]] = {}
     for conversation in conversations:
         found: dict[str, list[float]] = {}
@@ -230,7 +230,7 @@ def _scores(conversations: Iterable[RunConversation]) -> dict[str, list[float]]:
 def _case_scores(
     case: str, before: Sequence[RunConversation], after: Sequence[RunConversation], falls: Falls
 ) -> Iterable[ScoreChange]:
-    """Metrics whose mean differs."""
+    """The metrics whose means differ."""
     left, right = _scores(before), _scores(after)
     for metric in {**left, **right}:
         old, new = left.get(metric, []), right.get(metric, [])
@@ -245,7 +245,7 @@ def _overall(
     falls: Falls,
     ignored: Collection[str],
 ) -> Iterable[ScoreChange]:
-    """Every metric over the cases that both runs have: a pair of means for each case."""
+    """Every metric over the cases of both runs: a pair of means for each case."""
     pairs: dict[str, list[tuple[float | None, float | None]]] = {}
     for before, after in both.values():
         left, right = _scores(before), _scores(after)

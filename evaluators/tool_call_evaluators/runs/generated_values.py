@@ -1,7 +1,7 @@
-"""Which of the values an agent passed will be others next time, and the placeholder to expect in their place.
+"""Finds argument values that differ between runs, and the placeholders to expect instead.
 
-Seen more than once, a value is volatile where it changed. Seen once, it is volatile where it looks generated (a UUID,
-a point in time near the recording, a long random token), unless the user said it.
+A value recorded several times is volatile if it changed. A value recorded once is volatile if it looks generated (a
+UUID, a time near the recording, a long random token), unless it is in a user message.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _NEAR = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known around a value: what the user had `said` by then, and when it was `recorded`."""
+    """The context of a value: the user messages up to then (`said`), and the time it was `recorded`."""
 
     said: str
     recorded: datetime
 
 
 def expected_value(seen: Sequence[Any], context: Context) -> Any:
-    """What to expect where the values `seen` (one for each time it was recorded) stood; literal where it can be."""
+    """The expectation for the recorded values `seen`; the literal value if possible."""
     first = seen[0]
     if all(isinstance(value, Mapping) for value in seen):
         if is_placeholder(first) and all(equal_values(first, value) for value in seen):
-            return {"$literal": first}  # data, whatever it looks like
+            return {"$literal": first}  # data, even if it looks like a placeholder
         if is_placeholder(first) or any(value.keys() != first.keys() for value in seen):
             return {"$type": "object"}
         return {key: expected_value([value[key] for value in seen], context) for key in first}
@@ -53,7 +53,7 @@ def expected_value(seen: Sequence[Any], context: Context) -> Any:
 
 
 def _guessed(value: Any, context: Context) -> Any:
-    """For a value that was seen once."""
+    """For a value recorded once."""
     if isinstance(value, str):
         if not value or value.casefold() in context.said.casefold():
             return value
@@ -64,13 +64,13 @@ def _guessed(value: Any, context: Context) -> Any:
 
 
 def _tidy(value: Any) -> Any:
-    """Whole numbers as such: protobuf makes floats of all."""
+    """Integers as such: protobuf converts all numbers to floats."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     return int(value) if whole else value
 
 
 def _pattern(text: str, context: Context) -> dict[str, Any] | None:
-    """A regular expression for a text with something generated in it, which leaves the rest as it is."""
+    """A regular expression for a string with generated parts, with the rest unchanged."""
     if len(text) > MAX_TEXT_LENGTH:
         return None
     if re.fullmatch(_DAY, text):
@@ -96,13 +96,13 @@ def _of_match(match: re.Match[str], context: Context) -> str | None:
     if match["time"]:
         return _TIME if _is_recent(found[:10], context.recorded) else None
     digits = sum(character.isdigit() for character in found)
-    if not 3 <= digits < len(found):  # a word, or a number that may well be an account
+    if not 3 <= digits < len(found):  # a word, or a number such as an account
         return None
     return _HEX if re.fullmatch(_HEX, found) else _TOKEN
 
 
 def _common(seen: Sequence[Any]) -> dict[str, Any]:
-    """For values that changed: what they have in common."""
+    """For values that changed: their common type or value."""
     if all(isinstance(value, str) for value in seen):
         for pattern in (_UUID, _TIME, _DAY, _HEX, _TOKEN):
             if all(re.fullmatch(pattern, value) for value in seen):
@@ -116,7 +116,7 @@ def _common(seen: Sequence[Any]) -> dict[str, Any]:
 
 
 def _is_recent(day: str, recorded: datetime) -> bool:
-    """Whether a date is that of the recording or one next to it; others were meant, not looked up on a clock."""
+    """Whether a date is at most one day from the recording; others are intended, not read from a clock."""
     try:
         return abs(date.fromisoformat(day) - recorded.date()) <= _NEAR
     except ValueError:
@@ -124,12 +124,12 @@ def _is_recent(day: str, recorded: datetime) -> bool:
 
 
 def _is_moment(number: float, recorded: datetime) -> bool:
-    """Whether a number is a time near the recording, in seconds, milliseconds or microseconds since the epoch."""
+    """Whether a number is a time near the recording, in s, ms or µs since the epoch."""
     return any(
         abs(number - recorded.timestamp() * unit) <= _NEAR.total_seconds() * unit for unit in (1, 1_000, 1_000_000)
     )
 
 
 def _escaped(text: str) -> str:
-    """`text` for a regular expression, with nothing escaped that does not need it."""
+    """`text` as a regular expression, escaped only where necessary."""
     return re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", text)

@@ -1,4 +1,4 @@
-"""What became of a suite's cases: turns in their JSON form put beside what was planned, and the verdict on that."""
+"""Matches the turns of a run, in their JSON form, with a suite's cases, and judges the outcomes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TurnJson: TypeAlias = Mapping[str, Any]
 ConversationResults: TypeAlias = Mapping[str, Iterable[Mapping[str, Any]]]
 """Evaluation results (`EvalResult.to_dict`) of whole conversations, by conversation id.
 
-A result that names a `case_id` is about the conversation's turns of that case only."""
+A result that names a `case_id` applies to the conversation's turns of that case only."""
 
 
 def turn_failure(turn: TurnJson) -> str | None:
-    """How a turn went wrong, whatever it scored; None where it did not."""
+    """How a turn failed, whatever its scores; None if it did not."""
     failure = turn_failure_of(turn["state"], turn["response_text"], map(Finding.from_dict, turn["findings"]))
     if failure is not None:
         return failure.message
@@ -36,7 +36,7 @@ def turn_failure(turn: TurnJson) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ConversationTurn:
-    """One turn of a conversation: what was planned and what came. `turn` is None where it never came.
+    """A planned turn and its execution: `turn` is None if it was not executed.
 
     `index` counts the case's turns from 0; a turn beyond the plan, or without a case, has no `expect`.
     """
@@ -47,21 +47,21 @@ class ConversationTurn:
 
     @property
     def results(self) -> list[EvalResult]:
-        """What evaluators said of it; empty where it never came. `failure` says how the turn itself went wrong."""
+        """The results of evaluators; empty without a turn. `failure` describes a failure of the turn itself."""
         found = () if self.turn is None else self.turn["evaluations"]
         return [EvalResult.from_dict(result) for result in found if result["evaluator"] != TURN_SUCCEEDED]
 
     @property
     def failure(self) -> str | None:
-        """How the turn itself went wrong; None where it did not, or never came."""
+        """How the turn itself failed; None if it did not or was not executed."""
         return None if self.turn is None else turn_failure(self.turn)
 
 
 @dataclass(frozen=True, slots=True)
 class RunConversation:
-    """The turns of one conversation in their order, and the case they follow, if any.
+    """The turns of one conversation in order, and their case, if any.
 
-    `label` names it for people: the case's id, with a number where there are several. `results` are about the
+    `label` is its name in reports: the case's id, with a number if the case has several. `results` are those of the
     conversation as a whole.
     """
 
@@ -74,26 +74,26 @@ class RunConversation:
 
     @property
     def came(self) -> bool:
-        """Whether any of its turns came."""
+        """Whether any of its turns was executed."""
         return any(turn.turn is not None for turn in self.turns)
 
     @property
     def complete(self) -> bool:
-        """Whether every planned turn came and ended, well or not."""
+        """Whether every planned turn was executed and ended, successfully or not."""
         return self.came and all(turn.turn is not None and turn.turn["status"] != "open" for turn in self.turns)
 
     def where(self, turn: ConversationTurn) -> str:
-        """How people name a turn of it."""
+        """The name of a turn in reports."""
         return self.label if len(self.turns) == 1 else f"{self.label}, turn {turn.index + 1}"
 
 
 def follow(
     turns: Iterable[TurnJson], suite: Suite | None = None, results: ConversationResults | None = None
 ) -> list[RunConversation]:
-    """Put turns beside the plan: the suite's cases in their order, then other cases, then turns without a case.
+    """Match turns with the plan: the suite's cases in order, then other cases, then turns without a case.
 
-    A case has at least as many conversations as repetitions; those, and planned turns, that are not there are
-    there as missing ones. Turns without a conversation id follow one another as the case plans it.
+    A case has at least as many conversations as repetitions; missing conversations and planned turns are included
+    without a `turn`. Turns without a conversation id form conversations in the order of the plan.
     """
     grouped = _group(turns, suite)
     conversations = []
@@ -108,11 +108,10 @@ def follow(
 
 
 def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], dict[str, int]]:
-    """What is left of a run that was interrupted.
+    """The kept turns of an interrupted run, and the conversations left to run.
 
-    The turns that stand, those of complete conversations; and by the id of each case how many conversations are still
-    to be had (cases that are done are not in it). The turns of a conversation that was cut off do not stand: it is to
-    be had again, from the beginning.
+    Kept are the turns of complete conversations. The second value is the number of remaining conversations by case id,
+    without finished cases. An interrupted conversation is repeated from the beginning.
     """
     stand: list[TurnJson] = []
     todo = {case.id: case.repetitions for case in suite.cases}
@@ -125,8 +124,8 @@ def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], 
 
 
 def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
-    """What `gates.gate` judges: an outcome for every turn, and one for each conversation that as a whole has results,
-    or is expected to call tools."""
+    """The input of `verdict.gate`: an outcome for every turn, and one for each conversation with results or expected
+    calls of its own."""
     found = []
     for conversation in conversations:
         for turn in conversation.turns:
@@ -156,12 +155,12 @@ def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
 
 
 def _unseen(results: Iterable[EvalResult]) -> str | None:
-    """Why an evaluator skipped what these results are of, where that was because its calls could not be seen."""
+    """The reason of the first result that was skipped because the calls are unknown."""
     return next((result.reason for result in results if result.label == CALLS_UNSEEN), None)
 
 
 def _captured(expect: Expectation | None, turns: Iterable[ConversationTurn]) -> bool | None:
-    """Whether any tool call was captured in these turns; None where none was expected, or no turn came."""
+    """Whether any tool call was captured in these turns; None if none was expected or no turn was executed."""
     came = [turn.turn for turn in turns if turn.turn is not None]
     if expect is None or not expect.calls_expected or not came:
         return None
@@ -169,7 +168,7 @@ def _captured(expect: Expectation | None, turns: Iterable[ConversationTurn]) -> 
 
 
 def run_verdict(suite: Suite, conversations: Iterable[RunConversation]) -> Verdict:
-    """Hold what came of a suite against its gates."""
+    """Judge the conversations of a run by the gates of its suite."""
     return gate(
         outcomes(conversations),
         metrics=suite.metrics,
@@ -184,9 +183,9 @@ judge = run_verdict
 
 
 def failures(conversations: Iterable[RunConversation]) -> list[BehaviorFailure]:
-    """Everything that went wrong in a turn, whatever the gates make of it, in order; turns from 1.
+    """All failures of turns, whatever the gates, in order; turns from 1.
 
-    The label is the result's own, else the name of the evaluator, else `failed_turn` or `missing_turn`. For a
+    The label is that of the result, else the name of the evaluator, else `failed_turn` or `missing_turn`. For a
     conversation as a whole the turn is 0. `behavior_failures.unique_errors` groups them.
     """
     found = []
@@ -240,13 +239,13 @@ def _conversations(
         label = case_id or conversation_id or (turns[0]["turn_id"] if turns else "")
         if case_id is not None and len(found) > 1:
             label = f"{label} #{number}"
-        said = tuple(
+        own_results = tuple(
             EvalResult.from_dict(result)
             for result in results.get(conversation_id, ())
             if result.get("case_id", case_id) == case_id
         )
         conversations.append(
-            RunConversation(label, conversation_id, case_id, case, tuple(_in_order(case, turns)), said)
+            RunConversation(label, conversation_id, case_id, case, tuple(_in_order(case, turns)), own_results)
         )
     return conversations
 

@@ -1,4 +1,4 @@
-"""From the traffic of an agent that is known to be good to a suite that expects what it did."""
+"""Creates a suite from the turns of an agent that is known to be good."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .outcomes import RunConversation, TurnJson, follow
 
 EXPECTED_CALLS = EvaluatorSpec("tool_trajectory", {"mode": "in_order"})
 WORKING_TOOLS = EvaluatorSpec("tool_error")
-"""What a recorded suite asks for; the second not of cases in which a tool failed when they were recorded."""
+"""The evaluators of a recorded suite; cases with a failed tool call omit the second."""
 
 MAX_ID_LENGTH = 48
 
@@ -34,15 +34,13 @@ class _Recorded:
 
 
 def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
-    """A suite file that expects the tool calls these turns (as in /api/turns) made, ready to be edited.
+    """An editable suite file that expects the tool calls of these turns (as in /api/turns).
 
-    Conversations of the same case (or of none) in which the user said the same become one case: the calls that most of
-    them made are expected, and what changed from one to the next becomes a placeholder, as does what looks generated
-    (`generated_values`).
-    Conversations that went wrong, whose tool calls could not be seen, or in which the user said nothing, are left out;
-    comments say how many. Where a
-    tool failed, that is taken for what it does there: such a case is not asked for `tool_error`. The same turns always
-    give the same text, and `load_suite` reads it.
+    Conversations of the same case (or without a case) with the same user messages become one case, which expects their
+    most frequent calls. Values that changed between conversations, or look generated, become placeholders
+    (`generated_values`). Conversations that failed, have unknown tool calls or no user message are omitted; comments
+    state how many. A failed tool call is expected behaviour: its case omits `tool_error`. The same turns always give
+    the same text, which `load_suite` reads.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
@@ -88,7 +86,7 @@ def _findings(turn: TurnJson) -> list[Finding]:
 
 
 def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
-    """One case from its repetitions; `ids` are those that are taken."""
+    """One case from its repetitions; `ids` holds the used ids."""
     repetitions = [_turns(conversation) for conversation in group]
     turns, comments = [], []
     said = ""
@@ -112,7 +110,7 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
 
 
 def _typical(turns: Sequence[TurnJson]) -> tuple[list[TurnJson], int]:
-    """The turns that called the same tools in the same order as most did (as the first, of equally many)."""
+    """The turns with the most frequent sequence of tools (the first in a tie)."""
     shapes = [tuple(call["name"] for call in turn["tool_calls"]) for turn in turns]
     shape, count = Counter(shapes).most_common(1)[0]
     return [turn for turn, own in zip(turns, shapes, strict=True) if own == shape], count
@@ -139,7 +137,7 @@ def _slug(text: str) -> str:
 
 
 def _within_bounds(recorded: Sequence[_Recorded]) -> list[_Recorded]:
-    """So many cases as a suite file may hold, with some room for edits."""
+    """The first cases that fit the size limit of a suite file, with some room for edits."""
     suite = Suite(name="")
     kept, characters, values = [], 0, 0
     for item in recorded:

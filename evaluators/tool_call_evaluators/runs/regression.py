@@ -1,11 +1,11 @@
-"""Whether a run is worse than another by more than chance, and how large a fall would have been seen.
+"""Tests whether a run is significantly worse than another, and estimates how large a drop the tests detect.
 
-An unchanged agent is called worse in at most `FALSE_ALARMS` of all comparisons, whatever the number of cases,
+An unchanged agent counts as regressed in at most `FALSE_ALARMS` of all comparisons, for any number of cases,
 repetitions and metrics. Three families of tests share that level:
 
 - the share of conversations that pass, over all cases, and each metric's mean, over all cases: `sign_flip`, a pair of
   means for each case. Repetitions of a case need not be independent of one another for that.
-- each case by itself, its passes and its scores: `permutation` over its repetitions, which it takes as independent.
+- each single case, its passes and its scores: `permutation` over its repetitions, which are assumed independent.
 
 Within a family `surely_fell` corrects for the number of tests.
 """
@@ -22,11 +22,11 @@ from .significance import FallTest, permutation, sign_flip, signed_units, surely
 
 FALSE_ALARMS = 0.05
 SINGLE_CASES = 0.01
-"""The part of `FALSE_ALARMS` that single cases get beside what is tested over all of them."""
+"""The part of `FALSE_ALARMS` for the tests of single cases."""
 LEAST_CASES = 5
-"""Of fewer cases no test over all of them can reject: 0.5 ** 4 is more than `FALSE_ALARMS`."""
+"""With fewer cases, no test over all of them can reject: 0.5 ** 4 is more than `FALSE_ALARMS`."""
 POWER = 0.8
-"""A fall counts as one that would be seen where at least so many of such comparisons see it."""
+"""The share of comparisons that must detect a drop for it to count as detectable."""
 
 Measure: TypeAlias = str | None
 """The name of a metric; None: whether a conversation passed, as 0 or 1."""
@@ -37,12 +37,12 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a comparison could have seen.
+    """The drops that a comparison detects.
 
-    `cases`: those that both runs have; `repetitions`: of each, on average, as many as either run has.
-    `pass_rate` and `seen_from`: the pass rate before, and the highest one after that is seen as a fall in at least
-    `POWER` of comparisons; None where none is. `single_case`: so often, of so many repetitions, may a case still pass
-    that always did and is judged worse by itself; None where no case can be.
+    `cases`: the number of cases of both runs; `repetitions`: the mean per case, of the run with fewer. `pass_rate` and
+    `seen_from`: the pass rate before, and the highest one after that is seen as a fall in at least `POWER` of
+    comparisons; None if none is. `single_case`: the largest number of passes, and the number of repetitions, with which
+    a case that always passed counts as regressed; None if no case can.
     """
 
     cases: int
@@ -54,7 +54,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Falls:
-    """The tests of a comparison, by measure and by case and measure, and which of them say: worse."""
+    """The tests of a comparison, by measure and by case and measure, and which of them report a drop."""
 
     overall: Mapping[Measure, FallTest]
     single: Mapping[tuple[str, Measure], FallTest]
@@ -64,10 +64,10 @@ class Falls:
 
 
 def find_falls(cases: Mapping[str, Mapping[Measure, Sides]]) -> Falls:
-    """Test every measure over all cases, and in each case, where both sides have scores of it.
+    """Test every measure over all cases, and in each case with scores on both sides.
 
-    Over all cases, as many repetitions of a case count as both runs have, the first ones: means of unlike numbers of
-    scores could not as well have come from the other run.
+    Over all cases, the same number of repetitions of a case counts on both sides, the first ones: means of different
+    numbers of scores are not exchangeable between the runs.
     """
     differences: dict[Measure, dict[str, float]] = {}
     single: dict[tuple[str, Measure], FallTest] = {}
@@ -92,9 +92,9 @@ def find_falls(cases: Mapping[str, Mapping[Measure, Sides]]) -> Falls:
 def _overall_falls(
     differences: Mapping[Measure, Mapping[str, float]], tests: Mapping[Measure, FallTest], level: float
 ) -> tuple[set[Measure], float]:
-    """Which measures fell over all cases, and the level at which a fall of the pass rate is looked for.
+    """Which measures fell over all cases, and the level of the test of the pass rate.
 
-    The pass rate and all other measures have half of `level` each; one has all of it where the other cannot reject.
+    The pass rate and all other measures have half of `level` each; one has all of it if the other cannot reject.
     """
     groups = _grouped((measure, _directions(differences[measure])) for measure in sorted(differences, key=_pass_first))
     rates = [group for group in groups if None in group]
@@ -116,7 +116,7 @@ def _pass_first(measure: Measure) -> tuple[bool, str]:
 
 
 def _grouped(keys: Iterable[tuple[Key, Hashable]]) -> list[list[Key]]:
-    """Keys of tests that are the same test: they need no correction for one another."""
+    """Equal keys for equal tests, which need no correction for one another."""
     groups: dict[Hashable, list[Key]] = {}
     for key, outline in keys:
         groups.setdefault(outline, []).append(key)
@@ -149,8 +149,8 @@ def _sight(cases: Mapping[str, Mapping[Measure, Sides]], level: float, single_le
 
 
 def _power(rate: float, lower: float, cases: int, repetitions: float, level: float) -> float:
-    """The share of comparisons that see the pass rate fall from `rate` to `lower`: normal approximation of `sign_flip`,
-    for cases that are all alike. Where cases differ in how often they pass, the share is larger."""
+    """The share of comparisons that detect a drop of the pass rate from `rate` to `lower`: normal approximation of
+    `sign_flip`, for equal pass rates of all cases. If these differ, the share is larger."""
     if cases < LEAST_CASES:
         return 0.0
     fall = rate - lower

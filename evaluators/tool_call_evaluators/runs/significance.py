@@ -1,4 +1,4 @@
-"""Whether a fall is more than chance: exact permutation tests, Holm's correction, a bootstrap interval.
+"""Tests whether a drop is significant: exact permutation tests, Holm's correction, a bootstrap interval.
 
 Everything is deterministic and needs no numerical library. The methods:
 
@@ -24,7 +24,7 @@ from statistics import NormalDist, fmean, stdev
 RESAMPLES = 1_000
 LEVEL = 0.95
 MAX_RESAMPLED = 500
-"""Larger samples get the normal approximation of the same interval: they agree, and it takes no time."""
+"""Larger samples get the normal approximation of the same interval: they agree, and it is fast."""
 
 UNITS = 120
 """Steps of the grid between 0 and the largest difference: halves, thirds, quarters, fifths ... are exact."""
@@ -36,8 +36,8 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class FallTest:
-    """`p_value`: how likely an unchanged agent shows so large a fall. `least`: the smallest value it could have had
-    with the same scores, whichever run they came from."""
+    """`p_value`: the probability of such a drop for an unchanged agent. `least`: the smallest p-value possible with the
+    same scores, whichever run they belong to."""
 
     p_value: float
     least: float
@@ -49,7 +49,7 @@ UNTESTABLE = FallTest(1.0, 1.0)
 def sign_flip(differences: Sequence[float]) -> FallTest:
     """One-sided test that the mean of `differences` (after minus before, one for each case) fell below 0.
 
-    Of an unchanged agent every difference could as well have the other sign. Zeros say nothing.
+    For an unchanged agent, both signs of a difference are equally likely. Zeros have no effect.
     """
     steps = signed_units(differences)
     sizes = [abs(step) for step in steps]
@@ -68,9 +68,9 @@ def sign_flip(differences: Sequence[float]) -> FallTest:
 
 
 def permutation(before: Sequence[float], after: Sequence[float]) -> FallTest:
-    """One-sided test that `after` has a lower mean than `before`: scores that have no partners.
+    """One-sided test that `after` has a lower mean than `before`: unpaired scores.
 
-    Of an unchanged agent every score could as well have come from the other run.
+    For an unchanged agent, each score is equally likely in either run.
     """
     low, span = min((*before, *after), default=0.0), 0.0
     if before and after:
@@ -96,7 +96,7 @@ def permutation(before: Sequence[float], after: Sequence[float]) -> FallTest:
 
 
 def surely_fell(tests: Sequence[FallTest], level: float) -> set[int]:
-    """The positions of the tests that reject, with a chance of at most `level` that any of them does so wrongly."""
+    """The positions of the tests that reject, with a probability of at most `level` for any false rejection."""
     testable = testable_at(tests, level)
     rejected: set[int] = set()
     for rank, index in enumerate(sorted(testable, key=lambda index: tests[index].p_value)):
@@ -107,7 +107,7 @@ def surely_fell(tests: Sequence[FallTest], level: float) -> set[int]:
 
 
 def testable_at(tests: Sequence[FallTest], level: float) -> list[int]:
-    """The positions of the tests that can reject at all at `level`, corrected for how many those are."""
+    """The positions of the tests that can reject at all at `level`, corrected for their number."""
     least = sorted(test.least for test in tests)
     count = 1
     while bisect_right(least, level / count) > count:
@@ -126,7 +126,7 @@ def signed_units(differences: Sequence[float]) -> list[int]:
 
 
 def _lower_sums(units: Sequence[int], taken: int, limit: int) -> int:
-    """How many choices of `taken` of these numbers sum up to at most `limit`."""
+    """The number of subsets of `taken` of these numbers with a sum of at most `limit`."""
     width = len(units) + 1
     mask = (1 << (limit + 1) * width) - 1
     ways = [1] + [0] * taken  # by the number of choices made, polynomials as in `sign_flip`

@@ -20,7 +20,7 @@ def _url(value: Any) -> str:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise FieldError(f"expected a URL that begins with http:// or https://, got {kind(value)}")
-    if "@" in parts.netloc:  # URLs are shown and stored
+    if "@" in parts.netloc:  # URLs are displayed and stored
         raise FieldError("expected a URL without user name and password; send them in a header")
     return url
 
@@ -42,6 +42,6 @@ class AgentDefaults(Declared):
     """The protocol binding. Default: the first that the agent's card offers."""
     streaming: Boolean | None = None
     timeout: Annotated[float, Value(_seconds, {"type": "number", "exclusiveMinimum": 0})] | None = None
-    """The longest time of a turn, in seconds."""
+    """Timeout of a turn, in seconds."""
     concurrency: Annotated[int, whole_number(1, 1_000)] | None = None
-    """Conversations at once."""
+    """Maximum number of concurrent conversations."""

@@ -1,4 +1,4 @@
-"""The evaluators that a suite names, and the plug-ins they come from."""
+"""The evaluators of a suite, and their plug-ins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILE_OPTIONS = frozenset({"command", "folder", "judge"})
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorSpec:
-    """An evaluator as a suite names it. `scope` is set where it differs from the evaluator's own."""
+    """An evaluator as a suite names it. `scope` is set if it differs from the evaluator's own."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +49,7 @@ def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> Evaluato
         )
     try:
         if context.folder is not None and "folder" in option_names(name) and isinstance(options.get("folder", ""), str):
-            # programs stand beside the suite; absolute, for the spec may be written into one that stands elsewhere
+            # relative to the suite; absolute, as the spec may be written into a suite elsewhere
             options["folder"] = str((context.folder / options.get("folder", "")).resolve())
         own = get_evaluator(name, **options).scope
     except OptionError as error:
@@ -59,7 +59,7 @@ def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> Evaluato
 
 
 def _scope(own: Scope, value: Any) -> Scope | None:
-    """The scope asked for, None where it is the evaluator's own."""
+    """The requested scope; None if it is the evaluator's own."""
     if choice(value, ("turn", "conversation")) == own:
         return None
     if own == "conversation":

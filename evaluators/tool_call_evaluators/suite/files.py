@@ -1,4 +1,4 @@
-"""Reads a file that a person wrote, and says what is wrong with it and where."""
+"""Reads suite files, and reports errors with their position."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .yaml_document import MAX_BYTES, Document, DocumentError, Position, read_do
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """The folder of the suite's file, None where there is no file, and whether plug-ins outside of it are run."""
+    """The directory of the suite's file (None without a file), and whether plug-ins outside it may run."""
 
     folder: Path | None = None
     allow_plugins: bool = False
 
 
 class SuiteError(ValueError):
-    """A suite that cannot be used. The message is one sentence: `file:line:column: what, where, what instead`.
+    """An invalid suite. The message is one sentence: `file:line:column: problem, place, expected`.
 
-    `line` and `column` count from 1 and are None if the error is not at one place in the file.
+    `line` and `column` count from 1 and are None if the error has no position.
     """
 
     exit_code = 2
@@ -35,7 +35,7 @@ class SuiteError(ValueError):
 
 
 def read_text(path: Path) -> str:
-    """The text of the file at `path`. Raises SuiteError where it is missing, too large or not UTF-8."""
+    """The text of the file at `path`. Raises SuiteError if it is missing, too large or not UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

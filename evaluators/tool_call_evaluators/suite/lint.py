@@ -1,4 +1,4 @@
-"""What a suite says in vain: expectations that none of its evaluators looks at, gates on what none of them measures."""
+"""Finds unused parts of a suite: expectations that no evaluator reads, gates that name no evaluator."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ READ_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] fo
 
 
 def unused_expectations(suite: Suite) -> list[str]:
-    """A sentence for each gate, and each key of `expect` with its cases, that is said in vain; [] where there is none.
+    """A warning for each unused gate, and for each unused key of `expect` with its cases.
 
-    Nothing is said of cases that have evaluators of another's making: they may look at anything.
+    Cases with evaluators of plug-ins get no warnings: such evaluators may read anything.
     """
     unused: dict[str, dict[str, None]] = {key: {} for key in READ_BY}
     scopes: tuple[Scope, ...] = ("turn", "conversation")
@@ -45,7 +45,7 @@ def unused_expectations(suite: Suite) -> list[str]:
 
 
 def _names(suite: Suite, scope: Scope, case: Case | None) -> frozenset[str] | None:
-    """The evaluators' names; None where one is of another's making."""
+    """The evaluators' names; None if one is from a plug-in."""
     evaluators = suite.build_evaluators(scope, case)
     ours = all(is_built_in(type(item)) and type(item) is not External for item in evaluators)
     return frozenset(item.name for item in evaluators) if ours else None

@@ -1,7 +1,7 @@
-"""A suite: which evaluators run, and for each case what the user says and what the agent should do.
+"""A suite: the evaluators, and for each case the user messages and the expected behaviour.
 
-Each class declares the keys of one object of a suite file, in the order in which they are written: their types (see
-`declared`), and in the docstrings below them what the JSON Schema says. Readers, writer, schema and lint follow.
+Each class declares the keys of one object of a suite file in the order of writing: their types (see `declared`) and, in
+the docstrings below them, their descriptions in the JSON Schema. Reader, writer, schema and lint follow from these.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MAX_REPETITIONS = 1_000
 
 
 def _expected_call(value: Any) -> ToolCall:
-    # a recorded call may be pasted as it is; of it, only the name and the arguments are expected
+    # a pasted recorded call is accepted; only its name and arguments are expected
     entries = checked_object(value, _CALL_KEYS, ("name",))
     name = at("name", text, entries["name"])
     return ToolCall(name, at("arguments", _expected_arguments, entries.get("arguments", {})))
@@ -102,7 +102,7 @@ _CASE_FIELDS = {
     "response": "expected_response",
     "behavior": "expected_behavior",
 }
-"""Names that EvalCase has for keys of `expect`, where they differ."""
+"""Names of EvalCase for keys of `expect`, if they differ."""
 
 _Calls = tuple[Annotated[ToolCall, _CALL], ...]
 _Counts = Mapping[str, Annotated[CountCriterion, _COUNT]]
@@ -116,28 +116,28 @@ def _read_by(*evaluators: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation(Declared):
-    """What should happen in a turn, or in a whole conversation. A key that is left out expects nothing."""
+    """The expected behaviour in a turn or a whole conversation. A missing key expects nothing."""
 
     tool_calls: _Calls | None = field(
         default=None, metadata=_read_by("tool_trajectory", "tool_correctness", "tool_call_args")
     )
     """Empty: no call at all."""
     tool_calls_order: Texts | None = field(default=None, metadata=_read_by("tool_call_order"))
-    """Names of tools, in the order in which they should be called."""
+    """Names of tools in the expected order of calls."""
     tool_calls_count: _Counts | None = field(default=None, metadata=_read_by("tool_call_count"))
-    """How many times each tool should be called."""
+    """The expected number of calls of each tool."""
     tool_outputs: _Outputs | None = field(default=None, metadata=_read_by("tool_call_output"))
-    """What tools should return."""
+    """The expected outputs of tools."""
     response: Any = field(default=None, metadata=_read_by("exact_match", "json_similarity", "llm_judge_output"))
-    """The right answer: a text, or JSON data."""
+    """The expected answer: a string, or JSON data."""
     response_contains: Text | None = field(default=None, metadata=_read_by("contains"))
-    """A text that the answer should contain."""
+    """A string that the answer should contain."""
     behavior: Text | None = field(default=None, metadata=_read_by("llm_judge_trajectory"))
-    """What the agent should do, in words, for a judge."""
+    """A description of what the agent should do, for a judge."""
 
     @property
     def calls_expected(self) -> bool:
-        """Whether it takes a tool call to meet it."""
+        """Whether only a turn with tool calls can meet it."""
         counts = (self.tool_calls_count or {}).values()
         return bool(
             self.tool_calls
@@ -147,7 +147,7 @@ class Expectation(Declared):
         )
 
     def case_fields(self) -> dict[str, Any]:
-        """What is expected, by the names that EvalCase has for it."""
+        """The expectations by their names in EvalCase."""
         return {_CASE_FIELDS.get(item.name, item.name): getattr(self, item.name) for item in fields(self)}
 
 
@@ -173,7 +173,7 @@ def _unique_ids(cases: Sequence[Case]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CaseTurn(Declared):
-    """One user message of a case, and what is expected of the agent then."""
+    """One user message of a case, and the expected behaviour of the agent."""
 
     user: Text
     expect: Expectation = Expectation()
@@ -192,16 +192,16 @@ class Case(Declared):
     knowledge: Text | None = None
     """What the agent's answers must be faithful to."""
     tasks: Texts | None = None
-    """What is to be completed."""
+    """What the agent should complete."""
     constraints: Annotated[tuple[str, ...], Value(text_or_texts, {"anyOf": [TEXT, TEXTS]})] | None = None
-    """What the tasks must be completed within."""
+    """Conditions on the completion of the tasks."""
     tools: Tools | None = None
-    """In place of the suite's: a list, or the name of a file with such a list."""
+    """Replaces the suite's: a list, or the name of a file with such a list."""
     evaluators: Evaluators | None = None
-    """In place of the suite's."""
+    """Replaces the suite's."""
     turns: Annotated[tuple[CaseTurn, ...], Check(_at_least_one_turn, {"minItems": 1})]
     expect: Expectation = Expectation()
-    """Of all turns together; needs an evaluator with `scope: conversation`."""
+    """Expectations of all turns together; needs an evaluator with `scope: conversation`."""
 
     def eval_case(
         self,
@@ -213,10 +213,10 @@ class Case(Declared):
         user_text: str | None = None,
         history: Iterable[EvalCase] = (),
     ) -> EvalCase:
-        """What to evaluate of the turn `turn_index` (from 0), given what the agent did.
+        """The case of the turn `turn_index` (from 0), given what the agent did.
 
-        A turn beyond the last is a turn without expectations: a conversation may go on longer than planned.
-        `user_text` is what was really said, where that is not the case's own text; `history` the turns before.
+        A turn beyond the last has no expectations: a conversation may be longer than planned. `user_text` is the actual
+        message, if it differs from the case's; `history` the turns before.
         """
         planned = self.turns[turn_index] if turn_index < len(self.turns) else None
         expect = planned.expect if planned else Expectation()
@@ -231,9 +231,9 @@ class Case(Declared):
         )
 
     def conversation_case(self, turns: Iterable[EvalCase], results: Iterable[EvalResult] = ()) -> EvalCase:
-        """What to evaluate of the whole conversation, given its turns with their results.
+        """The case of the whole conversation, given its turns with their results.
 
-        Its tool calls are those of all turns, and unseen where those of any turn are. Its response is the last one.
+        Its tool calls are those of all turns, and unknown if those of any turn are. Its response is the last one.
         """
         turns = tuple(turns)
         return EvalCase(
@@ -247,13 +247,13 @@ class Case(Declared):
         )
 
     def _case_fields(self) -> dict[str, Any]:
-        """What evaluators may read of the case as such."""
+        """The fields of the case itself for evaluators."""
         return {name: getattr(self, name) for name in ("user_goal", "knowledge", "tasks", "constraints", "tools")}
 
     def turn_index(self, user_text: str, earlier: int) -> int:
-        """Which turn this is, from 0: the first with this very text that is not past, else the next.
+        """The index of a turn, from 0: the first later turn with exactly this text, else the next.
 
-        `earlier` is how many turns of the case its conversation has had.
+        `earlier` is the number of previous turns of the case in the conversation.
         """
         texts = [turn.user.strip() for turn in self.turns]
         text = user_text.strip()
@@ -278,31 +278,31 @@ _TOLERATED = Value(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite(Declared):
-    """What a suite file says. Without `gates` the thresholds of the evaluators decide whether a run passes."""
+    """A suite file. Without `gates` the thresholds of the evaluators decide whether a run passes."""
 
     name: Text = field(metadata={"key": "suite"})
     """The suite's name."""
     agent: AgentDefaults = field(default_factory=AgentDefaults)
     """How the agent is reached; the command line overrides it."""
     plugins: Plugins = ()
-    """Python files with evaluators, relative to this file. They are run."""
+    """Python files with evaluators, relative to this file. They are executed."""
     evaluators: Evaluators = ()
-    """What is scored, in this order."""
+    """The evaluators, in this order."""
     judge: Annotated[JudgeSettings, _JUDGE] = field(default_factory=JudgeSettings)
     """The model that judged evaluators ask."""
     tools: Tools | None = None
     """The tools the agent has, or the name of a file with such a list."""
     gates: Mapping[str, Gate] = field(default_factory=dict)
-    """What metrics, and the run, must reach."""
+    """Limits that metrics and the run must reach."""
     run_gates: RunGates = field(default_factory=RunGates, metadata={"key": ""})
     tolerate: Annotated[frozenset[str], _TOLERATED] = frozenset()
-    """What does not count against the run."""
+    """Reasons that do not fail the run."""
     cases: Annotated[tuple[Case, ...], Check(_unique_ids)] = ()
-    """What the user says, and what should happen."""
+    """The user messages and the expected behaviour."""
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
-        """With the gates on the run, which stand among those on metrics in a file, by themselves."""
+        """Separates the gates on the run from those on metrics, which share a key in a file."""
         entries = cls.entries(value)
         if not isinstance(gates := entries.get("gates"), dict):
             return entries
@@ -320,8 +320,8 @@ class Suite(Declared):
     ) -> list[EvaluatorBase]:
         """New evaluators, in the order of the file: those of `case` where it has its own, else the suite's.
 
-        With a `scope` only those that look at turns, or at conversations. Those that ask a judge get the one that
-        the suite and the environment describe, whose answers are kept in `judge_cache`.
+        With a `scope`, only those that score turns, or conversations. Judged evaluators get the judge configured by
+        the suite and the environment, which uses `judge_cache`.
         """
         specs = self.evaluators if case is None or case.evaluators is None else case.evaluators
         built = [(spec, spec.build()) for spec in specs]
@@ -329,19 +329,19 @@ class Suite(Declared):
         return with_judge(chosen, self.judge, cache=judge_cache)
 
     def with_fresh_judge(self) -> Suite:
-        """This suite, whose judge is asked anew each time."""
+        """This suite without a judge cache."""
         return replace(self, judge=replace(self.judge, cache=False))
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of all results the suite asks for, those of its cases' own evaluators included."""
+        """The names of all results of the suite, including those of its cases' own evaluators."""
         return tuple(dict.fromkeys(spec.build().metric for spec in self.specs))
 
     @property
     def specs(self) -> tuple[EvaluatorSpec, ...]:
-        """All evaluators the suite names, those of its cases included."""
+        """All evaluators of the suite, including those of its cases."""
         return (*self.evaluators, *(spec for case in self.cases for spec in case.evaluators or ()))
 
     def case(self, case_id: str) -> Case | None:
-        """The case of that id, or None."""
+        """The case with that id, or None."""
         return next((case for case in self.cases if case.id == case_id), None)

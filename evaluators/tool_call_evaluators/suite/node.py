@@ -1,4 +1,4 @@
-"""A value in a foreign document, read with errors that say where it stands."""
+"""A value in a foreign document, read with errors that state its position."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The value at `path` of a document. Every reading method raises DocumentError for a value of another form."""
+    """The value at `path` of a document. Every reading method raises DocumentError for a value of another type."""
 
     document: Document
     value: Any
     path: Path = ()
 
     def fail(self, problem: str) -> NoReturn:
-        """Raise an error about this very value."""
+        """Raise an error about this value."""
         raise self.document.error(problem, self.path)
 
     def entries(self) -> dict[str, Node]:
@@ -35,15 +35,15 @@ class Node:
         return [Node(self.document, item, (*self.path, index)) for index, item in enumerate(items)]
 
     def text(self) -> str:
-        """A text that is not blank."""
+        """A string that is not blank."""
         return self.convert(declared.text)
 
     def texts(self) -> tuple[str, ...]:
-        """A list of texts."""
+        """A list of strings."""
         return self.convert(lambda value: declared.each(declared.text, value))
 
     def text_or_texts(self) -> tuple[str, ...]:
-        """One text, or a list of them."""
+        """One string, or a list of strings."""
         return self.convert(declared.text_or_texts)
 
     def boolean(self) -> bool:
@@ -54,7 +54,7 @@ class Node:
         return self.convert(lambda value: declared.choice(value, accepted))
 
     def convert(self, function: Callable[[Any], T]) -> T:
-        """What `function` returns for the value; its ValueError becomes an error about this place."""
+        """The result of `function` for the value; its ValueError becomes an error with this position."""
         try:
             return function(self.value)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Reads suites, and says of a wrong one what is wrong, where, and what is accepted instead."""
+"""Reads suites, and reports errors with their position and the accepted values."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 D = TypeVar("D", bound=Declared)
 
 _EXPECTED = {"dict_type": "an object", "tuple_type": "a list"}
-"""What a value is not, by the type of pydantic's error; all other errors are raised by our own readers."""
+"""The expected value by the type of pydantic's error; our own readers raise all other errors."""
 
 
 def load_suite(path: str | Path, *, allow_plugins: bool = False) -> Suite:
-    """Read the suite file at `path`. Raises SuiteError for one that is missing, unreadable or wrong.
+    """Read the suite file at `path`. Raises SuiteError if it is missing, unreadable or invalid.
 
     `allow_plugins`: see `parse_suite`."""
     path = Path(path)
@@ -34,8 +34,8 @@ def load_suite(path: str | Path, *, allow_plugins: bool = False) -> Suite:
 def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = False) -> Suite:
     """The suite in `text`. Raises SuiteError, whose message begins with `filename` and the position.
 
-    Files that the suite names are looked for beside `filename`: tool definitions, and plug-ins, which are run. Plug-ins
-    that are not in its folder, or below, are run with `allow_plugins` only.
+    Files that the suite names are relative to `filename`: tool definitions, and plug-ins, which are executed. Plug-ins
+    outside its directory run only with `allow_plugins`.
     """
     try:
         document = read_document(text)
@@ -60,14 +60,14 @@ def parse_case(data: Mapping[str, Any], filename: str = "case") -> Case:
 
 @cache
 def adapter(declared: Any) -> TypeAdapter[Any]:
-    """What reads, writes and describes values of the class `declared`."""
+    """The adapter that reads, writes and describes values of the class `declared`."""
     from pydantic import TypeAdapter  # only here: it takes longer to import than all of this package
 
     return TypeAdapter(declared)
 
 
 def _read(declared: type[D], document: Document, context: ReadContext) -> D:
-    """The value of `document`. Raises DocumentError for the first thing that is wrong, SuiteError for another file."""
+    """The value of `document`. Raises DocumentError for the first error, SuiteError for an error in another file."""
     from pydantic import ValidationError
 
     try:
@@ -86,7 +86,7 @@ def _read(declared: type[D], document: Document, context: ReadContext) -> D:
 
 
 def _check(suite: Suite) -> None:
-    """Raise FieldError for what nothing would evaluate, or no result could decide: it would pass or fail by itself."""
+    """Raise FieldError for an expectation that no evaluator reads, or a gate that no result can decide."""
     for index, case in enumerate(suite.cases):
         if case.expect != Expectation() and not suite.build_evaluators("conversation", case):
             raise FieldError(

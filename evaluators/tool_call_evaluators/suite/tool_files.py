@@ -1,4 +1,4 @@
-"""Tool definitions: inline in a suite, or in a file beside it."""
+"""Reads tool definitions: inline in a suite, or from a file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .files import ReadContext, SuiteError, read_source
 
 
 def _read(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
-    """A list of definitions (our form, OpenAI's, MCP's or A2E's); or the name of a file, relative to the suite, that
-    holds such a list, or an object with it under `tools` (as MCP's `tools/list` answers).
+    """A list of definitions (our form, OpenAI's, MCP's or A2E's); or the name of a file, relative to the suite, with
+    such a list or an object with it under `tools` (as in MCP's `tools/list`).
 
-    Raises FieldError for this value, SuiteError for what is wrong in the file. Without a directory no file is read.
+    Raises FieldError for this value, SuiteError for an error in the file. Without a directory no file is read.
     """
     if not isinstance(value, str):
         return _definitions(value)

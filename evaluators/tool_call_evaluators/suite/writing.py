@@ -14,9 +14,9 @@ from .yaml_writer import block, printable_line
 def suite_text(
     suite: Suite, comments: Iterable[str] = (), case_comments: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """YAML that says the same as `suite`, with `comments` at its head and above the cases of these ids.
+    """`suite` as YAML, with `comments` at the top and above the cases with these ids.
 
-    Plug-ins are named by their whole path.
+    Plug-ins are written with their absolute path.
     """
     lines = _comments(comments, "")
     lines += block(suite_dict(replace(suite, cases=())))
@@ -33,7 +33,7 @@ def _comments(comments: Iterable[str], pad: str) -> list[str]:
 
 
 def suite_dict(suite: Suite) -> dict[str, Any]:
-    """The JSON form of a suite file; what has its default value is left out."""
+    """The JSON form of a suite file; default values are omitted."""
     own_tools = (replace(case, tools=None) if case.tools == suite.tools else case for case in suite.cases)
     return _dump(Suite, replace(suite, cases=tuple(own_tools)))
 
@@ -49,7 +49,7 @@ def _dump(declared: type, value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON data, whatever kinds of mappings and lists code has given. Half a surrogate pair stays as it is."""
+    """JSON data from any mappings and sequences. Half a surrogate pair stays unchanged."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,7 +1,7 @@
-"""Reads YAML or JSON into plain values and remembers where in the text each of them stood.
+"""Reads YAML or JSON into plain values with the position of each.
 
-The text is not trusted: size, nesting and what aliases expand to are bounded, and nothing in it is executed.
-Scalars follow YAML 1.2's core schema, which is JSON's idea of types: `no`, `12:30` and `2026-01-31` are texts.
+The text is untrusted: size, nesting and the expansion of aliases are bounded, and nothing in it is executed. Scalars
+follow YAML 1.2's core schema, whose types are those of JSON: `no`, `12:30` and `2026-01-31` are strings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
 
 MAX_BYTES = 5_000_000
 MAX_VALUES = 200_000
-"""So many values a document may hold, aliases counted as what they stand for."""
+"""Maximum number of values in a document, with aliases expanded."""
 
 Path = tuple[str | int, ...]
 Position = tuple[int, int]
@@ -25,7 +25,7 @@ Position = tuple[int, int]
 
 
 class DocumentError(ValueError):
-    """A text that is not one well-formed, reasonable document. `position` is None where no place is to blame."""
+    """A text that is not one valid document within the limits. `position` is None for errors of the whole text."""
 
     def __init__(self, problem: str, position: Position | None = None) -> None:
         super().__init__(problem)
@@ -35,13 +35,13 @@ class DocumentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The value of a text (objects, lists, texts, numbers, booleans, None) and where its parts stand."""
+    """The value of a text (objects, lists, strings, numbers, booleans, None) and the positions of its parts."""
 
     value: Any
     positions: Mapping[Path, Position] = field(default_factory=dict)
 
     def position(self, path: Path) -> Position | None:
-        """Where the value at `path` stands (an entry of an object: its key), or else the nearest around it."""
+        """The position of the value at `path` (of an entry: its key), or of the nearest one that contains it."""
         for length in range(len(path), -1, -1):
             if found := self.positions.get(path[:length]):
                 return found
@@ -63,10 +63,10 @@ def _holds(value: Any, step: str | int) -> bool:
 
 
 def read_document(text: str) -> Document:
-    """Read one document: JSON where the text begins like JSON and is JSON, YAML otherwise.
+    """Read one document: JSON if the text is JSON, else YAML.
 
-    Raises DocumentError for an empty, malformed, too large or too deep text, a repeated key, a key that is no
-    text, an unknown tag, or an alias that contains itself.
+    Raises DocumentError for an empty, malformed, too large or too deep text, a repeated key, a key that is not a
+    string, an unknown tag, or an alias that contains itself.
     """
     if len(text) > MAX_BYTES:
         raise DocumentError(f"has {len(text):,} characters; at most {MAX_BYTES:,} are read")
@@ -74,7 +74,7 @@ def read_document(text: str) -> Document:
         try:
             value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
         except (ValueError, RecursionError):
-            pass  # flow-style YAML, or not well-formed: the YAML reader says where
+            pass  # flow-style YAML, or malformed: the YAML reader reports the position
         else:
             if too_deep(value):
                 raise DocumentError(f"nests deeper than {MAX_DEPTH} levels")
@@ -94,7 +94,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _json_positions(text: str) -> Mapping[Path, Position]:
-    """Positions by way of the YAML reader, of which JSON is all but a subset; none where it differs."""
+    """Positions from the YAML reader, as JSON is nearly a subset of YAML; none where they differ."""
     # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
     like_yaml = re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
     try:
@@ -105,7 +105,7 @@ def _json_positions(text: str) -> Mapping[Path, Position]:
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A list or object that is still being read. `size` counts the values in it, itself included."""
+    """A list or object under construction. `size` is the number of values in it, itself included."""
 
     value: list[Any] | dict[str, Any]
     path: Path
@@ -217,13 +217,13 @@ class _Builder:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """Events of libyaml where it is there, else of the same parser in Python; both keep their own stack."""
+    """Events of libyaml if installed, else of the same parser in Python; neither recurses."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     yield from yaml.parse(text, Loader=loader)
 
 
 def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
-    """The parser's words, with what they mostly mean."""
+    """The message of the parser, with its usual cause."""
     said = error.problem or "is not YAML"
     mark = error.problem_mark
     if "mapping values are not allowed" in said:
@@ -251,7 +251,7 @@ def _scalar_value(event: yaml.ScalarEvent, position: Position) -> Any:
 
 
 def plain_value(text: str) -> Any:
-    """YAML 1.2, 10.3.2: what an unquoted word means."""
+    """The value of an unquoted word (YAML 1.2, 10.3.2)."""
     if text in ("", "~", "null", "Null", "NULL"):
         return None
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):

@@ -1,4 +1,4 @@
-"""Writes plain values as YAML 1.2 that people like to edit and that `yaml_document` reads back as the same values."""
+"""Writes plain values as readable YAML 1.2, which `yaml_document` reads back as the same values."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from .yaml_document import plain_value
 
 WIDTH = 110
-"""Lists and objects that fit into so many columns stand on one line."""
+"""Maximum line width, in columns: lists and objects that fit are written on one line."""
 
-# no indicator at the front, none that ends a word in flow style, nothing that begins a comment or a key
+# no leading indicator, none that ends a word in flow style, no beginning of a comment or a key
 _PLAIN = re.compile(
     r"[\w/+$€£(][^\x00-\x1f\x7f-\x9f\[\]{},#:&*!|>'\"%`\\\ufeff\ufffe\uffff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]*(?<!\s)"
 )
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 )
-"""Control characters, also those that change the order in which others are shown."""
+"""Control characters, including those that change the displayed order of others."""
 
 
 def block(value: Any, indent: int = 0) -> list[str]:
@@ -46,9 +46,9 @@ def flow(value: Any) -> str:
 
 
 def scalar(value: Any) -> str:
-    """A text, number, truth value or nothing; texts in quotes where they would be read as something else.
+    """A string, number, boolean or null; strings that would be read as something else are quoted.
 
-    Raises ValueError for NaN and infinity, which YAML 1.2 as it is read here does not have.
+    Raises ValueError for NaN and infinity, which `yaml_document` does not read.
     """
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) and plain_value(value) == value else _quoted(value)
@@ -58,12 +58,12 @@ def scalar(value: Any) -> str:
 
 
 def printable_line(text: str) -> str:
-    """`text` as it may stand in a comment."""
+    """`text` for a comment."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _entry(head: str, value: Any, indent: int) -> list[str]:
-    """`head` with `value` behind it or below it."""
+    """`head` followed by `value`, on the same line or below."""
     if isinstance(value, str) and "\n" in value and (literal := _literal(value, indent)):
         return [f"{head} {literal[0]}", *literal[1:]]
     line = f"{head} {flow(value)}"
@@ -85,14 +85,14 @@ def _item(value: Any, indent: int) -> list[str]:
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and objects nest; 0 for neither."""
+    """The nesting depth of lists and objects; 0 for other values."""
     if isinstance(value, Mapping):
         return 1 + max(map(_depth, value.values()), default=0)
     return 1 + max(map(_depth, value), default=0) if isinstance(value, list | tuple) else 0
 
 
 def _has_lines(value: Any) -> bool:
-    """Whether a text of several lines is in it."""
+    """Whether `value` contains a string of several lines."""
     if isinstance(value, Mapping):
         return any(map(_has_lines, value.values()))
     if isinstance(value, list | tuple):
@@ -101,7 +101,7 @@ def _has_lines(value: Any) -> bool:
 
 
 def _literal(text: str, indent: int) -> list[str] | None:
-    """`text` in literal style, line by line; None where that would not give it back."""
+    """`text` in literal style, line by line; None if that would not preserve it."""
     if text.startswith((" ", "\n")) or text.endswith("\n\n") or _UNPRINTABLE.search(text.replace("\n", "")):
         return None
     lines = text.removesuffix("\n").split("\n")
@@ -112,7 +112,7 @@ def _literal(text: str, indent: int) -> list[str] | None:
 
 
 def _quoted(text: str) -> str:
-    """In double quotes, with what YAML does not print escaped; halves of surrogate pairs are lost."""
+    """`text` in double quotes, with unprintable characters escaped; halves of surrogate pairs are lost."""
 
     def escape(match: re.Match[str]) -> str:
         code = ord(match[0])

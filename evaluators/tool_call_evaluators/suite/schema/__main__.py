@@ -1,4 +1,4 @@
-"""Writes the schema to standard output; with `--update` to the file that is shipped."""
+"""Writes the schema to standard output, or with `--update` to the shipped file."""
 
 from __future__ import annotations
 

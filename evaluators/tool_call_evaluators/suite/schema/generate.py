@@ -1,7 +1,7 @@
-"""Makes the schema from what a suite and the options of the evaluators declare.
+"""Generates the schema from the declarations of suites and of the options of evaluators.
 
-It describes what `parse_suite` accepts as far as a schema can. It knows the built-in evaluators: in a suite that
-names plug-ins, others are let through.
+It describes what `parse_suite` accepts, as far as a schema can. It contains the built-in evaluators; in a suite with
+plug-ins it accepts others.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _DEFINITION = "#/definitions/"
 
 
 def schema_text() -> str:
-    """The schema as the text that is shipped."""
+    """The schema as the shipped text."""
     return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def suite_schema() -> Schema:
-    """The schema of a suite file, in draft 7, which editors know best."""
+    """The schema of a suite file, in draft 7, which editors support best."""
     evaluators = {name: cls for name in evaluator_names() if is_built_in(cls := evaluator_class(name))}
     classes: dict[str, Any] = {"suite": Suite, "judge": JudgeSettings, **evaluators}
     forms, shared = TypeAdapter.json_schemas(
@@ -62,7 +62,7 @@ def suite_schema() -> Schema:
 
 
 class _Generator(GenerateJsonSchema):
-    """Leaves out what no file can hold, titles, and defaults that only say that a key is left out."""
+    """Omits values that files cannot contain, titles, and defaults that only mean a missing key."""
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> NoReturn:
         raise PydanticOmit  # functions, judges
@@ -97,12 +97,12 @@ def _evaluators(options: Mapping[str, Schema]) -> Schema:
 
 
 def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
-    """The options of an evaluator, with what its class says of those that all have."""
+    """The options of an evaluator, with descriptions of those that all have."""
     properties = schema["properties"]
     if "scale" not in properties:
         low, high = cls.scale
         properties["threshold"] |= {"minimum": low, "maximum": high}
-    properties["threshold"]["description"] = "The least score that passes; null: measure only."
+    properties["threshold"]["description"] = "The lowest score that passes; null: measure only."
     properties["id"]["description"] = "The name of its results."
     scopes = ["conversation"] if cls.scope == "conversation" else ["turn", "conversation"]
     properties["scope"] = {"enum": scopes, "description": "What it scores: each turn, or a whole conversation."}
