@@ -94,7 +94,7 @@ def _overall_falls(
 ) -> tuple[set[Measure], float]:
     """Which measures fell over all cases, and the level of the test of the pass rate.
 
-    The pass rate and all other measures have half of `level` each; one has all of it if the other cannot reject.
+    The pass rate and all other measures have half of `level` each; one has all of `level` if the other cannot reject.
     """
     groups = _grouped((measure, _directions(differences[measure])) for measure in sorted(differences, key=_pass_first))
     rates = [group for group in groups if None in group]
