@@ -15,8 +15,8 @@ VERSIONS = Path(__file__).with_name("prompt_versions.json")
 
 _HEAD = """# Prompts
 
-The instructions of the [judge](judge.md), word for word. The files are in `tool_call_evaluators/judge/prompts/`; a changed
-text has a new version, which is in the results and in the key of the cache. Generated from the files.
+The instructions of the [judge](judge.md), word for word. The files are in `tool_call_evaluators/judge/prompts/`; a
+changed text has a new version, which is in the results and in the key of the cache. Generated from the files.
 
 ```pycon
 >>> from tool_call_evaluators.judge import load_prompt
