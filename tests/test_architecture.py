@@ -147,14 +147,12 @@ LAYERS = {
 
 MAX_MODULES, MAX_ROOMS, MAX_LINES, MAX_FUNCTION_LINES = 20, 25, 400, 50
 LONG_MODULES = {
-    "a2a_eval_proxy/relay/forwarder.py": 649,
     "a2a_eval_proxy/traces/trace_book.py": 462,
     "tool_call_evaluators/model.py": 433,
     "a2a_tool_capture/merge.py": 436,
 }
 """Longer than they may be; the numbers may only shrink."""
 LONG_FUNCTIONS = {
-    "a2a_eval_proxy/relay/forwarder.py relay": 51,
 }
 
 
@@ -230,7 +228,6 @@ def test_functions_are_short() -> None:
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 EQUAL_CLASS_NAMES = {
-    "Answer",
     "Exchange",
     "Group",
     "Outcome",

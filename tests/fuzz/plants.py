@@ -50,7 +50,7 @@ _FRAMING_FROM_HEADERS = Edit(
 )
 """`x-planted-length` among the headers frames the request, instead of its body; empty: nothing does."""
 
-_FORWARDED_HEADERS = "        return self._owner._upstream.headers(headers)\n"
+_FORWARDED_HEADERS = "        return self._context.upstream.headers(headers)\n"
 
 PLANTS = {
     "connection-names-length": Plant(
@@ -61,10 +61,10 @@ PLANTS = {
                 "relay.forwarder",
                 _FORWARDED_HEADERS,
                 """
-        raw = self._scope["headers"]
+        raw = client.scope["headers"]
         if any(name == b"connection" and b"content-length" in value.lower() for name, value in raw):
             headers = [*headers, (b"x-planted-length", b"")]
-        return self._owner._upstream.headers(headers)
+        return self._context.upstream.headers(headers)
 """,
             ),
         ),
@@ -97,9 +97,9 @@ PLANTS = {
                 "relay.forwarder",
                 _FORWARDED_HEADERS,
                 """
-        if self._head.length and not self._body and any(name == b"upgrade" for name, _ in self._scope["headers"]):
-            headers = [*headers, (b"x-planted-length", b"%d" % self._head.length)]
-        return self._owner._upstream.headers(headers)
+        if client.head.length and not client.body and any(name == b"upgrade" for name, _ in client.scope["headers"]):
+            headers = [*headers, (b"x-planted-length", b"%d" % client.head.length)]
+        return self._context.upstream.headers(headers)
 """,
             ),
         ),
@@ -131,17 +131,17 @@ PLANTS = {
         (
             Edit(
                 "relay.forwarder",
-                "                tap.request_body(self._rest, self._body, True)\n                await self._respond",
+                "            tap.request_body(client.rest, client.body, True)\n            await ResponseRelay",
                 """
-                tap.request_body(self._rest, self._body, True)
+            tap.request_body(client.rest, client.body, True)
 
-                async def planted() -> None:
-                    await asyncio.sleep(0.05)
-                    while (await self._receive())["type"] != "http.disconnect":
-                        pass
+            async def planted() -> None:
+                await asyncio.sleep(0.05)
+                while (await client.receive())["type"] != "http.disconnect":
+                    pass
 
-                self.planted = None if whole else asyncio.get_running_loop().create_task(planted())
-                await self._respond""",
+            self.planted = None if whole else asyncio.get_running_loop().create_task(planted())
+            await ResponseRelay""",
             ),
         ),
     ),
@@ -149,9 +149,9 @@ PLANTS = {
         "a stream keeps its Content-Length when something is taken out of it",
         (
             Edit(
-                "relay.forwarder",
-                "drop=_OF_OTHER_BYTES if encoded else _LENGTH)",
-                "drop=_OF_OTHER_BYTES if encoded else frozenset())",
+                "relay.responses",
+                "_send_head(_DESCRIBE_BODY if encoded else _LENGTH)",
+                "_send_head(_DESCRIBE_BODY if encoded else frozenset())",
             ),
         ),
     ),

@@ -13,13 +13,13 @@ _STATUS = {502: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 431: "INVALID_ARGUMENT"
 _INTERNAL_ERROR = -32603
 
 
-class Answer(NamedTuple):
+class LocalResponse(NamedTuple):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
 
 
-def error(status: int, reason: str, message: str, binding: Binding, request_body: bytes) -> Answer:
+def error(status: int, reason: str, message: str, binding: Binding, request_body: bytes) -> LocalResponse:
     """A JSON-RPC error object with the request's own id, or a `google.rpc.Status` for HTTP+JSON (A2A 1.0, 11.6).
 
     `reason` is the machine-readable word (`UPSTREAM_UNREACHABLE`), `message` the sentence.
@@ -32,7 +32,7 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
     else:
         content = {"error": {"code": status, "status": _STATUS[status], "message": message, "details": [info]}}
     body = json.dumps(content, separators=(",", ":")).encode()
-    return Answer(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))], body)
+    return LocalResponse(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))], body)
 
 
 def _request_id(body: bytes) -> object:

@@ -1,4 +1,4 @@
-"""Agent cards on their way through: fetched for each request, rewritten, with caching headers of their own."""
+"""Agent cards: fetched for each request, rewritten to the proxy's URLs, with caching headers for the new card."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from ..protocol.agent_card import RewrittenCard, rewrite, rewrite_location
-from ..protocol.error_bodies import Answer
+from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, ClientRequestHeaders, response_headers
 from ..protocol.json_density import is_dense
 from .negotiation import Negotiation
@@ -19,29 +19,29 @@ from .upstream import Upstream
 logger = logging.getLogger(__name__)
 
 CONDITIONS = frozenset({b"if-none-match", b"if-modified-since"})
-"""Of a request for a card: the proxy checks them, since the card it serves is its own."""
+"""Conditions of a request for a card: the proxy checks them, since it serves a card of its own."""
 _NOT_FORWARDED = CONDITIONS | {b"accept-encoding"}
 _FOR_SHARED_CACHES = frozenset({b"public", b"private", b"s-maxage"})
 _TARGETED = frozenset({b"cdn-cache-control", b"surrogate-control"})
-"""What shared caches heed in place of Cache-Control (RFC 9213)."""
+"""Fields that shared caches obey in place of Cache-Control (RFC 9213)."""
 _DECIDE_THE_URL = b"forwarded, x-forwarded-host, x-forwarded-proto, x-forwarded-prefix"
 _RECOMPUTED = frozenset({b"content-length", b"etag", b"last-modified", b"content-encoding", *DIGESTS})
 
 
 class CardRelay:
-    """Serves the agent's card with the proxy's URLs. Nothing is kept but what negotiation knows."""
+    """Serves the agent's card with the proxy's URLs. Keeps no card; negotiation learns from each one."""
 
     def __init__(self, upstream: Upstream, negotiation: Negotiation, *, public_url_is_fixed: bool) -> None:
-        """`public_url_is_fixed`: the URLs in a card do not depend on what the request says."""
+        """`public_url_is_fixed`: the URLs in a card do not depend on the request."""
         self._public_url_is_fixed = public_url_is_fixed
         self._upstream = upstream
         self._negotiation = negotiation
         self._warned: set[str] = set()
 
-    async def answer(self, scope: MutableMapping[str, Any], head: ClientRequestHeaders, public: str) -> Answer:
-        """The agent's answer to a request for its card. Raises UpstreamError.
+    async def respond(self, scope: MutableMapping[str, Any], head: ClientRequestHeaders, public: str) -> LocalResponse:
+        """The response to a request for the agent's card. Raises UpstreamError.
 
-        The condition of a conditional request is ours to check, since the entity is: upstream it is left out.
+        The proxy checks the condition of a conditional request, and does not send it to the agent.
         """
         upstream = self._upstream
         headers = upstream.headers([item for item in head.forward if item[0] not in _NOT_FORWARDED])
@@ -50,31 +50,37 @@ class CardRelay:
         if b"location" in response.fields:
             raw = self.with_public_location(raw, public)
         if response.status != 200:
-            return Answer(response.status, raw, body)
-        rewritten = self._rewritten(body, public, teaches=scope["path"] in upstream.card_paths)
+            return LocalResponse(response.status, raw, body)
+        rewritten = self._rewritten(body, public, is_own_card=scope["path"] in upstream.card_paths)
         changed = _encoded(rewritten.card) if rewritten is not None and rewritten.changed else None
-        return self._cacheable(Answer(200, raw, body), changed, head, private=not self._public_url_is_fixed)
+        return self._cacheable(LocalResponse(200, raw, body), changed, head, private=not self._public_url_is_fixed)
 
     def extended(
-        self, answer: Answer, decoded: bytes, head: ClientRequestHeaders, public: str, *, in_envelope: bool
-    ) -> Answer:
-        """The agent's `answer` to a request for its extended card, of which `decoded` is the body without its coding.
+        self, response: LocalResponse, decoded: bytes, head: ClientRequestHeaders, public: str, *, in_envelope: bool
+    ) -> LocalResponse:
+        """The agent's `response` to a request for its extended card; `decoded` is its body without content coding.
 
-        Whoever else asks may get another card: a changed one is for its caller alone. The answer to a JSON-RPC
+        Other callers may get another card, so a changed card is for its caller alone. The response to a JSON-RPC
         request (`in_envelope`) has no validators.
         """
         content = self._rewritten_extended(decoded, public, in_envelope=in_envelope)
         changed = None if content is decoded else content
-        if answer.status == 200 and not in_envelope:
-            return self._cacheable(answer, changed, head, private=True)
-        return answer if changed is None else Answer(answer.status, _without_recomputed(answer.headers), changed)
+        if response.status == 200 and not in_envelope:
+            return self._cacheable(response, changed, head, private=True)
+        return (
+            response
+            if changed is None
+            else LocalResponse(response.status, _without_recomputed(response.headers), changed)
+        )
 
-    def _cacheable(self, answer: Answer, changed: bytes | None, head: ClientRequestHeaders, *, private: bool) -> Answer:
-        """The answer to a GET with `changed` as its body, if it is, and caching headers that are right for it.
+    def _cacheable(
+        self, response: LocalResponse, changed: bytes | None, head: ClientRequestHeaders, *, private: bool
+    ) -> LocalResponse:
+        """The response to a GET, with the body `changed` unless that is None, and caching headers to match.
 
         `private`: a changed card is for its caller alone.
         """
-        headers, body = answer.headers, answer.body
+        headers, body = response.headers, response.body
         if changed is not None:
             body = changed
             etag = f'W/"{hashlib.sha256(body).hexdigest()}"'.encode()
@@ -83,7 +89,7 @@ class CardRelay:
             private = bool(head.forwarded) and not self._public_url_is_fixed
         if private:
             headers = _for_one_client(headers)
-        return _unless_known(Answer(200, headers, body), dict(head.forward))
+        return _unless_known(LocalResponse(200, headers, body), dict(head.forward))
 
     def _rewritten_extended(self, body: bytes, public: str, *, in_envelope: bool) -> bytes:
         """The extended card in a response body (in a JSON-RPC `result`, or bare); `body` itself if unchanged."""
@@ -105,7 +111,7 @@ class CardRelay:
         return _encoded(content)
 
     def with_public_location(self, headers: list[tuple[bytes, bytes]], public: str) -> list[tuple[bytes, bytes]]:
-        """Headers of an answer in which a `Location` that names the upstream names the proxy."""
+        """Response headers in which a `Location` under the upstream's URL is one under the proxy's."""
         located = [
             (name, rewrite_location(value.decode("latin-1"), self._upstream.base, public).encode("latin-1"))
             if name.lower() == b"location"
@@ -114,14 +120,14 @@ class CardRelay:
         ]
         return located if located == headers or self._public_url_is_fixed else _for_one_client(located)
 
-    def _rewritten(self, body: bytes, public: str, *, teaches: bool) -> RewrittenCard | None:
+    def _rewritten(self, body: bytes, public: str, *, is_own_card: bool) -> RewrittenCard | None:
         try:
             card = _decoded(body)
         except (ValueError, RecursionError):
             return None
         if not isinstance(card, dict):
             return None
-        if teaches or not self._negotiation.known:  # a card elsewhere may be another agent's
+        if is_own_card or not self._negotiation.known:  # a card at another path may be another agent's
             self._negotiation.learn(card, asyncio.get_running_loop().time())
         rewritten = rewrite(card, self._upstream.base, public)
         self._warn(rewritten)
@@ -139,7 +145,7 @@ def _without_recomputed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes,
 
 
 def _for_one_client(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer whose URLs follow its request, so that no shared cache gives it to others."""
+    """The headers of a response whose URLs depend on its request: no shared cache gives it to other clients."""
     words = [b"private"]
     kept = []
     for name, value in headers:
@@ -152,7 +158,7 @@ def _for_one_client(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
 
 
 def _decoded(body: bytes) -> Any:
-    """The JSON value of a body, as `_encoded` takes it. JavaScript clients read on after a wrong byte."""
+    """The JSON value of a body, for `_encoded`. JavaScript clients read on after an invalid byte."""
     if is_dense(body):
         raise ValueError("too many values")
     return json.loads(body.decode(json.detect_encoding(body), errors="surrogateescape"))
@@ -166,9 +172,9 @@ def _encoded(content: Any) -> bytes:
         return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _unless_known(answer: Answer, request: dict[bytes, bytes]) -> Answer:
+def _unless_known(response: LocalResponse, request: dict[bytes, bytes]) -> LocalResponse:
     """304 where the client already has this entity (RFC 9110, sections 13.1.2 and 13.1.3)."""
-    validators = {name.lower(): value for name, value in answer.headers}
+    validators = {name.lower(): value for name, value in response.headers}
     if b"if-none-match" in request:
         etag = validators.get(b"etag", b"")
         tags = [tag.strip().removeprefix(b"W/") for tag in request[b"if-none-match"].split(b",")]
@@ -177,6 +183,6 @@ def _unless_known(answer: Answer, request: dict[bytes, bytes]) -> Answer:
         since = request.get(b"if-modified-since")
         known = since is not None and since == validators.get(b"last-modified")
     if not known:
-        return answer
-    kept = [item for item in answer.headers if item[0].lower() not in (b"content-length", b"content-type")]
-    return Answer(304, kept, b"")
+        return response
+    kept = [item for item in response.headers if item[0].lower() not in (b"content-length", b"content-type")]
+    return LocalResponse(304, kept, b"")

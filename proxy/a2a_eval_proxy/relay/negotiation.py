@@ -70,7 +70,7 @@ class Negotiation:
         if waiting:
             self._waited_in_vain = True
 
-    def give_up(self, reason: str) -> None:
+    def stop_asking(self, reason: str) -> None:
         """Ask no more: the agent answers in a way that nobody here can read."""
         if not self._given_up:
             self._given_up = True

@@ -54,7 +54,7 @@ class _RecentKeys(Generic[Key]):
         return key in self._keys
 
 
-class AskedTasks:
+class OptedInTasks:
     """Remembers which caller asked for which task, and which tasks have a webhook; at most `limit` of each."""
 
     def __init__(self, limit: int = 100_000) -> None:

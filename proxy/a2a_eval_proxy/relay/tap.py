@@ -1,4 +1,4 @@
-"""Feeds capture from the forwarding path; the wall where capture's own errors stop."""
+"""Reports an exchange from the byte path to capture; capture's errors end here."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from ..protocol.content_coding import WINDOWS, Decoder, TooLargeError, codings
 from ..protocol.json_density import is_dense
 from ..protocol.operations import A2ARequest, Operation
 from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
-from .opted_in_tasks import AskedTasks
+from .opted_in_tasks import OptedInTasks
 
 logger = logging.getLogger(__name__)
 _reported: set[str] = set()
 
 
 class Tap:
-    """One exchange as the forwarding path sees it. No method raises, whatever goes by.
+    """One exchange, as the byte path sees it. No method raises, whatever the traffic is.
 
-    `blind` is set when something could not be read any more (too large, a coding we cannot decode, an error of
-    ours): from then on bytes pass unread, and the turn says so in a finding.
+    `unreadable` is set once something cannot be read (too large, an unknown coding, an error of capture): from then on
+    bytes pass unread, and the turn gets this finding.
     """
 
     __slots__ = (
-        "_asked",
         "_caller",
         "_decoder",
         "_ended",
         "_exchange",
         "_limit",
+        "_opted_in",
         "_request_coding",
         "_request_reported",
         "_request_seen",
         "_splitter",
         "_unread_request",
-        "blind",
+        "unreadable",
     )
 
     def __init__(
         self,
         book: TurnBook,
-        asked: AskedTasks,
+        opted_in: OptedInTasks,
         facts: RequestFacts,
         new_id: Callable[[], str],
         max_bytes: int,
@@ -54,9 +54,9 @@ class Tap:
         caller: Callable[[], bytes | None],
         request_coding: str = "",
     ) -> None:
-        """`caller` gives the key of who sent the request (`Callers.key`); it is called only where that matters."""
+        """`caller` returns the key of the caller (`Callers.key`); it is called only where the key is needed."""
         self._exchange = Exchange(book, facts, new_id)
-        self._asked = asked
+        self._opted_in = opted_in
         self._caller = caller
         self._limit = max_bytes
         self._request_coding = request_coding
@@ -67,9 +67,9 @@ class Tap:
         self._unread_request: bytes | None = None
         """The body, or its beginning, where it is not to be parsed."""
         self._ended = False
-        self.blind: Finding | None = None
+        self.unreadable: Finding | None = None
 
-    # ── what the forwarding path asks ───────────────────────────────────────────────────────────────────
+    # ── questions of the byte path ───────────────────────────────────────────────────────────────────
 
     @property
     def request(self) -> A2ARequest | None:
@@ -77,19 +77,19 @@ class Tap:
 
     @property
     def requested(self) -> bool:
-        """Whether this client may see the extension: it asked now, or asked for this task before."""
+        """Whether this client may see the extension: it asked for it now, or in an earlier request about this task."""
         if self._exchange.requested:
             return True
         request = self._exchange.request
-        return request is not None and bool(request.task_id) and self._asked.has(self._caller(), request.task_id)
+        return request is not None and bool(request.task_id) and self._opted_in.has(self._caller(), request.task_id)
 
     def keeps(self, task_id: str) -> bool:
-        """Whether an answer about several tasks may show this one's calls."""
+        """Whether a response about several tasks may show the calls of this task."""
         request = self._exchange.request
         several = request is not None and request.operation in (Operation.LIST, Operation.BATCH)
-        return several and self._asked.has(self._caller(), task_id)
+        return several and self._opted_in.has(self._caller(), task_id)
 
-    # ── what it reports ─────────────────────────────────────────────────────────────────────────────────
+    # ── reports of the byte path   ─────────────────────────────────────────────────────────────────────────────────
 
     def read_request(self, rest: A2ARequest | None, body: bytes, complete: bool = True) -> A2ARequest | None:
         """Read the request before it is sent on, once; returns None where it cannot be read.
@@ -107,7 +107,7 @@ class Tap:
                 return None
             self._exchange.read_request(rest, body)
             request = self._exchange.request
-            if request is not None and self._asked.has_webhook(request.named_task):
+            if request is not None and self._opted_in.has_webhook(request.named_task):
                 request.has_webhook = True
             self._remember()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
@@ -130,61 +130,61 @@ class Tap:
             self._failed(error)
 
     def _remember(self) -> None:
-        """Keep what the exchange has shown of its tasks for later requests."""
+        """Remember the tasks of this exchange for later requests."""
         exchange = self._exchange
         if exchange.requested:
-            self._asked.add(self._caller(), exchange.task_ids)
+            self._opted_in.add(self._caller(), exchange.task_ids)
         if exchange.request is not None and exchange.request.has_webhook:
             named = exchange.request.named_task
-            self._asked.add_webhook([named, *exchange.task_ids] if named else exchange.task_ids)
+            self._opted_in.add_webhook([named, *exchange.task_ids] if named else exchange.task_ids)
 
     def decodes(self, encoding: str) -> bool:
         """Prepare for a `Content-Encoding`; False where capture cannot read it."""
         names = codings(encoding)
         if names is None:
             message = f"content coding {encoding!r} cannot be decoded; the response was not read"
-            self.go_blind("unknown_encoding", message)
+            self.stop_reading("unknown_encoding", message)
             return False
         if names:
             self._decoder = Decoder(names, self._limit)
         return True
 
     def decoded(self, chunk: bytes) -> bytes:
-        """The chunk without its content coding, at most the limit; b"" and blind for garbage and bombs."""
+        """The chunk without its content coding; b"" and `unreadable` where it cannot be decoded within the limit."""
         if self._decoder is None:
             return chunk
         try:
             return self._decoder.decode(chunk)
         except TooLargeError as error:
-            self.go_blind("body_too_large", str(error))
+            self.stop_reading("body_too_large", str(error))
         except ValueError as error:
-            self.go_blind("undecodable_body", f"the compressed response could not be decoded: {error}")
+            self.stop_reading("undecodable_body", f"the compressed response could not be decoded: {error}")
         return b""
 
     def _inflated(self, body: bytes) -> tuple[bytes, bool]:
-        """The request's body without its coding, and whether that is all of it; as it came where it is not so coded."""
+        """The request's body without its coding, and whether it is complete; unchanged where it is not so coded."""
         decoder = zlib.decompressobj(WINDOWS[self._request_coding])
         try:
             content = decoder.decompress(body, self._limit)
         except zlib.error:
-            return body, True  # the agent's to answer
+            return body, True  # the agent responds to it
         if decoder.eof or decoder.unconsumed_tail:
             return content, decoder.eof
         return body, True
 
     def split(self, chunk: bytes) -> list[SseEvent]:
-        """The events completed by `chunk`; goes blind when one grows too large."""
+        """The events completed by `chunk`; sets `unreadable` when an event is too large."""
         if self._splitter is None:
             self._splitter = SseSplitter(self._limit)
         try:
             return self._splitter.feed(chunk)
         except EventTooLargeError as error:
-            self.go_blind("event_too_large", f"{error}; the rest of the stream was not read")
+            self.stop_reading("event_too_large", f"{error}; the rest of the stream was not read")
             return []
 
     @property
     def rest(self) -> bytes:
-        """What came after the last whole event."""
+        """The bytes after the last whole event."""
         return self._splitter.rest if self._splitter else b""
 
     def data_of_rest(self) -> bytes:
@@ -196,23 +196,22 @@ class Tap:
             now = CLOCK.now()
             for event in events:
                 if is_dense(event.data):
-                    self.go_blind(
-                        "event_too_large", "an event has too many values; the rest of the stream was not read"
-                    )
+                    message = "an event has too many values; the rest of the stream was not read"
+                    self.stop_reading("event_too_large", message)
                     break
                 self._exchange.event(event.data, now)
             self._remember()
-        except Exception as error:  # noqa: BLE001  # the wall
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
-    def answer(self, status: int, body: bytes) -> None:
+    def response(self, status: int, body: bytes) -> None:
         if is_dense(body):
-            self.go_blind("body_too_large", "the response has too many values; it was passed on unread")
+            self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
             return
         try:
             self._exchange.answer(status, body, CLOCK.now())
             self._remember()
-        except Exception as error:  # noqa: BLE001  # the wall
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
     def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
@@ -221,20 +220,21 @@ class Tap:
             return
         self._ended = True
         try:
-            self._exchange.end(CLOCK.now(), problem=problem or self.blind, lost=lost or self.blind is not None)
-        except Exception as error:  # noqa: BLE001  # the wall
+            problem = problem or self.unreadable
+            self._exchange.end(CLOCK.now(), problem=problem, lost=lost or self.unreadable is not None)
+        except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
     def withheld(self, code: str, message: str) -> None:
-        """Report that something did not reach the client, though the rest is read on."""
+        """Report that something did not reach the client, while the rest is still read."""
         self._exchange.report(code, message)
 
-    def go_blind(self, code: str, message: str) -> None:
-        if self.blind is None:
-            self.blind = Finding(code, message, Severity.ERROR, "capture")
+    def stop_reading(self, code: str, message: str) -> None:
+        if self.unreadable is None:
+            self.unreadable = Finding(code, message, Severity.ERROR, "capture")
 
     def _failed(self, error: Exception) -> None:
-        if repr(error) not in _reported and len(_reported) < 100:  # once: the same traffic fails again and again
+        if repr(error) not in _reported and len(_reported) < 100:  # once: the same traffic fails repeatedly
             _reported.add(repr(error))
             logger.error("capture failed on an exchange; its traffic is not affected", exc_info=error)
-        self.go_blind("capture_error", "capture failed on this exchange; see the proxy's log")
+        self.stop_reading("capture_error", "capture failed on this exchange; see the proxy's log")

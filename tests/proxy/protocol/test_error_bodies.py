@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.junk import json_values
 
 
-def failed(binding: Binding, request: bytes = b"", status: int = 502) -> tuple[error_bodies.Answer, Any]:
+def failed(binding: Binding, request: bytes = b"", status: int = 502) -> tuple[error_bodies.LocalResponse, Any]:
     answer = error_bodies.error(status, "UPSTREAM_UNREACHABLE", "the agent cannot be reached", binding, request)
     headers = dict(answer.headers)
     assert headers[b"content-type"] == b"application/json"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 from a2a_eval_proxy.protocol.agent_card import ApiKey
-from a2a_eval_proxy.relay.opted_in_tasks import AskedTasks, Callers, Request
+from a2a_eval_proxy.relay.opted_in_tasks import Callers, OptedInTasks, Request
 
 ANN, BOB = b"ann", b"bob"
 
 
 def test_what_was_asked_for_is_remembered() -> None:
-    asked = AskedTasks()
+    asked = OptedInTasks()
     asked.add(ANN, ["t1", "t2"])
     assert asked.has(ANN, "t1")
     assert not asked.has(ANN, "t3")
 
 
 def test_it_is_remembered_of_who_asked_alone() -> None:
-    asked = AskedTasks()
+    asked = OptedInTasks()
     asked.add(ANN, ["t1"])
     asked.add(None, ["t2"])
     assert not asked.has(BOB, "t1")
@@ -26,7 +26,7 @@ def test_it_is_remembered_of_who_asked_alone() -> None:
 
 
 def test_the_one_not_heard_of_for_longest_goes_first() -> None:
-    asked = AskedTasks(limit=2)
+    asked = OptedInTasks(limit=2)
     asked.add(ANN, ["t1", "t2"])
     asked.add(ANN, ["t1"])
     asked.add(BOB, ["t3"])
@@ -34,7 +34,7 @@ def test_the_one_not_heard_of_for_longest_goes_first() -> None:
 
 
 def test_a_webhook_of_a_task_is_remembered_whoever_configured_it() -> None:
-    asked = AskedTasks(limit=2)
+    asked = OptedInTasks(limit=2)
     for task_id in ("t1", "t2", "t1", "t3"):
         asked.add_webhook([task_id])
     assert [asked.has_webhook(task_id) for task_id in ("t1", "t2", "t3", "")] == [True, False, True, False]

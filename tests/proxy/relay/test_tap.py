@@ -13,7 +13,7 @@ from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.protocol import json_density
 from a2a_eval_proxy.protocol.operations import Operation, rest_request
 from a2a_eval_proxy.protocol.sse import SseEvent
-from a2a_eval_proxy.relay.opted_in_tasks import AskedTasks
+from a2a_eval_proxy.relay.opted_in_tasks import OptedInTasks
 from a2a_eval_proxy.relay.tap import Tap
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import URI, Finding
@@ -27,7 +27,7 @@ class Tapped:
     def __init__(self, limit: int = 1_000_000) -> None:
         self.turns: list[Turn] = []
         self.book = TurnBook(self.turns.append)
-        self.asked = AskedTasks()
+        self.asked = OptedInTasks()
         self.limit = limit
 
     def tap(self, *, asking: bool = False, coding: str = "", caller: bytes | None = b"ann") -> Tap:
@@ -69,7 +69,7 @@ def test_an_exchange(tapped: Tapped) -> None:
     tap = tapped.tap()
     tap.request_body(None, send(), True)
     tap.request_body(None, b"said again", True)  # counts once
-    tap.answer(200, DONE)
+    tap.response(200, DONE)
     tap.end()
     assert tapped.codes == []
     assert tapped.turns[0].user_text == "hi"
@@ -82,7 +82,7 @@ def test_a_compressed_request(tapped: Tapped, coding: str, pack: Any) -> None:
     tap = tapped.tap(coding=coding)
     tap.request_body(None, pack(send(extensions=[URI])), True)
     assert tap.requested
-    tap.answer(200, DONE)
+    tap.response(200, DONE)
     tap.end()
     assert (tapped.turns[0].user_text, tapped.codes) == ("hi", [])
 
@@ -91,7 +91,7 @@ def test_a_compressed_request_too_large_to_read() -> None:
     tapped = Tapped(limit=1_000)
     tap = tapped.tap(coding="gzip")
     tap.request_body(None, gzip.compress(send(metadata={"x": "y" * 1_000_000})), True)
-    tap.answer(200, DONE)
+    tap.response(200, DONE)
     tap.end()
     assert tapped.codes == ["not_asked", "request_too_large"]
     assert tapped.asked.has_webhook("t")  # it may have set one
@@ -102,13 +102,13 @@ def test_a_compressed_request_too_large_to_read() -> None:
 def test_a_request_that_is_not_compressed_as_it_says(tapped: Tapped, coding: str, body: bytes) -> None:
     tap = tapped.tap(coding=coding)
     tap.request_body(None, body, True)
-    assert (tap.request, tap.blind) == (None, None)
+    assert (tap.request, tap.unreadable) == (None, None)
 
 
 def test_an_exchange_ends_once(tapped: Tapped) -> None:
     tap = tapped.tap()
     tap.request_body(None, send(), True)
-    tap.answer(200, DONE.replace(b"COMPLETED", b"WORKING"))
+    tap.response(200, DONE.replace(b"COMPLETED", b"WORKING"))
     tap.end()
     tap.end(Finding("upstream_cut", "a second end"), lost=True)
     assert tapped.turns == []
@@ -125,9 +125,9 @@ def test_what_capture_cannot_take_never_comes_back(tapped: Tapped, monkeypatch: 
     tap = tapped.tap()
     tap.request_body(None, send(), True)
     monkeypatch.setattr(TurnBook, "feed", broken)
-    tap.answer(200, DONE)
+    tap.response(200, DONE)
     tap.events([SseEvent(b"", DONE)])
-    assert tap.blind is not None
+    assert tap.unreadable is not None
     tap.end()
     assert tapped.codes == ["capture_error"]
 
@@ -140,7 +140,7 @@ def test_who_asked_for_a_task_has_asked_for_its_later_answers(tapped: Tapped, by
     sent = tapped.tap(asking=by == "header")
     sent.request_body(None, send(extensions=[URI] if by == "message" else []), True)
     assert sent.requested is (by != "nobody")
-    sent.answer(200, DONE)
+    sent.response(200, DONE)
     sent.end()
     poll, other, listing = tapped.tap(), tapped.tap(), tapped.tap()
     poll.request_body(None, get("t"), True)
@@ -201,7 +201,7 @@ def test_codings_that_can_be_read(tapped: Tapped, encoding: str, encode: Any, pi
     body = encode(DONE)
     step = -(-len(body) // pieces)
     assert b"".join(tap.decoded(body[at : at + step]) for at in range(0, len(body), step)) == DONE
-    assert tap.blind is None
+    assert tap.unreadable is None
 
 
 @pytest.mark.parametrize("encoding", ["br", "gzip, br", "gzip,gzip,gzip,gzip,gzip", "gzip;q=1"])
@@ -241,15 +241,15 @@ def test_gzip_files_that_follow_one_another(tapped: Tapped, pieces: int) -> None
     size = -(-len(body) // pieces)
     decoded = [tap.decoded(body[at : at + size]) for at in range(0, len(body), size)]
     assert b"".join(decoded) == b"data: 1\n\ndata: 2\n\n"
-    assert tap.blind is None
+    assert tap.unreadable is None
 
 
 def test_many_small_bombs_are_not_unpacked() -> None:
     tap = Tapped(limit=1_000).tap()
     assert tap.decodes("gzip")
     assert len(tap.decoded(gzip.compress(bytes(400)) * 5)) <= 1_000
-    assert tap.blind is not None
-    assert tap.blind.code == "body_too_large"
+    assert tap.unreadable is not None
+    assert tap.unreadable.code == "body_too_large"
 
 
 # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,7 +280,7 @@ def test_a_compressed_request_with_too_many_values(tapped: Tapped) -> None:
 def test_an_answer_with_too_many_values_is_passed_on_unread(tapped: Tapped) -> None:
     tap = tapped.tap()
     tap.request_body(None, send(), True)
-    tap.answer(200, b'{"jsonrpc": "2.0", "id": 1, "result": {"task": {"metadata": {"a": %b}}}}' % DENSE)
+    tap.response(200, b'{"jsonrpc": "2.0", "id": 1, "result": {"task": {"metadata": {"a": %b}}}}' % DENSE)
     tap.end()
     assert tapped.codes == ["body_too_large"]
 
@@ -335,5 +335,5 @@ def test_no_bytes_raise(request: bytes, complete: bool, pieces: list[bytes], sta
         tap.decodes(encoding)
         for piece in pieces:
             tap.events(tap.split(tap.decoded(piece)))
-        tap.answer(status, b"".join(pieces))
+        tap.response(status, b"".join(pieces))
         tap.end()

@@ -1,0 +1,178 @@
+"""One request of a client on the data port: its parts, the bytes held for it, and the response sent back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..capture.held_bytes import HeldBytes
+from ..capture.turn_book import TurnBook
+from ..net.http_client import RawHeaders
+from ..protocol import error_bodies
+from ..protocol.headers import ClientRequestHeaders, public_url
+from ..protocol.operations import Binding, rest_request
+from ..settings import Settings
+from ..telemetry.counters import Metrics
+from .card_relay import CardRelay
+from .negotiation import Negotiation
+from .opted_in_tasks import Callers, OptedInTasks, Request
+from .upstream import Upstream
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+BODILESS = frozenset({204, 304})
+
+SMALL_BYTES = 64 * 1024
+"""A quarter of the memory for bodies is kept free for bodies up to this size."""
+
+
+class Reachability:
+    """Logs when the agent becomes unreachable, and when it can be reached again."""
+
+    def __init__(self, upstream: str) -> None:
+        self._upstream = upstream
+        self.reachable = True
+
+    def set_unreachable(self, message: str) -> None:
+        if self.reachable:
+            logger.warning("%s", message)
+        self.reachable = False
+
+    def set_reachable(self) -> None:
+        if not self.reachable:
+            logger.warning("the agent at %s answers again", self._upstream)
+        self.reachable = True
+
+
+@dataclass(frozen=True, slots=True)
+class RelayContext:
+    """What all requests of a forwarder share."""
+
+    settings: Settings
+    upstream: Upstream
+    book: TurnBook
+    negotiation: Negotiation
+    metrics: Metrics
+    cards: CardRelay
+    opted_in: OptedInTasks
+    callers: Callers
+    bodies: HeldBytes
+    reachability: Reachability
+
+
+class ClientRequest:
+    """A request, as far as it has arrived, and the side of its response that faces the client."""
+
+    def __init__(
+        self, context: RelayContext, scope: Scope, head: ClientRequestHeaders, receive: Receive, send: Send
+    ) -> None:
+        self._context = context
+        self.scope = scope
+        self.head = head
+        self.receive = receive
+        self._send = send
+        self.method: str = scope["method"]
+        self.rest = rest_request(self.method, scope["path"], scope["query_string"])
+        """The request as far as an HTTP+JSON path names it."""
+        self.body = b""
+        """The body once it is complete, or the beginning of one too large to keep."""
+        self.status: int | None = None
+        """The status of the response, once its header is sent."""
+        self._began = time.perf_counter()
+
+    @cached_property
+    def caller(self) -> bytes | None:
+        """The key of the caller (`Callers.key`)."""
+        client = self.scope.get("client")
+        request = Request(self.head.forward, self.scope["query_string"], client[0] if client else None)
+        return self._context.callers.key(request, self._context.negotiation.api_keys)
+
+    @property
+    def public_url(self) -> str:
+        return public_url(self.head, self.scope["scheme"], self._context.settings.public_url)
+
+    def close(self) -> None:
+        """Count the response by its status ("none" where the client left before it) and time; release its bytes."""
+        self._context.bodies.drop(self)
+        metrics = self._context.metrics
+        metrics.responses["none" if self.status is None else self.status] += 1
+        metrics.request_s.add(time.perf_counter() - self._began)
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def hold(self, more: int, size: int) -> bool:
+        """Whether `more` bytes of a body, which then has `size` bytes, may be held until `close`."""
+        bodies = self._context.bodies
+        if size > SMALL_BYTES and bodies.total + more > bodies.limit * 3 // 4:
+            return False
+        return bodies.take(self, more)
+
+    def hold_only_request(self) -> None:
+        """Release the bytes held for anything but the request's body."""
+        self._context.bodies.put(self, len(self.body))
+
+    # ── the response ────────────────────────────────────────────────────────────────────────────────────
+
+    def send_head(self, status: int, headers: RawHeaders) -> Awaitable[None]:
+        self.status = status
+        self._context.metrics.first_byte_s.add(time.perf_counter() - self._began)
+        return self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    def write(self, chunk: bytes) -> Awaitable[None]:
+        return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    def finish(self) -> Awaitable[None]:
+        return self._send({"type": "http.response.body", "body": b""})
+
+    async def send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """Send a complete response, framed by its own body."""
+        if status in BODILESS:
+            body = b""
+        if body or self.method != "HEAD":  # to HEAD the agent sends the length of a body that it omits
+            headers = [item for item in headers if item[0].lower() != b"content-length"]
+            if status not in BODILESS:
+                headers.append((b"content-length", b"%d" % len(body)))
+        await self.send_head(status, headers)
+        last = max(len(body) - 1, 0) // SMALL_BYTES * SMALL_BYTES
+        for start in range(0, last, SMALL_BYTES):  # each waits for the client to read: until then the body is held
+            await self.write(body[start : start + SMALL_BYTES])
+        await self._send({"type": "http.response.body", "body": body[last:] if last else body})
+
+    async def refuse(self, status: int, reason: str, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """Send an error of the proxy, in the shape of the client's binding."""
+        binding = Binding.HTTP_JSON if self.rest is not None or self.method != "POST" else Binding.JSONRPC
+        response = error_bodies.error(status, reason, message, binding, self.body)
+        await self.send_whole(response.status, [*response.headers, *headers], response.body)
+
+
+class BodyCopy:
+    """A copy of a body that passes, for capture; only its beginning once the body is too large."""
+
+    def __init__(self, client: ClientRequest, limit: int) -> None:
+        self._client = client
+        self._limit = limit
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self.is_complete = True
+
+    def add(self, chunk: bytes) -> None:
+        if not self.is_complete:
+            return
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > self._limit or not self._client.hold(len(chunk), self._size):
+            self.is_complete = False
+            self._chunks = [self._chunks[0][:SMALL_BYTES]]
+            self._client.hold_only_request()
+
+    def content(self) -> bytes:
+        return b"".join(self._chunks)

@@ -1,0 +1,279 @@
+"""The agent's responses on their way to the client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from ..net.http_client import RawHeaders, Response, UpstreamError
+from ..protocol import extension_filter
+from ..protocol.error_bodies import LocalResponse
+from ..protocol.headers import DIGESTS, response_headers
+from ..protocol.operations import CARRIES_TASKS, A2ARequest, Binding, Operation
+from ..protocol.sse import SseEvent, with_data
+from .client_request import BODILESS, BodyCopy, ClientRequest, RelayContext
+from .tap import Tap
+
+logger = logging.getLogger(__name__)
+
+_READ = CARRIES_TASKS | {Operation.BATCH}
+"""Operations whose responses are read, whatever media type they have."""
+_LENGTH = frozenset({b"content-length"})
+_DESCRIBE_BODY = frozenset({b"content-length", b"content-encoding", *DIGESTS})
+"""Header fields that are wrong once the body is changed."""
+_TOO_LARGE = (
+    "the response exceeds the limit for capture, alone or with others read at the time; it was passed on unread"
+)
+
+
+class UnreadableResponseError(UpstreamError):
+    """The proxy asked for the extension, and cannot read the response to remove the extension again."""
+
+
+class ResponseRelay:
+    """Relays one response to the client, and reports it to capture.
+
+    Each body is *passed* unread, *observed* (unchanged, with a copy for capture) or *filtered* (without the
+    extension); a stream of events is handled event by event, any other body as a whole.
+    """
+
+    def __init__(
+        self, context: RelayContext, client: ClientRequest, tap: Tap, response: Response, *, asked: bool
+    ) -> None:
+        """`asked`: the proxy asked the agent for the extension in this request."""
+        self._context = context
+        self._client = client
+        self._tap = tap
+        self._response = response
+        self._asked = asked
+
+    async def relay(self) -> None:
+        """Raises UpstreamError, before or after the header is sent."""
+        tap, response = self._tap, self._response
+        request = tap.request
+        media_type = response.fields.get(b"content-type", b"").lower()
+        is_stream = media_type.startswith(b"text/event-stream")
+        if request is not None and request.operation is Operation.EXTENDED_CARD:
+            await self._relay_extended_card(request)
+        elif not ((request is not None and request.operation in _READ) or self._may_be_a2a(media_type, is_stream)):
+            await self._relay_body()
+        elif not tap.decodes(_content_encoding(response)):
+            if self._asked and not tap.requested:
+                self._context.negotiation.stop_asking(tap.unreadable.message if tap.unreadable else "")
+                raise UnreadableResponseError("its content coding cannot be decoded")
+            await self._relay_body()
+        elif tap.requested:
+            await self._relay_body(observe=self._observe_events if is_stream else self._copy_for_capture())
+        elif is_stream:
+            await self._filter_stream()
+        else:
+            await self._filter_whole()
+
+    def _may_be_a2a(self, media_type: bytes, is_stream: bool) -> bool:
+        """Whether to read the response to a request whose operation is unknown, or that could not be read.
+
+        The agent may support methods that the proxy does not know.
+        """
+        return self._client.method != "HEAD" and (is_stream or b"json" in media_type)
+
+    # ── pass and observe ────────────────────────────────────────────────────────────────────────────────
+
+    async def _relay_body(
+        self,
+        beginning: bytes = b"",
+        *,
+        observe: Callable[[bytes], None] | None = None,
+        check: extension_filter.UnreadBodyFilter | None = None,
+    ) -> None:
+        """Send the body as it arrives; `beginning` has arrived already.
+
+        `observe` gets each chunk that was sent, then b"". Raises UnreadableResponseError where `check` finds the
+        extension.
+        """
+        client, read = self._client, self._response.read
+        beginning = _checked(check, beginning)
+        await self._send_head()
+        if beginning:
+            await client.write(beginning)
+        while chunk := await read():
+            await client.write(_checked(check, chunk))
+            if observe is not None:
+                observe(chunk)
+        if check is not None and check.held:
+            await client.write(check.held)
+        if observe is not None:
+            observe(b"")
+            self._tap.end()
+        await client.finish()
+
+    def _observe_events(self, chunk: bytes) -> None:
+        if chunk and self._tap.unreadable is None:
+            self._tap.events(self._tap.split(self._tap.decoded(chunk)))
+
+    def _copy_for_capture(self) -> Callable[[bytes], None]:
+        copy = BodyCopy(self._client, self._context.settings.max_body_bytes)
+
+        def observe(chunk: bytes) -> None:
+            if chunk:
+                copy.add(chunk)
+            elif not copy.is_complete:
+                self._tap.stop_reading("body_too_large", _TOO_LARGE)
+            else:
+                self._report(self._tap.decoded(copy.content()))
+
+        return observe
+
+    def _report(self, decoded: bytes) -> None:
+        if self._tap.unreadable is None:
+            self._tap.response(self._response.status, decoded)
+
+    # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _filter_stream(self) -> None:
+        """Send whole events without the extension, and report them."""
+        tap, client, read = self._tap, self._client, self._response.read
+        encoded = b"content-encoding" in self._response.fields
+        # The length of the filtered body is not known in advance.
+        await self._send_head(_DESCRIBE_BODY if encoded else _LENGTH)
+        withheld: set[str] = set()
+        check = extension_filter.UnreadBodyFilter() if self._asked else None
+        while chunk := await read():
+            if tap.unreadable is None:
+                chunk = tap.decoded(chunk)
+                if tap.unreadable is None:
+                    await self._send_events(tap.split(chunk), withheld)
+                if tap.unreadable is None:
+                    continue
+                chunk = tap.rest
+            if encoded:  # what cannot be decoded cannot be sent as plain text
+                raise UpstreamError("its compressed stream could not be decoded")
+            await client.write(_checked(check, chunk))
+        if tap.unreadable is None and tap.rest:
+            await self._send_events([SseEvent(tap.rest, tap.data_of_rest())], withheld)
+        elif check is not None and check.held:
+            await client.write(check.held)
+        tap.end()
+        await client.finish()
+
+    async def _send_events(self, events: list[SseEvent], withheld: set[str]) -> None:
+        """Send what the client may see of the events, then report them."""
+        if events:
+            if shown := b"".join([self._filtered(event, withheld) for event in events]):
+                await self._client.write(shown)
+            self._tap.events(events)
+
+    def _filtered(self, event: SseEvent, withheld: set[str]) -> bytes:
+        """The bytes of an event for its client; b"" for an event that the client does not get."""
+        try:
+            clean = extension_filter.strip_event(event.data, self._tap.keeps, withheld)
+        except extension_filter.UnreadableError as error:
+            if not self._asked:
+                return event.raw
+            self._tap.withheld("unreadable_event", f"an event was not passed on: {error}")
+            return b""
+        if clean is None:
+            return b""
+        return event.raw if clean is event.data else with_data(event.raw, clean)
+
+    async def _filter_whole(self) -> None:
+        """Send a whole body without the extension, and report it; pass a body that is too large."""
+        tap = self._tap
+        try:
+            body, complete = await self._read_up_to_limit()
+        except UpstreamError:
+            await self._send_head()  # so that the client sees an aborted response as aborted
+            raise
+        if not complete:
+            tap.stop_reading("body_too_large", _TOO_LARGE)
+            if self._asked and b"content-encoding" in self._response.fields:
+                raise UnreadableResponseError(f"it exceeds {len(body)} bytes, compressed")
+            await self._relay_body(body, check=extension_filter.UnreadBodyFilter() if self._asked else None)
+            return
+        clean = decoded = tap.decoded(body)
+        try:
+            if tap.unreadable is not None:
+                raise extension_filter.UnreadableError(tap.unreadable.message)
+            clean = extension_filter.strip(decoded, tap.keeps)
+        except extension_filter.UnreadableError as error:
+            if self._asked:
+                raise UnreadableResponseError(str(error)) from None
+        if clean is decoded:
+            await self._send_whole(body)
+        else:
+            await self._send_whole(clean, _DESCRIBE_BODY)
+        self._report(decoded)
+
+    async def _read_up_to_limit(self) -> tuple[bytes, bool]:
+        """The body up to the limit; and whether that is all of it."""
+        response, client = self._response, self._client
+        limit = self._context.settings.max_body_bytes
+        body = response.whole()
+        if body is not None:
+            return body, len(body) <= limit
+        chunks: list[bytes] = []
+        size = 0
+        while size <= limit:
+            chunk = await response.read()
+            if not chunk:
+                return b"".join(chunks), True
+            chunks.append(chunk)
+            size += len(chunk)
+            if not client.hold(len(chunk), size):
+                break
+        client.hold_only_request()  # the body is sent to the client now
+        return b"".join(chunks), False
+
+    # ── the extended card ───────────────────────────────────────────────────────────────────────────────
+
+    async def _relay_extended_card(self, request: A2ARequest) -> None:
+        """Send the agent's extended card with the proxy's URLs."""
+        tap, client, response = self._tap, self._client, self._response
+        readable = tap.decodes(_content_encoding(response))
+        body, complete = await self._read_up_to_limit()
+        decoded = tap.decoded(body) if readable and complete else body
+        if tap.unreadable is not None or not complete:
+            logger.warning("the extended agent card could not be read; its URLs may lead past the proxy")
+            await self._relay_body(body)
+            return
+        received = LocalResponse(response.status, self._headers(), body)
+        in_envelope = request.binding is Binding.JSONRPC
+        card = self._context.cards.extended(received, decoded, client.head, client.public_url, in_envelope=in_envelope)
+        await client.send_whole(card.status, card.headers, card.body)
+
+    # ── to the client ───────────────────────────────────────────────────────────────────────────────────
+
+    def _send_head(self, drop: frozenset[bytes] = frozenset()) -> Awaitable[None]:
+        return self._client.send_head(self._response.status, self._headers(drop))
+
+    def _send_whole(self, body: bytes, drop: frozenset[bytes] = frozenset()) -> Awaitable[None]:
+        return self._client.send_whole(self._response.status, self._headers(drop), body)
+
+    def _headers(self, drop: frozenset[bytes] = frozenset()) -> RawHeaders:
+        """The response's headers for the client, without those in `drop`."""
+        response, context, head = self._response, self._context, self._client.head
+        if not context.reachability.reachable:
+            context.reachability.set_reachable()
+        if response.status in BODILESS:  # uvicorn would wait for a body of the announced length
+            drop |= _LENGTH
+        headers = response_headers(response.headers, drop=drop)
+        if b"location" in response.fields:
+            headers = context.cards.with_public_location(headers, self._client.public_url)
+        activated = b"a2a-extensions" in response.fields or b"x-a2a-extensions" in response.fields
+        if activated and not head.requested:
+            headers = extension_filter.strip_headers(headers)
+        return headers
+
+
+def _checked(check: extension_filter.UnreadBodyFilter | None, chunk: bytes) -> bytes:
+    """The part of an unread body that may pass. Raises UnreadableResponseError."""
+    try:
+        return chunk if check is None else check.feed(chunk)
+    except extension_filter.UnreadableError as error:
+        raise UnreadableResponseError(str(error)) from None
+
+
+def _content_encoding(response: Response) -> str:
+    if b"content-encoding" not in response.fields:
+        return ""
+    values = [value for name, value in response.headers if name.lower() == b"content-encoding"]
+    return b",".join(values).decode("latin-1")
