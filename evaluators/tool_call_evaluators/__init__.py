@@ -29,7 +29,7 @@ from .metrics.tool_correctness import ToolCorrectness
 from .metrics.tool_efficiency import ToolEfficiency
 from .metrics.tool_error import ToolError
 from .metrics.tool_trajectory import ToolTrajectory
-from .model import CountCriterion, EvalCase, EvalResult, ExpectedOutput, Status, ToolDefinition
+from .model import CountCriterion, EvalCase, EvalResult, ExpectedOutput, Status
 from .options import OptionError
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
 from .run import evaluate, evaluate_sync
@@ -45,6 +45,7 @@ from .suite import (
     parse_case,
     parse_suite,
 )
+from .tool_definition import ToolDefinition
 from .typed import arguments_as, result_as
 from .verdict import MetricSummary, Verdict, gate
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from a2a_tool_capture.models import ToolCall
 
+from .tool_definition import ToolDefinition, kind_of, required_name
+
 T = TypeVar("T")
 
 COMPARATORS: Mapping[str, Callable[[int, int], bool]] = {
@@ -119,63 +121,6 @@ class EvalResult:
             scale=(low, high),
             version=data.get("version", "1"),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDefinition:
-    """A tool as described to the model. `parameters` is a JSON Schema; `strict` forbids arguments that are not in
-    it."""
-
-    name: str
-    description: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
-
-    @classmethod
-    def from_json_schema(cls, schema: Mapping[str, Any], name: str = "", *, strict: bool = False) -> ToolDefinition:
-        """From a bare JSON Schema of the arguments. Without `name`, its `title` is the name."""
-        return cls(_required_name(name or schema.get("title")), schema.get("description") or "", schema, strict=strict)
-
-    @classmethod
-    def from_openai(cls, tool: Mapping[str, Any]) -> ToolDefinition:
-        """From an OpenAI function tool: nested under `function` (chat completions) or flat (responses)."""
-        function = tool.get("function", tool)
-        return cls(
-            _required_name(function.get("name")),
-            function.get("description") or "",
-            function.get("parameters") or {},
-            strict=bool(function.get("strict")),
-        )
-
-    @classmethod
-    def from_mcp(cls, tool: Mapping[str, Any]) -> ToolDefinition:
-        """From an MCP tool: its `inputSchema` holds the arguments (`input_schema` in Python and in Anthropic's API)."""
-        schema = tool.get("inputSchema") or tool.get("input_schema") or {}
-        return cls(_required_name(tool.get("name")), tool.get("description") or "", schema)
-
-    @classmethod
-    def from_a2e(cls, tool: Mapping[str, Any]) -> ToolDefinition:
-        """From an A2E tool descriptor: its `input_parameters`, a list or a map by name, become a JSON Schema."""
-        parameters = _a2e_schema(tool.get("input_parameters"), "input_parameters")
-        return cls(_required_name(tool.get("name")), tool.get("description") or "", parameters)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ToolDefinition:
-        """From the form of `to_dict`, or an OpenAI, MCP, Anthropic or A2E tool, detected by their keys.
-
-        Raises ValueError if the name is missing.
-        """
-        if "inputSchema" in data or "input_schema" in data:
-            return cls.from_mcp(data)
-        return cls.from_a2e(data) if "input_parameters" in data else cls.from_openai(data)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": dict(self.parameters),
-            "strict": self.strict,
-        }
 
 
 class ExpectedOutput(NamedTuple):
@@ -307,7 +252,7 @@ def expected_output(entry: Any) -> ExpectedOutput:
         return entry
     if not isinstance(entry, Mapping) or not {"name", "output"} <= entry.keys():
         raise ValueError(f"expected {{name, output}}, got {entry!r}")
-    return ExpectedOutput(_required_name(entry["name"]), json_text(entry["output"]) or "")
+    return ExpectedOutput(required_name(entry["name"]), json_text(entry["output"]) or "")
 
 
 def count_criterion(entry: Any) -> CountCriterion:
@@ -330,7 +275,7 @@ def _models(
     entries: Iterable[Any], model: type[T], from_dict: Callable[[Mapping[str, Any]], T], where: str
 ) -> tuple[T, ...]:
     if isinstance(entries, str | Mapping):
-        raise ValueError(f"{where}: expected a list, got {_kind(entries)}")
+        raise ValueError(f"{where}: expected a list, got {kind_of(entries)}")
     out = []
     for index, entry in enumerate(entries):
         if isinstance(entry, model):
@@ -343,13 +288,13 @@ def _models(
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{where}[{index}]: {error}") from error
         else:
-            raise ValueError(f"{where}[{index}]: expected an object or {model.__name__}, got {_kind(entry)}")
+            raise ValueError(f"{where}[{index}]: expected an object or {model.__name__}, got {kind_of(entry)}")
     return tuple(out)
 
 
 def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]:
     if not isinstance(entries, Mapping):
-        raise ValueError(f"{where}: expected {{name: [comparator, times]}}, got {_kind(entries)}")
+        raise ValueError(f"{where}: expected {{name: [comparator, times]}}, got {kind_of(entries)}")
     criteria = {}
     for name, entry in entries.items():
         try:
@@ -363,44 +308,15 @@ def _tool_call(data: Mapping[str, Any]) -> ToolCall:
     if "args" in data and "arguments" not in data:  # the name in UiPath, LangChain and google-adk
         data = {**data, "arguments": data["args"]}
     call = ToolCall.from_dict(data)
-    _required_name(call.name)
+    required_name(call.name)
     if call.arguments is not None and not isinstance(call.arguments, Mapping):
-        raise ValueError(f"arguments must be an object, got {_kind(call.arguments)}")
+        raise ValueError(f"arguments must be an object, got {kind_of(call.arguments)}")
     return replace(call, result=json_text(call.result), error=json_text(call.error))
 
 
 def json_text(value: Any) -> str | None:
     """Strings and None unchanged, any other value as JSON text: the stored form of tool results."""
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _required_name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"name must be a non-empty string, got {name!r}")
-    return name
-
-
-def _a2e_schema(parameters: Any, where: str) -> dict[str, Any]:
-    """The JSON Schema of an object with these A2E parameters."""
-    entries = parameters or []
-    if isinstance(entries, Mapping):
-        entries = [{"name": name, **_a2e_parameter(entry, where)} for name, entry in entries.items()]
-    properties, required = {}, []
-    for entry in entries:
-        parameter = _a2e_parameter(entry, where)
-        name = _required_name(parameter.get("name"))
-        properties[name] = {key: parameter[key] for key in ("type", "description", "enum") if parameter.get(key)}
-        if parameter.get("properties"):
-            properties[name] |= _a2e_schema(parameter["properties"], f"{where}.{name}")
-        if parameter.get("required"):
-            required.append(name)
-    return {"type": "object", "properties": properties, "required": required}
-
-
-def _a2e_parameter(entry: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: expected an object, got {_kind(entry)}")
-    return entry
 
 
 def _json(value: Any) -> Any:
@@ -420,13 +336,9 @@ def _texts(entries: Iterable[str], where: str) -> tuple[str, ...]:
     texts = tuple(entries)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValueError(f"{where}[{index}]: expected a string, got {_kind(text)}")
+            raise ValueError(f"{where}[{index}]: expected a string, got {kind_of(text)}")
     return texts
 
 
 def _text(value: str | Iterable[str] | None) -> str | None:
     return value if value is None or isinstance(value, str) else "\n\n".join(value)
-
-
-def _kind(value: Any) -> str:
-    return "an object" if isinstance(value, Mapping) else f"{type(value).__name__} {value!r}"

@@ -12,10 +12,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..model import ToolDefinition
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
+from ..tool_definition import ToolDefinition
 from .common import Notes, entry, expected_call, required, text_of, unique_ids, user_text
 
 _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")

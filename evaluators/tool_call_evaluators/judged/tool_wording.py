@@ -17,8 +17,9 @@ from ..judge.prompt import load_prompt
 from ..judge.question import Question
 from ..judge.votes import spread
 from ..matching.explain import counted, sentence
-from ..model import EvalCase, EvalResult, ToolDefinition
+from ..model import EvalCase, EvalResult
 from ..registry import register
+from ..tool_definition import ToolDefinition
 from .base import check_judge_options, rulings, rulings_schema, shares
 from .transcript import tools_text
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..model import EvalCase, ToolDefinition
+from ..model import EvalCase
+from ..tool_definition import ToolDefinition
 
 
 def calls_text(calls: Iterable[ToolCall]) -> str:

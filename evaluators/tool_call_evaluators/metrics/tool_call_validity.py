@@ -18,8 +18,9 @@ from referencing.exceptions import Unresolvable
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.explain import call_name, counted, sentence
-from ..model import EvalCase, ToolDefinition
+from ..model import EvalCase
 from ..registry import register
+from ..tool_definition import ToolDefinition
 
 MAX_MESSAGE = 160
 """Maximum length of a JSON Schema error, in characters: it may quote the whole argument."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from ..declared import TEXT, FieldError, Value, at, checked_object, each, text
-from ..model import ToolDefinition
+from ..tool_definition import ToolDefinition
 from .files import ReadContext, SuiteError, read_source
 
 

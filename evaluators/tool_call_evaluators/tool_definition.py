@@ -1,0 +1,97 @@
+"""Definitions of tools, from the forms of OpenAI, MCP, Anthropic and A2E."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as described to the model. `parameters` is a JSON Schema; `strict` forbids arguments that are not in
+    it."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+
+    @classmethod
+    def from_json_schema(cls, schema: Mapping[str, Any], name: str = "", *, strict: bool = False) -> ToolDefinition:
+        """From a bare JSON Schema of the arguments. Without `name`, its `title` is the name."""
+        return cls(required_name(name or schema.get("title")), schema.get("description") or "", schema, strict=strict)
+
+    @classmethod
+    def from_openai(cls, tool: Mapping[str, Any]) -> ToolDefinition:
+        """From an OpenAI function tool: nested under `function` (chat completions) or flat (responses)."""
+        function = tool.get("function", tool)
+        return cls(
+            required_name(function.get("name")),
+            function.get("description") or "",
+            function.get("parameters") or {},
+            strict=bool(function.get("strict")),
+        )
+
+    @classmethod
+    def from_mcp(cls, tool: Mapping[str, Any]) -> ToolDefinition:
+        """From an MCP tool: its `inputSchema` holds the arguments (`input_schema` in Python and in Anthropic's API)."""
+        schema = tool.get("inputSchema") or tool.get("input_schema") or {}
+        return cls(required_name(tool.get("name")), tool.get("description") or "", schema)
+
+    @classmethod
+    def from_a2e(cls, tool: Mapping[str, Any]) -> ToolDefinition:
+        """From an A2E tool descriptor: its `input_parameters`, a list or a map by name, become a JSON Schema."""
+        parameters = _a2e_schema(tool.get("input_parameters"), "input_parameters")
+        return cls(required_name(tool.get("name")), tool.get("description") or "", parameters)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ToolDefinition:
+        """From the form of `to_dict`, or an OpenAI, MCP, Anthropic or A2E tool, detected by their keys.
+
+        Raises ValueError if the name is missing.
+        """
+        if "inputSchema" in data or "input_schema" in data:
+            return cls.from_mcp(data)
+        return cls.from_a2e(data) if "input_parameters" in data else cls.from_openai(data)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+            "strict": self.strict,
+        }
+
+
+def required_name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name must be a non-empty string, got {name!r}")
+    return name
+
+
+def _a2e_schema(parameters: Any, where: str) -> dict[str, Any]:
+    """The JSON Schema of an object with these A2E parameters."""
+    entries = parameters or []
+    if isinstance(entries, Mapping):
+        entries = [{"name": name, **_a2e_parameter(entry, where)} for name, entry in entries.items()]
+    properties, required = {}, []
+    for entry in entries:
+        parameter = _a2e_parameter(entry, where)
+        name = required_name(parameter.get("name"))
+        properties[name] = {key: parameter[key] for key in ("type", "description", "enum") if parameter.get(key)}
+        if parameter.get("properties"):
+            properties[name] |= _a2e_schema(parameter["properties"], f"{where}.{name}")
+        if parameter.get("required"):
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _a2e_parameter(entry: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{where}: expected an object, got {kind_of(entry)}")
+    return entry
+
+
+def kind_of(value: Any) -> str:
+    return "an object" if isinstance(value, Mapping) else f"{type(value).__name__} {value!r}"
