@@ -16,7 +16,7 @@ from a2a_tool_capture.models import ToolCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
-from .common import Notes, entry, expected_call, items_of, required, text_of, unique_ids
+from .common import Notes, expected_call, unique_ids
 
 _FILES = ("inline_data", "inlineData", "file_data", "fileData")
 
@@ -38,57 +38,53 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
     stem = path.name.removesuffix(".json").removesuffix(".evalset").removesuffix(".test")
     if isinstance(node.value, list):
         return Suite(name=stem, evaluators=_EVALUATORS, cases=unique_ids(_old_cases(node, stem, notes)))
-    entries = node.entries()
-    name = text_of(entry(entries, "name")) or text_of(entry(entries, "eval_set_id", "evalSetId")) or stem
-    cases = [_case(item, notes) for item in required(node, entries, "eval_cases", "evalCases").items()]
+    name = node.text_at("name") or node.text_at("eval_set_id", "evalSetId") or stem
+    cases = [_case(item, notes) for item in node.need("eval_cases", "evalCases").items()]
     return Suite(name=name, evaluators=_EVALUATORS, cases=unique_ids(cases))
 
 
 def _case(node: Node, notes: Notes) -> Case:
-    entries = node.entries()
-    name = printable_id(required(node, entries, "eval_id", "evalId").text())
-    _note_rubrics(entries, notes)
-    _note_state(entry(entries, "session_input", "sessionInput"), notes)
-    scenario = entry(entries, "conversation_scenario", "conversationScenario")
+    name = printable_id(node.need("eval_id", "evalId").text())
+    _note_rubrics(node, notes)
+    _note_state(node.get("session_input", "sessionInput"), notes)
+    scenario = node.get("conversation_scenario", "conversationScenario")
     if scenario is not None:
-        parts = scenario.entries()
         notes.add("a conversation_scenario steers a simulated user; only its starting_prompt is sent")
-        start = required(scenario, parts, "starting_prompt", "startingPrompt").text()
-        plan = text_of(entry(parts, "conversation_plan", "conversationPlan"))
+        start = scenario.need("starting_prompt", "startingPrompt").text()
+        plan = scenario.text_at("conversation_plan", "conversationPlan")
         return Case(id=name, turns=(CaseTurn(start),), user_goal=plan)
-    conversation = required(node, entries, "conversation")
+    conversation = node.need("conversation")
     turns = tuple(_turn(item, notes) for item in conversation.items())
     if not turns:
         conversation.fail("needs at least one invocation")
     return Case(id=name, turns=turns)
 
 
-def _note_rubrics(entries: dict[str, Node], notes: Notes) -> None:
-    if entry(entries, "rubrics") is not None:
+def _note_rubrics(node: Node, notes: Notes) -> None:
+    if node.get("rubrics") is not None:
         notes.add("rubrics were not imported")
 
 
 def _note_state(session: Node | None, notes: Notes) -> None:
-    state = entry(session.entries(), "state") if session is not None else None
+    state = session.get("state") if session is not None else None
     if state is not None and state.value != {}:
         notes.add("the initial session state was not imported")
 
 
 def _turn(node: Node, notes: Notes) -> CaseTurn:
-    entries = node.entries()
-    _note_rubrics(entries, notes)
-    said = required(node, entries, "user_content", "userContent")
+    _note_rubrics(node, notes)
+    said = node.need("user_content", "userContent")
     user = _text(said)
     if user is None:
         said.fail("has no text")
-    if any(entry(part.entries(), *_FILES) is not None for part in items_of(entry(said.entries(), "parts"))):
+    if any(part.get(*_FILES) is not None for part in said.items_at("parts")):
         notes.add("files in user messages were not imported")
-    data = entry(entries, "intermediate_data", "intermediateData")
+    data = node.get("intermediate_data", "intermediateData")
     return CaseTurn(
         user,
         Expectation(
             tool_calls=None if data is None else _calls(data),
-            response=_text(entry(entries, "final_response", "finalResponse")),
+            response=_text(node.get("final_response", "finalResponse")),
         ),
     )
 
@@ -97,19 +93,18 @@ def _text(content: Node | None) -> str | None:
     """The text parts of a genai Content, one per line."""
     if content is None:
         return None
-    parts = items_of(entry(content.entries(), "parts"))
-    texts = [text for part in parts if (text := text_of(entry(part.entries(), "text")))]
+    parts = content.items_at("parts")
+    texts = [text for part in parts if (text := part.text_at("text"))]
     return "\n".join(texts) or None
 
 
 def _calls(data: Node) -> tuple[ToolCall, ...]:
     """The expected calls; empty if the intermediate data contains none: then no call is expected."""
-    entries = data.entries()
-    calls = [expected_call(item, "args") for item in items_of(entry(entries, "tool_uses", "toolUses"))]
-    for event in items_of(entry(entries, "invocation_events", "invocationEvents")):
-        content = entry(event.entries(), "content")
-        for part in items_of(entry(content.entries(), "parts")) if content is not None else []:
-            function_call = entry(part.entries(), "function_call", "functionCall")
+    calls = [expected_call(item, "args") for item in data.items_at("tool_uses", "toolUses")]
+    for event in data.items_at("invocation_events", "invocationEvents"):
+        content = event.get("content")
+        for part in content.items_at("parts") if content is not None else []:
+            function_call = part.get("function_call", "functionCall")
             if function_call is not None:
                 calls.append(expected_call(function_call, "args"))
     return tuple(calls)
@@ -120,27 +115,23 @@ def _old_cases(node: Node, stem: str, notes: Notes) -> list[Case]:
     items = node.items()
     if not items:
         node.fail("needs at least one case")
-    if "query" in items[0].entries():
+    if "query" in items[0].object():
         return [Case(id=printable_id(stem), turns=tuple(_old_turn(item) for item in items))]
     cases = []
     for item in items:
-        entries = item.entries()
-        _note_state(entry(entries, "initial_session"), notes)
-        data = required(item, entries, "data")
+        _note_state(item.get("initial_session"), notes)
+        data = item.need("data")
         turns = tuple(_old_turn(turn) for turn in data.items())
         if not turns:
             data.fail("needs at least one invocation")
-        cases.append(Case(id=printable_id(required(item, entries, "name").text()), turns=turns))
+        cases.append(Case(id=printable_id(item.need("name").text()), turns=turns))
     return cases
 
 
 def _old_turn(node: Node) -> CaseTurn:
-    entries = node.entries()
     calls = []
-    for item in items_of(entry(entries, "expected_tool_use")):
-        parts = item.entries()
-        name = required(item, parts, "tool_name")
-        named = {"name": name.value, "args": parts["tool_input"].value if "tool_input" in parts else None}
+    for item in node.items_at("expected_tool_use"):
+        named = {"name": item.need("tool_name").value, "args": item.object().get("tool_input")}
         calls.append(expected_call(Node(item.document, named, item.path), "args"))
-    user = required(node, entries, "query").text()
-    return CaseTurn(user, Expectation(tool_calls=tuple(calls), response=text_of(entry(entries, "reference"))))
+    user = node.need("query").text()
+    return CaseTurn(user, Expectation(tool_calls=tuple(calls), response=node.text_at("reference")))

@@ -17,7 +17,7 @@ from a2a_tool_capture.models import ToolCall
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
-from .common import Notes, entry, expected_call, items_of, required, text_of, unique_ids
+from .common import Notes, expected_call, unique_ids
 
 _MODES = {"strict": "strict", "unordered": "any_order", "contains": "superset", "within": "within"}
 _ARGUMENTS = ("exact", "ignore", "partial")
@@ -30,37 +30,34 @@ def recognises(value: Any) -> bool:
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in scenarios. Raises DocumentError."""
-    entries = node.entries()
-    cases = [_case(item, notes) for item in required(node, entries, "scenarios").items()]
+    cases = [_case(item, notes) for item in node.need("scenarios").items()]
     return Suite(name=path.stem, evaluators=(_TOOL_ERROR,), cases=unique_ids(cases))
 
 
 def _case(node: Node, notes: Notes) -> Case:
-    entries = node.entries()
-    goal = required(node, entries, "goal").text()
-    knowledge = [text for item in items_of(entry(entries, "knowledge")) if (text := _content(item))]
+    goal = node.need("goal").text()
+    knowledge = [text for item in node.items_at("knowledge") if (text := _content(item))]
     for name in ("agent_context", "user_profile"):
-        if text_of(entry(entries, name)):
+        if node.text_at(name):
             notes.add(f"{name} steers arksim's simulated user and was not imported; the goal is sent instead")
     case = Case(
-        id=printable_id(required(node, entries, "scenario_id").text()),
+        id=printable_id(node.need("scenario_id").text()),
         turns=(CaseTurn(goal),),
         user_goal=goal,
         knowledge="\n\n".join(knowledge) or None,
     )
-    for assertion in items_of(entry(entries, "assertions")):
-        parts = assertion.entries()
-        kind = required(assertion, parts, "type").text()
-        expected = items_of(entry(parts, "expected"))
+    for assertion in node.items_at("assertions"):
+        kind = assertion.need("type").text()
+        expected = assertion.items_at("expected")
         if kind != "tool_calls":
             notes.add(f"assertions of type {kind} are unknown and were not imported")
         elif expected and case.expect.tool_calls is None:  # arksim evaluates the first one that is not empty
-            case = _with_expected_calls(case, entry(parts, "match_mode"), expected)
+            case = _with_expected_calls(case, assertion.get("match_mode"), expected)
     return case
 
 
 def _content(node: Node) -> str | None:
-    return text_of(entry(node.entries(), "content")) if isinstance(node.value, dict) else text_of(node)
+    return node.text_at("content") if isinstance(node.value, dict) else None if node.blank else node.text()
 
 
 def _with_expected_calls(case: Case, mode: Node | None, expected: list[Node]) -> Case:
@@ -68,7 +65,7 @@ def _with_expected_calls(case: Case, mode: Node | None, expected: list[Node]) ->
     matchers: dict[str, str] = {}
     for item in expected:
         call = expected_call(item, "arguments")
-        how_node = entry(item.entries(), "arg_match_mode")
+        how_node = item.get("arg_match_mode")
         how = "ignore" if how_node is None else how_node.choice(_ARGUMENTS)
         if how == "ignore":
             calls.append(ToolCall(call.name, None))

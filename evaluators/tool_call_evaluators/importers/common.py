@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
@@ -30,38 +30,10 @@ class Notes:
         return tuple(f"{text} ({count} times)" if count > 1 else text for text, count in self._counts.items())
 
 
-def entry(entries: Mapping[str, Node], *names: str) -> Node | None:
-    """The first of these entries that exists and is not null: formats use snake_case and camelCase."""
-    return next((entries[name] for name in names if name in entries and entries[name].value is not None), None)
-
-
-def required(node: Node, entries: Mapping[str, Node], *names: str) -> Node:
-    """As `entry`. Raises DocumentError if no such entry exists."""
-    found = entry(entries, *names)
-    return found if found is not None else _missing(node, names[0])
-
-
-def text_of(node: Node | None) -> str | None:
-    """A string that is not blank, or None."""
-    if node is None or (isinstance(node.value, str) and not node.value.strip()):
-        return None
-    return node.text()
-
-
-def items_of(node: Node | None) -> list[Node]:
-    """The items of a list; empty if the list is missing."""
-    return [] if node is None else node.items()
-
-
 def expected_call(node: Node, *arguments_names: str) -> ToolCall:
     """`{name, <one of arguments_names>}` as an expected call whose arguments are taken literally."""
-    entries = node.entries()
-    name = required(node, entries, "name").text()
-    arguments = entry(entries, *arguments_names)
-    if arguments is None:
-        return ToolCall(name, {})
-    arguments.entries()  # raises unless it is an object
-    return ToolCall(name, quoted(arguments.value))
+    name, arguments = node.need("name").text(), node.get(*arguments_names)
+    return ToolCall(name, {} if arguments is None else quoted(arguments.object()))
 
 
 def user_text(inputs: Mapping[str, Any], notes: Notes) -> str:
@@ -82,7 +54,3 @@ def unique_ids(cases: Iterable[Case]) -> tuple[Case, ...]:
     """The same cases, with a number appended to repeated ids."""
     taken: set[str] = set()
     return tuple(replace(case, id=free_id(case.id, taken)) for case in cases)
-
-
-def _missing(node: Node, name: str) -> NoReturn:
-    node.fail(f"{name} is missing")

@@ -16,7 +16,7 @@ from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
 from ..tool_definition import ToolDefinition
-from .common import Notes, entry, expected_call, required, text_of, unique_ids, user_text
+from .common import Notes, expected_call, unique_ids, user_text
 
 _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")
 
@@ -27,8 +27,7 @@ def recognises(value: Any) -> bool:
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in a dataset. Raises DocumentError."""
-    entries = node.entries()
-    examples = required(node, entries, "examples").items()
+    examples = node.need("examples").items()
     cases = [_case(item, number, notes) for number, item in enumerate(examples, start=1)]
     evaluators = [EvaluatorSpec("tool_error")]
     expectations = [turn.expect for case in cases for turn in case.turns]
@@ -36,16 +35,15 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
         evaluators.insert(0, EvaluatorSpec("tool_trajectory", {"mode": "in_order"}))
     if any(expect.response is not None for expect in expectations):
         notes.add("expected outputs are kept as `response`; add exact_match, json_similarity or a judge to score them")
-    name = text_of(entry(entries, "name")) or path.name.removesuffix(".json").removesuffix(".jsonl")
+    name = node.text_at("name") or path.name.removesuffix(".json").removesuffix(".jsonl")
     return Suite(name=name, evaluators=tuple(evaluators), cases=unique_ids(cases))
 
 
 def _case(node: Node, number: int, notes: Notes) -> Case:
-    entries = node.entries()
-    inputs, outputs, metadata = (_object(entries, name) for name in ("inputs", "expectedOutputs", "metadata"))
-    message = _user_message(node, entries, inputs, notes)
-    response = entry(outputs, "output") or entry(entries, "expectedOutput")
-    calls = entry(outputs, "toolCalls")
+    outputs, metadata = node.at("expectedOutputs"), node.at("metadata")
+    message = _user_message(node, notes)
+    response = outputs.get("output") or node.get("expectedOutput")
+    calls = outputs.get("toolCalls")
     users = _transcript(message, metadata)
     if users is None:
         users = [message]
@@ -55,44 +53,38 @@ def _case(node: Node, number: int, notes: Notes) -> Case:
         tool_calls=None if calls is None else tuple(expected_call(item, "arguments") for item in calls.items()),
         response=response.value if response is not None else None,
     )
-    tools, tasks, outcome = (entry(metadata, name) for name in ("tools", "tasks", "expectedOutcome"))
-    wanted = [*_given_texts(tasks), *([text] if (text := text_of(outcome)) else ())]
+    tools, outcome = metadata.get("tools"), metadata.text_at("expectedOutcome")
+    tasks = (*_given_texts(metadata.get("tasks")), *([outcome] if outcome else ()))
     return Case(
-        id=printable_id(text_of(entry(entries, "id")) or text_of(entry(metadata, "id")) or f"example-{number}"),
+        id=printable_id(node.text_at("id") or metadata.text_at("id") or f"example-{number}"),
         turns=(*(CaseTurn(user) for user in users[:-1]), CaseTurn(users[-1], expect)),
         tools=None if tools is None else tuple(item.convert(ToolDefinition.from_dict) for item in tools.items()),
-        tasks=tuple(wanted) or None,
-        constraints=_given_texts(entry(metadata, "constraints")) or None,
-        user_goal=text_of(entry(metadata, "scenario")),
+        tasks=tasks or None,
+        constraints=_given_texts(metadata.get("constraints")) or None,
+        user_goal=metadata.text_at("scenario"),
     )
 
 
 def _given_texts(node: Node | None) -> tuple[str, ...]:
     """One string, which may be blank, or a list of them."""
-    if node is None or (isinstance(node.value, str) and not node.value.strip()):
-        return ()
-    return node.text_or_texts()
+    return () if node is None or node.blank else node.text_or_texts()
 
 
-def _object(entries: dict[str, Node], name: str) -> dict[str, Node]:
-    found = entry(entries, name)
-    return {} if found is None else found.entries()
-
-
-def _user_message(node: Node, entries: dict[str, Node], inputs: dict[str, Node], notes: Notes) -> str:
-    said = entry(inputs, "input") or entry(entries, "input")
+def _user_message(node: Node, notes: Notes) -> str:
+    inputs = node.at("inputs")
+    said = inputs.get("input") or node.get("input")
     if said is not None:
-        if inputs.keys() - {"input"}:
+        if inputs.value.keys() - {"input"}:
             notes.add("of several inputs, only input is sent; the others were not imported")
         return said.text()
-    if not inputs:
+    if not inputs.value:
         node.fail("input is missing")
-    return user_text({name: value.value for name, value in inputs.items()}, notes)
+    return user_text(inputs.value, notes)
 
 
-def _transcript(text: str, metadata: dict[str, Node]) -> list[str] | None:
+def _transcript(text: str, metadata: Node) -> list[str] | None:
     """The user messages in a generated golden's transcript; None if the text is not such a transcript."""
-    turns = entry(metadata, "turnCount")
+    turns = metadata.get("turnCount")
     if turns is None or not text.startswith(("Scenario: ", "USER: ")):
         return None
     parts = _SPEAKER.split(text)

@@ -21,7 +21,7 @@ from ..suite.case_ids import printable_id
 from ..suite.files import SuiteError, read_source
 from ..suite.node import Node
 from ..suite.yaml_document import DocumentError
-from .common import Notes, entry, expected_call, items_of, required, text_of, unique_ids, user_text
+from .common import Notes, expected_call, unique_ids, user_text
 
 _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -76,23 +76,21 @@ class _Evaluator:
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evaluation set. Raises DocumentError; SuiteError for a broken evaluator file."""
-    entries = node.entries()
     known = _evaluators_beside(path)
     used: dict[str, _Evaluator] = {}
-    evaluations = required(node, entries, "evaluations").items()
+    evaluations = node.need("evaluations").items()
     cases = [_case(item, known, used, notes) for item in evaluations if _says_something(item, notes)]
     specs = _specs(used)
-    name = text_of(entry(entries, "name")) or text_of(entry(entries, "id")) or path.stem
+    name = node.text_at("name") or node.text_at("id") or path.stem
     return Suite(name=name, evaluators=specs or (EvaluatorSpec("tool_error"),), cases=unique_ids(cases))
 
 
 def _says_something(node: Node, notes: Notes) -> bool:
     """Whether the evaluation has inputs; UiPath can generate them, which is noted."""
-    entries = node.entries()
-    inputs = entry(entries, "inputs")
-    if entry(entries, "conversationalInputs") is not None or inputs is None or inputs.value != {}:
+    inputs = node.get("inputs")
+    if node.get("conversationalInputs") is not None or inputs is None or inputs.value != {}:
         return True
-    notes.add(f"the evaluation {required(node, entries, 'id').text()} has no inputs and was not imported")
+    notes.add(f"the evaluation {node.need('id').text()} has no inputs and was not imported")
     return False
 
 
@@ -116,9 +114,9 @@ def _evaluators_beside(path: Path) -> dict[str, _Evaluator]:
     for file in sorted((path.parent.parent / "evaluators").glob("*.json")):
         document = read_source(file)
         try:
-            entries = Node(document, document.value).entries()
-            found_id = text_of(entry(entries, "id"))
-            evaluator = _evaluator(entries)
+            node = Node(document, document.value)
+            found_id = node.text_at("id")
+            evaluator = _evaluator(node)
         except DocumentError as error:
             raise SuiteError(error.problem, str(file), error.position) from None
         found[file.stem] = evaluator
@@ -127,36 +125,34 @@ def _evaluators_beside(path: Path) -> dict[str, _Evaluator]:
     return found
 
 
-def _evaluator(entries: dict[str, Node]) -> _Evaluator:
-    type_id = text_of(entry(entries, "evaluatorTypeId")) or ""
+def _evaluator(node: Node) -> _Evaluator:
+    type_id = node.text_at("evaluatorTypeId") or ""
     kind, names = _TYPES.get(type_id, (None, ()))
-    config_node = entry(entries, "evaluatorConfig")
-    config = config_node.entries() if config_node is not None else {}
+    config = node.at("evaluatorConfig")
     options = {
         {"caseSensitive": "case_sensitive"}.get(name, name): True
         for name in names
-        if (option := entry(config, name, "case_sensitive" if name == "caseSensitive" else name)) and option.boolean()
+        if (option := config.get(name, "case_sensitive" if name == "caseSensitive" else name)) and option.boolean()
     }
-    defaults = entry(config, "defaultEvaluationCriteria", "default_evaluation_criteria")
-    given = ((name, whole, entry(config, name, other)) for name, other, whole in _PARTS)
-    parts = tuple(name for name, whole, node in given if node is not None and node.value != whole)
+    defaults = config.get("defaultEvaluationCriteria", "default_evaluation_criteria")
+    given = ((name, whole, config.get(name, other)) for name, other, whole in _PARTS)
+    parts = tuple(name for name, whole, part in given if part is not None and part.value != whole)
     return _Evaluator(kind, options, defaults, parts)
 
 
 def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes) -> Case:
-    entries = node.entries()
-    own_id, name = required(node, entries, "id").text(), text_of(entry(entries, "name"))
-    users = _users(node, entries, notes)
+    own_id, name = node.need("id").text(), node.text_at("name")
+    users = _users(node, notes)
     expect = Expectation()
-    behavior = text_of(entry(entries, "expectedAgentBehavior"))
-    output = entry(entries, "expectedOutput")
-    criterias = entry(entries, "evaluationCriterias")
+    behavior = node.text_at("expectedAgentBehavior")
+    output = node.get("expectedOutput")
+    criterias = node.get("evaluationCriterias")
     answers: dict[str, tuple[str, Node]] = {}
     for ref, criteria in criterias.entries().items() if criterias is not None else ():
         evaluator = known.get(ref) or _Evaluator(_kind_of(ref, criteria))
         given = criteria if criteria.value is not None else evaluator.defaults
-        parts = {} if given is None else given.entries()
-        behavior = text_of(entry(parts, "expectedAgentBehavior")) or behavior
+        parts = given or Node(node.document, {}, node.path)
+        behavior = parts.text_at("expectedAgentBehavior") or behavior
         if evaluator.kind is None:
             notes.add(f"the evaluator {ref} has no equivalent here and was not imported")
             continue
@@ -167,7 +163,7 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
             for name in evaluator.parts:
                 notes.add(f"{name} of the evaluator {ref} was not imported: here it reads the whole answer")
         if evaluator.kind in _ANSWERS:
-            answer = entry(parts, "expectedOutput", "expected_output") or output
+            answer = parts.get("expectedOutput", "expected_output") or output
             if answer is not None:
                 answers[ref] = (evaluator.kind, answer)
         else:
@@ -176,7 +172,7 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
     if criterias is None and output is not None:
         used.setdefault("json_similarity", _Evaluator("json_similarity"))
         expect = replace(expect, response=output.value)
-    of_conversation = _conversational(entries)
+    of_conversation = _conversational(node)
     if expect.tool_calls is None:
         expect = replace(expect, tool_calls=of_conversation.tool_calls)
     if expect.response is None:
@@ -223,9 +219,9 @@ def _with_answer(expect: Expectation, answers: Mapping[str, tuple[str, Node]], n
     return replace(expect, response=wanted.value)
 
 
-def _with(expect: Expectation, kind: str, parts: Mapping[str, Node]) -> Expectation:
+def _with(expect: Expectation, kind: str, parts: Node) -> Expectation:
     """`expect` with the criteria of an evaluator added."""
-    given = entry(parts, *_CRITERIA.get(kind, ()))
+    given = parts.get(*_CRITERIA.get(kind, ()))
     if given is None:
         return expect
     name, value = _criterion(kind, given)
@@ -247,31 +243,29 @@ def _criterion(kind: str, given: Node) -> tuple[str, Any]:
     return "response_contains", given.text()
 
 
-def _users(node: Node, entries: dict[str, Node], notes: Notes) -> list[str]:
+def _users(node: Node, notes: Notes) -> list[str]:
     """The user messages: the history and the prompt of a conversational agent, else the inputs."""
-    conversation = entry(entries, "conversationalInputs")
+    conversation = node.get("conversationalInputs")
     if conversation is not None:
-        parts = conversation.entries()
-        exchanges = items_of(entry(parts, "conversationHistory"))
-        messages = [message.entries() for exchange in exchanges for message in exchange.items()]
-        history = [message["text"].text() for message in messages if _is_user(message)]
-        prompt = required(conversation, parts, "currentUserPrompt")
-        return [*history, required(prompt, prompt.entries(), "text").text()]
-    inputs = required(node, entries, "inputs")
-    return [user_text({name: item.value for name, item in inputs.entries().items()}, notes)]
+        exchanges = conversation.items_at("conversationHistory")
+        messages = [message for exchange in exchanges for message in exchange.items()]
+        history = [message.need("text").text() for message in messages if _is_user(message)]
+        prompt = conversation.need("currentUserPrompt")
+        return [*history, prompt.need("text").text()]
+    return [user_text(node.need("inputs").object(), notes)]
 
 
-def _is_user(message: Mapping[str, Node]) -> bool:
-    role = entry(message, "role")
-    return role is not None and role.value == "user" and "text" in message
+def _is_user(message: Node) -> bool:
+    role = message.get("role")
+    return role is not None and role.value == "user" and "text" in message.value
 
 
-def _conversational(entries: dict[str, Node]) -> Expectation:
+def _conversational(node: Node) -> Expectation:
     """The tool calls and the last answer of a conversational agent's expected output."""
-    expected = entry(entries, "conversationalExpectedOutput")
+    expected = node.get("conversationalExpectedOutput")
     if expected is None:
         return Expectation()
-    answers = [item.entries() for item in items_of(entry(expected.entries(), "agentResponse"))]
-    calls = [expected_call(call, "arguments") for answer in answers for call in items_of(entry(answer, "toolCalls"))]
-    texts = [text for answer in answers if (text := text_of(entry(answer, "text")))]
+    answers = expected.items_at("agentResponse")
+    calls = [expected_call(call, "arguments") for answer in answers for call in answer.items_at("toolCalls")]
+    texts = [text for answer in answers if (text := answer.text_at("text"))]
     return Expectation(tool_calls=tuple(calls), response=texts[-1] if texts else None)

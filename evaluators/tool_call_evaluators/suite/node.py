@@ -24,10 +24,45 @@ class Node:
         """Raise an error about this value."""
         raise self.document.error(problem, self.path)
 
+    def object(self) -> dict[str, Any]:
+        """The value, which must be an object."""
+        return self.convert(declared.checked_object)
+
     def entries(self) -> dict[str, Node]:
         """The entries of an object, whatever their keys."""
-        entries = self.convert(declared.checked_object)
-        return {key: Node(self.document, item, (*self.path, key)) for key, item in entries.items()}
+        return {key: Node(self.document, item, (*self.path, key)) for key, item in self.object().items()}
+
+    def get(self, *keys: str) -> Node | None:
+        """The first of these entries that exists and is not null: formats use snake_case and camelCase."""
+        entries = self.object()
+        found = next((key for key in keys if entries.get(key) is not None), None)
+        return None if found is None else Node(self.document, entries[found], (*self.path, found))
+
+    def need(self, *keys: str) -> Node:
+        """As `get`, for a required entry."""
+        found = self.get(*keys)
+        return self.fail(f"{keys[0]} is missing") if found is None else found
+
+    def at(self, key: str) -> Node:
+        """An entry that is an object; an empty object if it is missing."""
+        found = self.get(key) or Node(self.document, {}, self.path)
+        found.object()
+        return found
+
+    def text_at(self, *keys: str) -> str | None:
+        """The string of an entry; None if it is missing or blank."""
+        found = self.get(*keys)
+        return None if found is None or found.blank else found.text()
+
+    def items_at(self, *keys: str) -> list[Node]:
+        """The items of an entry; empty if it is missing."""
+        found = self.get(*keys)
+        return [] if found is None else found.items()
+
+    @property
+    def blank(self) -> bool:
+        """Whether the value is a blank string."""
+        return isinstance(self.value, str) and not self.value.strip()
 
     def items(self) -> list[Node]:
         """The items of a list."""
