@@ -1,4 +1,4 @@
-"""Protocol calls and trace calls reconciled: every call counted once, whoever saw it."""
+"""Reconciles protocol calls with trace calls: every call counts once, whichever source shows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .models import Finding, Severity, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """The calls of both sources, each once, and how they met."""
+    """The calls of both sources, each once, and how they were matched."""
 
     tool_calls: list[ToolCall]
     findings: list[Finding]

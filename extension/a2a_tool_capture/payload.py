@@ -1,4 +1,4 @@
-"""Artifact metadata to tool calls: forgiving, and every repair or skip is a finding."""
+"""Reads tool calls from artifact metadata: forgiving, and every repair or skip is a finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class ToolCallReading(NamedTuple):
-    """What one artifact says: its calls in order, and what was odd about them."""
+    """The calls of one artifact, in order, and the problems found in them."""
 
     tool_calls: list[ToolCall]
     findings: list[Finding]
@@ -73,55 +73,52 @@ def read_tool_calls(
     return ToolCallReading([], findings)
 
 
+def misplaced_calls(holder: Mapping[str, Any]) -> list[int]:
+    """Numbers of calls in the metadata of what is not an artifact: they do not count (A2A 1.0, section 3.7)."""
+    metadata = holder.get("metadata")
+    lists = [metadata.get(version.metadata_key) for version in KNOWN_VERSIONS] if isinstance(metadata, dict) else []
+    return [len(entries) for entries in lists if isinstance(entries, list) and entries]
+
+
 def _read_entry(entry: Any, where: str, number: int, findings: list[Finding]) -> ToolCall | None:
     def found(code: str, message: str, severity: Severity) -> None:
         findings.append(Finding(code, message, severity, f"{where}, tool call {number}"))
 
-    problem = _problem(entry)
+    if not isinstance(entry, dict):
+        found("malformed_entry", f"skipped: the entry is {_kind(entry)}, expected an object", Severity.WARNING)
+        return None
+    name, call_id, arguments = entry.get("name"), entry.get("id"), entry.get("arguments")
+    result, error = entry.get("result"), entry.get("error")
+    problem = None
+    written = arguments if isinstance(arguments, str) else None
+    if written is not None:
+        arguments = _object_in(written)
+    if not isinstance(name, str) or not name:
+        problem = f"'name' is {_kind(name)}, expected a non-empty string"
+    elif written is not None and arguments is None:
+        problem = "'arguments' is a string that holds no JSON object, expected an object"
+    elif arguments is not None and not isinstance(arguments, dict):
+        problem = f"'arguments' is {_kind(arguments)}, expected an object"
+    elif too_deep([arguments, call_id, result, error], MAX_DEPTH + 1):
+        values = {"arguments": arguments, "id": call_id, "result": result, "error": error}
+        problem = f"'{next(key for key, value in values.items() if too_deep(value))}' nests too deeply"
     if problem is not None:
         found("malformed_entry", f"skipped: {problem}", Severity.WARNING)
         return None
-    arguments = entry.get("arguments")
-    if isinstance(arguments, str):
-        arguments = _object_in(arguments)
+    if written is not None:
         found("repaired_entry", "'arguments' was a string holding a JSON object", Severity.INFO)
-    call_id = entry.get("id")
     if call_id is not None and not isinstance(call_id, str):
         # structured results and errors are usual, a structured id is not
         found("repaired_entry", f"'id' was {_kind(call_id)}, taken as its JSON text", Severity.INFO)
+        call_id = _encode(call_id)
     return ToolCall(
         name=entry["name"],
         arguments=arguments or {},
-        id=_text(call_id) or "",
-        result=_text(entry.get("result")),
-        error=_text(entry.get("error")),
+        id=call_id or "",
+        result=result if result is None or isinstance(result, str) else _encode(result),
+        error=error if error is None or isinstance(error, str) else _encode(error),
         source=ToolCallSource.A2A_PROTOCOL,
     )
-
-
-def _problem(entry: Any) -> str | None:
-    """Why an entry cannot be read; None if it can."""
-    if not isinstance(entry, dict):
-        return f"the entry is {_kind(entry)}, expected an object"
-    name = entry.get("name")
-    if not isinstance(name, str) or not name:
-        return f"'name' is {_kind(name)}, expected a non-empty string"
-    arguments = entry.get("arguments")
-    if isinstance(arguments, str):
-        arguments = _object_in(arguments)
-        if arguments is None:
-            return "'arguments' is a string that holds no JSON object, expected an object"
-    elif arguments is not None and not isinstance(arguments, dict):
-        return f"'arguments' is {_kind(arguments)}, expected an object"
-    read = {"arguments": arguments, "id": entry.get("id"), "result": entry.get("result"), "error": entry.get("error")}
-    if too_deep(read, MAX_DEPTH + 1):
-        key = next(key for key, value in read.items() if too_deep(value))
-        return f"'{key}' nests too deeply"
-    return None
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else _encode(value)
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
@@ -133,7 +130,7 @@ def _object_in(text: str) -> dict[str, Any] | None:
 
 
 def _kind(value: Any) -> str:
-    """What JSON calls the type of `value`, with its article."""
+    """The JSON name of the type of `value`, with its article."""
     match value:
         case None:
             return "null or missing"

@@ -1,4 +1,4 @@
-"""Which reports of a task's calls are of the same call. Pure.
+"""Decides which reports of a task's calls are of the same call. Pure.
 
 An id names a call within one response of a model, no further: servers number them (`call_0`). So the same id and name
 is the same call only where nothing contradicts that, see `same_call`.
@@ -87,7 +87,7 @@ def unite(calls: Iterable[ToolCall]) -> list[ToolCall]:
 
 
 def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[ToolCall]:
-    """Those of `calls` (each there once) that are none of `earlier`; one of these accounts for one call at most.
+    """Those of `calls` (each there once) that are not in `earlier`, where each call accounts for one call at most.
 
     Without ids the same name and arguments is the same call; arguments that are not known (None) are any.
     """
@@ -119,7 +119,7 @@ def new_calls(calls: Iterable[ToolCall], earlier: Sequence[ToolCall]) -> list[To
 
 
 class CallPlaces:
-    """Where in a list of calls one is that is reported again. Each look-up takes the same time, however often an id
+    """Finds the place of a repeated call in a list of calls. A look-up takes the same time however often an id
     is used."""
 
     def __init__(self) -> None:

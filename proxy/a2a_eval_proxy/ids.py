@@ -6,11 +6,11 @@ import os
 import random
 import time
 
-# Seeded by the operating system once. `os.urandom` for every request would let go of the interpreter lock each time.
-_random = random.Random()  # noqa: S311  # unique is enough, nobody has to be unable to guess them
+# Seeded by the operating system once. `os.urandom` for every request would release the interpreter lock each time.
+_random = random.Random()  # noqa: S311  # unique is enough: the ids need not be secret
 _bits = _random.getrandbits
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_random.seed)  # else parent and child would make the same ids
+    os.register_at_fork(after_in_child=_random.seed)  # otherwise parent and child create the same ids
 
 
 def new_turn_id() -> str:

@@ -13,7 +13,7 @@ from a2a_tool_capture import Finding, ToolCall
 
 @dataclass(slots=True)
 class CaptureFacts:
-    """How the turn's calls were learnt."""
+    """How the proxy learned of the turn's calls."""
 
     declared: bool = False
     requested_by_client: bool = False
@@ -41,12 +41,12 @@ class CaptureFacts:
 
 
 _IN_MEMORY = ("parent_span_id", "in_store")
-"""Fields of a turn that are in no JSON."""
+"""Fields of a turn that are not in its JSON."""
 
 
 @dataclass(slots=True)
 class Turn:
-    """One turn while it is captured. Times are seconds since the epoch, on the clock of whoever feeds it.
+    """One turn while it is captured. Times are seconds since the epoch, on the clock of the caller.
 
     `status` goes open, pending (closed, waiting to be scored), done. `state` is the task's, in 1.0 names; None
     where the agent answered with a Message or not at all.
@@ -63,7 +63,7 @@ class Turn:
     task_id: str = ""
     trace_id: str = ""
     parent_span_id: str = ""
-    """Span that the request's trace context names as parent; while the turn is in memory only."""
+    """Span that the request's trace context names as parent. Not in JSON."""
     state: str | None = None
     status: str = "open"
     user_text: str = ""
@@ -74,10 +74,10 @@ class Turn:
     capture: CaptureFacts = field(default_factory=CaptureFacts)
     findings: list[Finding] = field(default_factory=list)
     in_store: bool = False
-    """Whether the store may have it as open; while the turn is in memory only."""
+    """Whether the store may have it as open. Not in JSON."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The turn as every JSON output shows it, without evaluations (these live beside the turn)."""
+        """The turn as in every JSON output, without evaluations, which are separate."""
         return {
             "turn_id": self.turn_id,
             "run": self.run,
@@ -102,7 +102,7 @@ class Turn:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Turn:
-        """Inverse of `to_dict`; other keys are ignored. Raises KeyError or ValueError for what is no turn."""
+        """Inverse of `to_dict`; other keys are ignored. Raises KeyError or ValueError for data that is not a turn."""
         values = {spec.name: data[spec.name] for spec in fields(cls) if spec.name not in _IN_MEMORY}
         values["capture"] = CaptureFacts.from_dict(data["capture"])
         values["tool_calls"] = [ToolCall.from_dict(call) for call in data["tool_calls"]]

@@ -1,4 +1,4 @@
-"""A hint for agents whose tool calls are on the wire in a dialect that nobody reads."""
+"""A hint for agents whose responses carry tool calls in a dialect that the proxy does not read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIALECT_NOT_READ = "dialect_not_read"
 
 
 class DialectMark(NamedTuple):
-    """`key` is what the bytes of an answer in the dialect hold: the key that says what a part is, as JSON."""
+    """`key` occurs in the bytes of an answer in the dialect: the key that names the kind of a part, as JSON."""
 
     dialect: str
     key: bytes
@@ -25,7 +25,7 @@ DIALECT_MARKS = tuple(
         f'"{dialect.type_key}"'.encode(),
         Finding(
             DIALECT_NOT_READ,
-            f"parts of the answer are marked {dialect.type_key!r}, as those that tell of tool calls; "
+            f"parts of the answer are marked {dialect.type_key!r}, as those of tool calls are; "
             f"--dialects {dialect.name} reads them",
             Severity.INFO,
             "response",

@@ -1,4 +1,4 @@
-"""One HTTP request and its response, read for what they say about turns. Sans-io; never raises on bad input."""
+"""Reads one HTTP request and its response for what they show about turns. Sans-io; never raises on bad input."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from .visibility import NOT_ASKED
 
 CASE_METADATA_KEY = "a2a-eval-proxy/case"
 
-_MAX_SHOWN = 500
+_MAX_EXCERPT = 500
 """Characters of an agent's error message that a finding repeats."""
 
 _VERSION = re.compile(r"(\d{1,3}\.\d{1,3})(?:\.\d{1,5})?\Z", re.ASCII)
 
-_TORN = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
-"""The word at the end of a text that was cut: nobody could tell any more that it was a secret."""
+_LAST_WORD = re.compile(r"[^\s\"',;&<>(){}\[\]]{1,200}\Z")
+"""The last word of a text that was cut: redaction could no longer recognize a secret in it."""
 
 _WATCHING = frozenset({Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL})
 
 
 @dataclass(slots=True)
 class RequestFacts:
-    """What the headers of a request say. `version` is `A2A-Version` as sent ("" where it was not)."""
+    """What the headers of a request contain. `version` is `A2A-Version` as sent ("" where it was not)."""
 
     run: str
     agent: str
@@ -57,7 +57,7 @@ class RequestFacts:
 class Exchange:
     """Follows one exchange: `request_body`, then `event` or `answer`, then `end`.
 
-    `requested` tells, once the request body was read, whether the client asked for the extension.
+    Once the request body is read, `requested` is whether the client asked for the extension.
     """
 
     def __init__(self, book: TurnBook, facts: RequestFacts, new_id: Callable[[], str]) -> None:
@@ -72,15 +72,15 @@ class Exchange:
         self.request: A2ARequest | None = None
         self.requested = facts.requested_by_header
         self.task_ids: list[str] = []
-        """Tasks the response told about so far."""
+        """Ids of the tasks in the response so far."""
 
     # ── request ─────────────────────────────────────────────────────────────────────────────────────────
 
     def read_request(self, rest: A2ARequest | None, body: bytes) -> None:
         """Set `request` and `requested`; later calls do nothing.
 
-        `rest` is what the path says, None where only the body can tell (JSON-RPC). What cannot be read is the
-        agent's to answer: `request` stays None.
+        `rest` is what the path shows, None where only the body does (JSON-RPC). What cannot be read is the agent's
+        to answer: `request` stays None.
         """
         if self._read:
             return
@@ -107,7 +107,7 @@ class Exchange:
             self.requested = self.requested or _asks(request.message)
 
     def request_body(self, rest: A2ARequest | None, body: bytes, now: float) -> None:
-        """The request is complete, and on its way: see `read_request`. A message opens a turn."""
+        """The request is complete and sent: see `read_request`. A message opens a turn."""
         self.read_request(rest, body)
         request = self.request
         if request is None:
@@ -118,10 +118,10 @@ class Exchange:
             self._watcher = self._book.watch()
 
     def unread_request(self, rest: A2ARequest | None, beginning: bytes, now: float) -> None:
-        """The request was too large to keep: what its path or first bytes say has to do."""
+        """The request was too large to keep: its path or first bytes have to suffice."""
         self.request = rest or rpc_method(beginning)
         if self.request is not None and self.request.operation in (Operation.SEND, Operation.STREAM):
-            self.request.has_webhook = True  # as far as anybody knows
+            self.request.has_webhook = True  # it may have one
             self._open_turn(self.request, {}, now)
             why = "the request exceeds the limit for capture, alone or with others read at the time"
             self.report("request_too_large", f"{why}; it was forwarded unread")
@@ -146,7 +146,7 @@ class Exchange:
         )
         turn.capture.declared = facts.declared
         turn.capture.requested_by_client = self.requested
-        request.message = None  # the turn has what is needed of it; the rest may be large
+        request.message = None  # the turn has what it needs; the rest may be large
         self._watcher = self._book.open(turn, now)
         if request.has_webhook and facts.declared and not facts.requested_by_header:
             why = "the agent was not asked for tool calls: a webhook of this task may get them, past the proxy"
@@ -174,12 +174,14 @@ class Exchange:
             return
         if status >= 400:
             self._understood = self._final = True
-            self.report("agent_error", f"the agent answered with HTTP status {status}{_said(body)}", Severity.ERROR)
+            self.report(
+                "agent_error", f"the agent answered with HTTP status {status}{_error_message(body)}", Severity.ERROR
+            )
         else:
             self._take(body, now, live=False)
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
-        """The exchange is over. `lost` says that the agent never answered, so that nothing can complete the turn."""
+        """The exchange ended. `lost`: the agent never answered, so that nothing can complete the turn."""
         watcher = self._watcher
         if watcher is None:
             return
@@ -207,7 +209,7 @@ class Exchange:
                 self._understood = self._final = True
                 detail = problem.get("message") if isinstance(problem, dict) else problem
                 code = problem.get("code") if isinstance(problem, dict) else None
-                message = f"the agent answered with error {_shown(code)}: {_shown(detail)}"
+                message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
                 self.report("agent_error", message, Severity.ERROR)
                 return
             if request.binding is Binding.JSONRPC:
@@ -229,7 +231,7 @@ class Exchange:
             event = normalize_event(task)
             if event is None or "task" not in event:
                 continue
-            if not includes_artifacts:  # by the protocol no snapshot: the calls are still to be had
+            if not includes_artifacts:  # by the protocol no snapshot: a later request may still show the calls
                 self._remember(_string(event["task"].get("id")))
                 continue
             watch = self._book.watch()
@@ -251,21 +253,21 @@ def _asks(message: dict[str, Any]) -> bool:
     return isinstance(extensions, list) and any(map(is_capture_uri, extensions))
 
 
-def _said(body: bytes) -> str:
-    """What an error body says, for a finding: its message if it has one."""
+def _error_message(body: bytes) -> str:
+    """The message of an error body, for a finding; "" where it has none."""
     try:
         error = decode_json(body)["error"]
-        return f": {_shown(error['message'])}"
+        return f": {_excerpt(error['message'])}"
     except (ValueError, KeyError, TypeError, IndexError):
         return ""
 
 
-def _shown(value: Any) -> str:
-    """A text or number of the agent's in a sentence of ours, cut where it is long."""
+def _excerpt(value: Any) -> str:
+    """A string or number of the agent for a finding, cut where it is long."""
     if not isinstance(value, str | int | float):
         return "without details"
     text = str(value)
-    return text if len(text) <= _MAX_SHOWN else _TORN.sub("", text[:_MAX_SHOWN])
+    return text if len(text) <= _MAX_EXCERPT else _LAST_WORD.sub("", text[:_MAX_EXCERPT])
 
 
 def _string(value: Any) -> str:
@@ -273,6 +275,6 @@ def _string(value: Any) -> str:
 
 
 def major_minor(version: str) -> str:
-    """A protocol version without patch number. What is none is not repeated: clients write there what they like."""
+    """A protocol version without patch number; "unknown" for any other string, which clients choose freely."""
     known = _VERSION.match(version)
     return known[1] if known else "unknown"

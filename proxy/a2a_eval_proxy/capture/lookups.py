@@ -1,4 +1,4 @@
-"""Questions to a store about tasks; what exchanges report of these tasks waits, in order, for the answer. Sans-io."""
+"""Questions to a store about tasks. What exchanges report on these tasks waits, in order, for the answer. Sans-io."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 
 from ..turn import Turn
 
-LookUp = Callable[[str, bool, Sequence[str]], None]
-"""Begins to ask a store about a task: its id; whether to ask again where the store has nothing new, since another
-process may be about to write it; and the ids of the task's turns that are no news. Must neither wait nor raise; the
-answer is given to `TurnBook.found` later."""
+AskStore = Callable[[str, bool, Sequence[str]], None]
+"""Starts a question to the store about a task. Arguments: its id; whether to ask again if the store has nothing new,
+since another process may be about to write it; and the ids of its turns that are known. Must neither wait nor raise;
+`TurnBook.found` takes the answer later."""
 
 MAX_WAITING = 1_000
-"""Events that wait for one task; with more, the turn goes on without what the store knows."""
+"""Maximum number of events that wait for one task; with more, the turn continues without the store."""
 
 _MAX_WATCHED = 200
-"""Tasks asked about at a time for those who only watch."""
+"""Maximum number of open questions for exchanges that only watch."""
 
 _NOT_OPEN_S, _NOT_OPEN_ANY_MORE_S = 2.0, 600.0
-"""For so long a task of which the store had no open turn is not asked about again; the second, if the task is over."""
+"""Time before the store is asked again about a task without an open turn; the second, if the task has ended."""
 
 _MAX_NOT_OPEN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """What a store has of a task: its turns that are closed, oldest first, and the one that is open.
+    """What a store has of a task: its closed turns, oldest first, and the open one.
 
-    `known` is False where the store could not be asked, or has nothing of a task that a message goes on with.
+    `known` is False where the store did not answer, or has nothing of a task that a message continues.
     """
 
     closed: Sequence[Turn] = ()
@@ -39,21 +39,21 @@ class TaskHistory:
 
 @dataclass(slots=True, eq=False)
 class Lookup:
-    """One question, and what is to be done once it is answered."""
+    """One question, and what to do once it is answered."""
 
     task_id: str
     turns: list[Turn] = field(default_factory=list)
-    """Turns that go on with the task."""
+    """Turns that continue the task."""
     waiting: list[Callable[[], object]] = field(default_factory=list)
     over: bool = False
-    """Whether the task was seen to have ended."""
+    """Whether a watcher has seen the end of the task."""
     answered: bool = False
 
 
 class Lookups:
-    """The questions that are open. Without `look_up` there never is one."""
+    """The open questions. Without `look_up` there are none."""
 
-    def __init__(self, look_up: LookUp | None) -> None:
+    def __init__(self, look_up: AskStore | None) -> None:
         self._look_up = look_up
         self._open: dict[str, Lookup] = {}
         self._of_conversation: dict[str, Lookup] = {}
@@ -64,10 +64,10 @@ class Lookups:
         return list(self._open)
 
     def of_turn(self, turn: Turn, captured: Sequence[str]) -> Lookup | None:
-        """The question that a new turn waits for; None where it waits for none.
+        """The question that a new turn waits for, if any.
 
-        It is about the task that the turn goes on with, of which the turns that are known are `captured`. A turn that
-        goes on with no task waits for the question of an earlier turn of its conversation.
+        It is about the task that the turn continues, whose known turns are `captured`. A turn that continues no task
+        waits for the question of an earlier turn of its conversation.
         """
         if self._look_up is None:
             return None
@@ -76,16 +76,14 @@ class Lookups:
         lookup = self._open.get(turn.task_id)
         if lookup is None:
             lookup = self._open[turn.task_id] = Lookup(turn.task_id)
-            lookup.turns.append(turn)
             self._look_up(turn.task_id, True, captured)
-        else:
-            lookup.turns.append(turn)
+        lookup.turns.append(turn)
         if turn.conversation_id:
             self._of_conversation[turn.conversation_id] = lookup
         return lookup
 
     def of_watcher(self, task_id: str, over: bool, now: float) -> Lookup | None:
-        """The question about a task that somebody was shown, perhaps as `over`; None where it is not to be asked."""
+        """The question about a task that a client reads, perhaps as ended (`over`); None where it need not be asked."""
         lookup = self._open.get(task_id)
         if lookup is not None or self._look_up is None:
             return lookup
@@ -105,7 +103,7 @@ class Lookups:
         return lookup
 
     def is_not_open(self, task_id: str, now: float, *, over: bool = False) -> None:
-        """The store has no open turn of the task; do not ask again for a while."""
+        """The store has no open turn of the task: do not ask again for a while."""
         if self._look_up is None:
             return
         self._not_open[task_id] = now + (_NOT_OPEN_ANY_MORE_S if over else _NOT_OPEN_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from sys import getsizeof
@@ -12,6 +12,7 @@ from a2a_tool_capture import Finding, Severity, TaskMerger
 from a2a_tool_capture.wire import INTERRUPTED_STATES, SETTLED_STATES, TERMINAL_STATES, normalize_state
 
 from ..turn import Turn
+from .dialect_hints import DialectMark
 from .lookups import Lookup, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 
@@ -50,8 +51,6 @@ class TaskWatcher:
     findings: list[Finding] = field(default_factory=list)
     lookup: Lookup | None = None
     """The question to the store about its task; until it is answered, everything the exchange reports waits."""
-    counted: int = 0
-    """Size of `merger` when it was last counted; bytes."""
 
     @property
     def turn(self) -> Turn | None:
@@ -62,7 +61,7 @@ class TaskWatcher:
     @property
     def size(self) -> int:
         """Estimated bytes of memory of a view that is not the task's."""
-        return _OBJECTS_BYTES + self.merger.size
+        return OBJECTS_BYTES + self.merger.size
 
 
 @dataclass(slots=True, eq=False)
@@ -82,17 +81,15 @@ class TaskRecord:
     """The first one leads: its events are merged into `merger`."""
     captured: list[str] = field(default_factory=list)
     """Ids of the turns whose calls `merger` knows."""
-    counted: int = 0
-    """As in `TaskWatcher`."""
     forgotten: bool = False
 
     @property
     def size(self) -> int:
         """Estimated bytes of memory, without views that streams have of their own."""
         if self.open is None:
-            return _OBJECTS_BYTES + self.merger.size
+            return OBJECTS_BYTES + self.merger.size
         elsewhere = self.open.finished_elsewhere
-        size = _OBJECTS_BYTES + getsizeof(self.open.turn.user_text) + self.merger.size
+        size = OBJECTS_BYTES + getsizeof(self.open.turn.user_text) + self.merger.size
         return size if elsewhere is None else size + elsewhere.size
 
     @property
@@ -155,13 +152,28 @@ class TaskRecord:
         if self.open is not None and view.state in SETTLED_STATES:
             self.open.step(TurnEvent.ANSWER, self.touched_at)
 
-    def take_event(self, watcher: TaskWatcher, event: Mapping[str, Any], now: float) -> None:
-        """Merge an event of a live stream."""
-        view = watcher.merger
-        view.feed(event)
-        if self.streams[0] is watcher:
-            self.update_answered(event, now, conclusive=False)
-        elif view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
+    def finish(self, open_turn: OpenTurn, incomplete: str | None, unread: Iterable[DialectMark]) -> Turn:
+        """End the open turn: complete it with what is known, and with the reason where it is incomplete."""
+        self.open = None
+        turn = open_turn.turn
+        if self.opener is not None and not self.task_id:
+            turn.findings += self.opener.findings
+        if incomplete is not None:
+            turn.findings.append(incomplete_because(incomplete))
+        fill(turn, self.merger)
+        if turn.findings:
+            irrelevant = [mark.finding for mark in unread] if turn.tool_calls else [EARLIER_UNKNOWN]
+            turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
+        return turn
+
+    def closes_with(self, watcher: TaskWatcher) -> bool:
+        """Whether the open turn has its answer and closes when this exchange ends."""
+        answered = self.open is not None and self.open.phase is TurnPhase.ANSWERED
+        return answered and self.opener is watcher and not self.streams
+
+    def finished_by(self, view: TaskMerger, now: float) -> None:
+        """Take note that a stream that does not lead shows the end of the task, if it does."""
+        if view.snapshot_seen and view.state in TERMINAL_STATES and self.open is not None:
             self.open.finished_elsewhere = view
             self.open.step(TurnEvent.OTHER_STREAM_FINISHED, now)
 
@@ -198,7 +210,7 @@ class TaskRecord:
 UNCOUNTED_BYTES = 1_024
 """Growth of a view after which it is counted again: most events are small."""
 
-_OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
+OBJECTS_BYTES = 3_000 + UNCOUNTED_BYTES
 """A turn and its record, without strings: about what CPython takes."""
 
 EARLIER_UNKNOWN = Finding(
@@ -242,7 +254,7 @@ def fill(turn: Turn, merger: TaskMerger) -> None:
     turn.conversation_id = merger.context_id or turn.conversation_id
     turn.state = merger.state or turn.state
     turn.response_text = merger.response_text
-    turn.tool_calls = merger.turn_tool_calls
+    turn.tool_calls = calls = merger.turn_tool_calls
     turn.capture.snapshot_seen = merger.snapshot_seen
-    turn.capture.protocol_only = len(turn.tool_calls)
-    turn.findings.extend(merger.findings)
+    turn.capture.protocol_only = len(calls)
+    turn.findings += merger.findings_with(calls)

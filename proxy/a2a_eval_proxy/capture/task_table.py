@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from sys import getsizeof
 
 from a2a_tool_capture import TaskMerger
 
@@ -10,7 +11,7 @@ from ..turn import Turn
 from .held_bytes import HeldBytes
 from .lookups import Lookup
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
-from .records import UNCOUNTED_BYTES, TaskRecord, TaskWatcher
+from .records import OBJECTS_BYTES, UNCOUNTED_BYTES, OpenTurn, TaskRecord, TaskWatcher
 
 _FREED_SHARE = 8
 """An eviction frees an eighth of the limit at once: finding the oldest takes time."""
@@ -51,6 +52,15 @@ class TaskTable:
         record = self.named.get(task_id)
         return record is not None and record.open is not None
 
+    def add(self, turn: Turn, now: float) -> TaskWatcher:
+        """Add a record for a turn whose task is not known yet; returns the exchange that opened it."""
+        merger = self._new_merger()
+        watcher = TaskWatcher(merger)
+        watcher.record = record = TaskRecord("", merger, now, OpenTurn(turn), watcher)
+        self.unnamed[turn.turn_id] = record
+        self._held.put(record, OBJECTS_BYTES + getsizeof(turn.user_text))
+        return watcher
+
     def forget(self, record: TaskRecord) -> None:
         """Remove a record; its exchanges only watch from now on."""
         if self.named.get(record.task_id) is record:
@@ -82,18 +92,17 @@ class TaskTable:
     @property
     def full(self) -> str:
         """Why something has to be given up; "" where there is room."""
-        if self.bytes_full:
+        if self._held.total > self._held.limit:
             return f"open turns take more than {self._held.limit / 1024**2:g} MiB"
         return f"more than {self._max_tasks} tasks are open" if len(self.named) > self._max_tasks else ""
 
     def hold(self, holder: TaskRecord | TaskWatcher) -> None:
         """Count `holder` as it is now."""
-        holder.counted = holder.merger.size
         self._held.put(holder, holder.size)
 
     def recount(self, holder: TaskRecord | TaskWatcher) -> None:
-        """Count `holder` where it has changed noticeably since it was last counted."""
-        if not -UNCOUNTED_BYTES < holder.merger.size - holder.counted < UNCOUNTED_BYTES:
+        """Count `holder` if it has grown noticeably since it was last counted."""
+        if holder.merger.growth > UNCOUNTED_BYTES:
             self.hold(holder)
 
     def hold_waiting(self, lookup: Lookup, more: int) -> None:

@@ -16,14 +16,14 @@ from a2a_tool_capture.wire import INTERRUPTED_STATES, TERMINAL_STATES
 
 from ..turn import Turn
 from .dialect_hints import DIALECT_MARKS
-from .lookups import MAX_WAITING, LookUp, Lookups, TaskHistory
+from .lookups import MAX_WAITING, AskStore, Lookups, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
     EARLIER_UNKNOWN,
+    UNCOUNTED_BYTES,
     OpenTurn,
     TaskRecord,
     TaskWatcher,
-    fill,
     incomplete_because,
     shows_end,
     task_id_of,
@@ -46,7 +46,7 @@ class TurnBook:
     `on_opened` receives every turn at its start; the same object changes until `on_closed` receives it.
     `on_outliving` receives a copy of each turn that is still open when its exchange ends, and again when it has
     changed; it returns whether it took the copy, so that another process can continue the turn. `look_up` asks a store
-    about a task, see `LookUp`: calls of earlier turns, also of those in another process, are not calls of a later
+    about a task, see `AskStore`: calls of earlier turns, also of those in another process, are not calls of a later
     turn. Without these two, the book knows only its own traffic, and closes every turn at the end.
 
     `turn_timeout_s` is the time after which a silent turn is closed, whether or not its request is open. The book
@@ -62,7 +62,7 @@ class TurnBook:
         *,
         on_opened: Callable[[Turn], None] = lambda turn: None,
         on_outliving: Callable[[Turn], bool] = lambda turn: False,
-        look_up: LookUp | None = None,
+        look_up: AskStore | None = None,
         turn_timeout_s: float = 300.0,
         max_open: int = 50_000,
         max_open_bytes: int = MAX_OPEN_BYTES,
@@ -107,31 +107,24 @@ class TurnBook:
     def open(self, turn: Turn, now: float) -> TaskWatcher:
         """A user message was sent. If it continues a task (`turn.task_id`), calls so far belong to earlier turns."""
         self._on_opened(turn)
-        merger = self._new_merger()
-        watcher = TaskWatcher(merger)
-        open_turn = OpenTurn(turn)
-        watcher.record = record = TaskRecord("", merger, now, open_turn, watcher)
-        self._tasks.unnamed[turn.turn_id] = record
-        self._tasks.hold(record)
+        watcher = self._tasks.add(turn, now)
         known = self._tasks.named.get(turn.task_id) if turn.task_id else None
         watcher.lookup = self._lookups.of_turn(turn, () if known is None else list(known.captured))
-        if watcher.lookup is not None:
-            open_turn.step(TurnEvent.STORE_ASKED, now)
-            watcher.lookup.waiting.append(partial(self._begin, watcher, TurnEvent.STORE_ANSWERED, now))
-        else:
+        if watcher.lookup is None:
             self._begin(watcher, TurnEvent.SENT, now)
+        else:
+            self._begin(watcher, TurnEvent.STORE_ASKED, now)
+            watcher.lookup.waiting.append(partial(self._begin, watcher, TurnEvent.STORE_ANSWERED, now))
         self._make_room(now)
         return watcher
 
     def _begin(self, watcher: TaskWatcher, event: TurnEvent, now: float) -> None:
-        record = watcher.record
-        if record is None or record.open is None:
-            return
-        record.open.step(event, now)
-        task_id = record.open.turn.task_id
-        resumed = self._resume(task_id, watcher, record.open, now) if task_id else None
-        if resumed is not None:
-            watcher.merger = resumed.merger
+        """Step the phase of a new turn; once it waits for the agent, it continues the task that its message names."""
+        open_turn = watcher.record.open if watcher.record is not None else None
+        if open_turn is not None and open_turn.step(event, now) is TurnPhase.WAITING and open_turn.turn.task_id:
+            resumed = self._resume(open_turn.turn.task_id, watcher, open_turn, now)
+            if resumed is not None:
+                watcher.merger = resumed.merger
 
     def watch(self) -> TaskWatcher:
         """An exchange that asks about tasks without a message of its own: get, list, subscribe, cancel."""
@@ -167,7 +160,8 @@ class TurnBook:
             turn = record.open.turn
             if turn.first_event_at is None:
                 turn.first_event_at = max(now, turn.started_at)
-        if task_id and (record is None or not record.task_id):
+        bound = bool(task_id) and (record is None or not record.task_id)
+        if bound:
             record = self._bind(watcher, task_id, now)
         if record is None:
             return
@@ -177,18 +171,24 @@ class TurnBook:
             if "message" in event and record.open is not None:
                 record.open.step(TurnEvent.ANSWER, now)
         elif not live:
+            view = record.merger
             if record.take_answer(event):
                 record.update_answered(event, now, conclusive=record.opener is watcher)
-            for stream in record.streams:
-                if stream.merger is not record.merger:
-                    self._tasks.recount(stream)
+            for stream in record.streams if record.merger is not view else ():
+                self._tasks.hold(stream)
         else:
             if watcher not in record.streams:
                 record.attach(watcher, self._new_merger)
-            record.take_event(watcher, event, now)
-            if watcher.merger is not record.merger:
-                self._tasks.recount(watcher)
-        self._tasks.recount(record)
+            watcher.merger.feed(event)
+            if record.streams[0] is watcher:
+                record.update_answered(event, now, conclusive=False)
+            else:
+                record.finished_by(watcher.merger, now)
+        grown = watcher.merger.growth if live else record.merger.growth
+        if grown > UNCOUNTED_BYTES and (live or not record.closes_with(watcher)):  # see `expire`
+            self._tasks.hold(watcher if live and watcher.merger is not record.merger else record)
+        elif not bound:
+            return
         self._make_room(now)
 
     def touch(self, watcher: TaskWatcher, now: float) -> None:
@@ -215,6 +215,8 @@ class TurnBook:
         if watcher in record.streams:
             record.detach(watcher)
             self._tasks.drop(watcher)
+            if watcher.merger is not record.merger:
+                self._tasks.hold(record)
         ours = record.opener is watcher
         if ours:
             record.opener = None
@@ -229,6 +231,8 @@ class TurnBook:
             open_turn.step(TurnEvent.ANSWER, now)  # the task repeated its question, and nothing followed
         if open_turn.phase is TurnPhase.ANSWERED and not record.streams:
             self._advance(record, TurnEvent.LAST_STREAM_ENDED, now)
+            if not record.forgotten:
+                self._make_room(now)
         elif ours and self._advance(record, TurnEvent.FAILED if final else TurnEvent.EXCHANGE_ENDED, now):
             self._store(record, now)
 
@@ -265,8 +269,12 @@ class TurnBook:
         self._over(turn, now)
 
     def expire(self, now: float) -> None:
-        """Close turns that were silent for `turn_timeout_s`, and answered ones whose stream lingers."""
+        """Close turns that were silent for `turn_timeout_s`, and answered ones whose stream lingers.
+
+        Also counts whole answers, which most exchanges hold only for a moment.
+        """
         for record in self._tasks.records:
+            self._tasks.recount(record)
             open_turn, idle_s = record.open, now - record.touched_at
             if open_turn is None:
                 waiting = record.merger.state in INTERRUPTED_STATES
@@ -284,6 +292,7 @@ class TurnBook:
                 self._advance(record, TurnEvent.TIMED_OUT, now, self._silence)
             elif record.task_id and record.opener is None and record.is_news(now, self._timeout_s / 4):
                 self._store(record, now)
+        self._make_room(now)
 
     def close_all(self, now: float) -> None:
         """The proxy stops. Turns of tasks stay open for another process where the store takes them; others are closed,
@@ -372,18 +381,9 @@ class TurnBook:
         open_turn = record.open
         if open_turn is None or open_turn.step(event, now) is not TurnPhase.CLOSED:
             return open_turn is not None
-        turn = open_turn.turn
-        if record.opener is not None and not record.task_id:
-            turn.findings += record.opener.findings
-        if incomplete is not None:
-            turn.findings.append(incomplete_because(incomplete))
-        record.open = None
         if not record.task_id:
-            del self._tasks.unnamed[turn.turn_id]
-        fill(turn, record.merger)
-        irrelevant = [mark.finding for mark in self.unread] if turn.tool_calls else [EARLIER_UNKNOWN]
-        if turn.findings:
-            turn.findings[:] = [finding for finding in turn.findings if finding not in irrelevant]
+            del self._tasks.unnamed[open_turn.turn.turn_id]
+        turn = record.finish(open_turn, incomplete, self.unread)
         self._over(turn, now)
         if not record.task_id or record.merger.state in TERMINAL_STATES:
             self._tasks.forget(record)

@@ -1,4 +1,4 @@
-"""Whether the tool calls of an agent can be seen at all: without that, no call does not mean that none was made."""
+"""Whether the tool calls of an agent are visible at all: only then does no call mean that the agent made none."""
 
 from __future__ import annotations
 
@@ -13,39 +13,40 @@ from ..turn import Turn
 logger = logging.getLogger(__name__)
 
 _NOT_DECLARED = "the agent's card does not declare the tool-call-capture extension"
-_NOT_ASKED = "nobody asks the agent for the tool-call-capture extension (negotiate: never)"
+_NOT_ASKED = "no request asks the agent for the tool-call-capture extension (negotiate: never)"
 NOT_ASKED = "not_asked"
-"""Finding of a turn in which the proxy kept from asking the agent for the extension."""
+"""The finding of a turn for which the proxy did not ask the agent for the extension."""
 _NOT_ASKED_HERE = "the agent was not asked for the tool-call-capture extension in this request"
-_NO_OTHER_WAY = "no tool call was seen in another way (traces, a dialect of its framework)"
+_NO_OTHER_WAY = "no other source (traces, a dialect of its framework) shows tool calls"
 
 
 class CallVisibility:
-    """Gives a closed turn without calls the finding `no_capture` where nothing shows that its calls would be seen.
+    """Adds the finding `no_capture` to a closed turn without calls if its calls would not have been visible.
 
-    They would be where the agent declares the extension and was asked for it, where it has sent traces (`traces`),
-    where the operator named its dialect (`dialects`), and from the first tool call on that was seen of it. A turn
-    that failed says enough itself. `asks`: whoever passes the message on asks for the extension where it is declared.
+    They are visible if the agent declares the extension and was asked for it, if it has sent traces (`traces`), if the
+    operator named its dialect (`dialects`), and after any turn of the agent that has a tool call. A failed turn does
+    not get the finding. `asks`: requests ask for the extension where the agent declares it.
     """
 
     def __init__(self, *, asks: bool, dialects: bool, traces: Callable[[], bool] = lambda: False) -> None:
         self._asks = asks
         self._traces = traces
-        self._shown = dialects
+        self._calls_shown = dialects
         self._warned = False
 
     def judge(self, turn: Turn) -> None:
-        """Add the finding to `turn` where it belongs there. The first one is logged."""
+        """Add the finding to `turn` where it applies. The first one is logged."""
         if turn.tool_calls:
-            self._shown = True
-        kept_from_asking = any(finding.code == NOT_ASKED for finding in turn.findings)
+            self._calls_shown = True
+            return
+        prevented = any(finding.code == NOT_ASKED for finding in turn.findings)
         asked = self._asks or turn.capture.requested_by_client
-        told = not kept_from_asking and (self._shown or (turn.capture.declared and asked))
-        if turn.tool_calls or told or self._traces():
+        visible = not prevented and (self._calls_shown or (turn.capture.declared and asked))
+        if visible or self._traces():
             return
         if turn_failure_of(turn.state, "", turn.findings) is not None:
             return
-        reason = _NOT_ASKED_HERE if kept_from_asking else _NOT_ASKED if turn.capture.declared else _NOT_DECLARED
+        reason = _NOT_ASKED_HERE if prevented else _NOT_ASKED if turn.capture.declared else _NOT_DECLARED
         message = f"{reason}, and {_NO_OTHER_WAY}"
         turn.findings.append(Finding(NO_CAPTURE, message, Severity.WARNING, "capture"))
         if not self._warned:

@@ -83,7 +83,7 @@ class Continuity:
     # ── called by the turn book ─────────────────────────────────────────────────────────────────────────
 
     def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
-        """Ask the store about a task (`capture.lookups.LookUp`)."""
+        """Ask the store about a task (`capture.lookups.AskStore`)."""
         if len(self._asking) >= _MOST_QUESTIONS:
             self._loop.call_soon(self._answer, task_id, TaskHistory(known=False))
         else:

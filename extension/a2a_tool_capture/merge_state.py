@@ -1,0 +1,100 @@
+"""What `merge` keeps of an artifact, and of the task as it was when the current turn began. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from sys import getsizeof
+
+from .footprint import calls_bytes
+from .models import ToolCall
+from .sameness import CallPlaces, filled, new_calls
+
+_ARTIFACT_BYTES = 800
+"""An artifact without its strings: about what CPython takes."""
+
+
+@dataclass(slots=True, eq=False)
+class MergedArtifact:
+    """Calls, each once, and text of one artifact."""
+
+    calls: list[ToolCall] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    size: int = _ARTIFACT_BYTES
+    """Estimated bytes of memory, of calls only those counted so far."""
+    _counted: int = 0
+    """Number of calls included in `size`: calls are counted only when the size is asked for."""
+    _places: CallPlaces | None = None
+    """Built for the first call that may be a repetition."""
+
+    @property
+    def places(self) -> CallPlaces:
+        if self._places is None:
+            self._places = CallPlaces()
+            for position, call in enumerate(self.calls):
+                self._places.put(call, position, self.calls)
+        return self._places
+
+    def append(self, call: ToolCall) -> None:
+        self.places.put(call, len(self.calls), self.calls)
+        self.calls.append(call)
+
+    def replace(self, position: int, call: ToolCall) -> ToolCall:
+        """Put `call` in the place of an earlier report, and complete it from that; returns the earlier one."""
+        earlier = self.calls[position]
+        self.calls[position] = later = filled(call, earlier)
+        if position < self._counted and later != earlier:
+            self.size += calls_bytes((later,)) - calls_bytes((earlier,))
+        self.places.put(later, position, self.calls)
+        return earlier
+
+    def count(self) -> int:
+        """Bring `size` up to date and return it."""
+        if self._counted < len(self.calls):
+            self.size += calls_bytes(self.calls[self._counted :])
+            self._counted = len(self.calls)
+        return self.size
+
+
+@dataclass(slots=True)
+class TurnStart:
+    """What was known when the current turn began."""
+
+    calls: Sequence[ToolCall] = ()
+    texts: dict[str, str] = field(default_factory=dict)
+    elsewhere: Sequence[ToolCall] = ()
+    """Of `calls`, those of turns that this merger was not fed with."""
+    responses: Sequence[str] = ()
+    """Response texts of such turns."""
+
+    def following(self, calls: list[ToolCall], texts: dict[str, str], max_calls: int) -> TurnStart:
+        """The start of the next turn, where the task now has these calls, and artifacts with these texts."""
+        gone = new_calls(self.calls, calls)  # from the task as it is now, and maybe not for good
+        elsewhere = new_calls(self.elsewhere, calls)
+        kept = [*elsewhere, *new_calls([call for call in gone if call.id], elsewhere)]
+        return TurnStart([*calls, *kept][:max_calls], texts, elsewhere, self.responses)
+
+    def learn(self, calls: Sequence[ToolCall], texts: Sequence[str], max_calls: int) -> None:
+        """Add calls and response texts of earlier turns."""
+        self.calls = [*self.calls, *calls][:max_calls]
+        self.elsewhere = [*self.elsewhere, *calls][:max_calls]
+        self.responses = [*self.responses, *(text for text in texts if text)]
+
+    @property
+    def size(self) -> int:
+        """Estimated bytes of memory. Calls that the task still has count twice."""
+        return calls_bytes(self.calls) + sum(map(getsizeof, (*self.texts.values(), *self.responses)))
+
+
+def without_responses(texts: list[str], responses: Sequence[str]) -> list[str]:
+    """`texts` of artifacts without those of which earlier responses consist: artifacts joined by newlines."""
+    for response in responses:
+        for start in range(len(texts)):
+            end, length = start, -1
+            while end < len(texts) and length < len(response):
+                length += len(texts[end]) + 1
+                end += 1
+            if length == len(response) and "\n".join(texts[start:end]) == response:
+                texts = texts[:start] + texts[end:]
+                break
+    return texts
