@@ -10,11 +10,11 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from ..traces.model import CutText
 
 MAX_TEXT = 1 << 20
-"""Characters of one value that are kept; LLM histories of a long conversation stay below it."""
+"""Maximum number of characters of one value; the LLM history of a long conversation is shorter."""
 
 MAX_DEPTH = 32
 MAX_ITEMS = 20_000
-"""Lists and objects in one attribute: nesting and number of values that are read; a larger value is not kept."""
+"""Maximum nesting and number of values in one attribute; a larger attribute is discarded."""
 
 
 class _TooLargeError(Exception):

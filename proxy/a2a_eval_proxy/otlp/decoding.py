@@ -1,4 +1,4 @@
-"""An OTLP body to its message: content coding, content type, limits; pure."""
+"""Decodes an OTLP body: content encoding, content type, limits. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from .errors import MalformedError, TooLargeError, UnsupportedError
+from .errors import MalformedError, PayloadTooLargeError, UnsupportedError
 from .json_decoding import decode_json
 from .size_limits import check_json, check_protobuf
 
@@ -26,15 +26,14 @@ def media_type(content_type: str) -> str:
 def decode_request(
     body: bytes, request_type: type[Any], *, content_type: str, content_encoding: str, max_bytes: int
 ) -> tuple[Any, int]:
-    """The message of `request_type` in a body, and its size in bytes, decompressed.
+    """Returns the message of `request_type` and the decompressed size of its body in bytes.
 
-    `content_type` and `content_encoding` are the values of those headers ("" where there is none). Never more than
-    `max_bytes` are decompressed, nor is anything decoded that would take more than ten times as many in memory.
-    Raises BodyError and nothing else.
+    `content_type` and `content_encoding` are the values of those headers, "" without one. Decompresses at most
+    `max_bytes`, and decodes nothing that would take more than ten times as many in memory. Raises only BodyError.
     """
     kind = media_type(content_type)
     if kind not in (PROTOBUF, JSON):
-        raise UnsupportedError(f"content type {content_type!r} is not read here; send {PROTOBUF} or {JSON}")
+        raise UnsupportedError(f"unsupported content type {content_type!r}; send {PROTOBUF} or {JSON}")
     content = decompress(body, content_encoding, max_bytes)
     if kind == JSON:
         check_json(content, max_bytes)
@@ -47,27 +46,27 @@ def decode_request(
 
 
 def decompress(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
-    """What the sender compressed, at most `max_bytes`. Raises BodyError."""
+    """Returns the decompressed body, at most `max_bytes`. Raises BodyError."""
     coding = content_encoding.strip().lower()
     if coding in ("", "identity"):
         if len(body) > max_bytes:
-            raise TooLargeError(f"the body exceeds {max_bytes} bytes")
+            raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes")
         return body
     if coding in ("gzip", "x-gzip"):
         window = _GZIP
     elif coding == "deflate":
         window = _ZLIB if _has_zlib_header(body) else _RAW_DEFLATE  # senders disagree on what deflate means
     else:
-        raise UnsupportedError(f"content coding {content_encoding!r} is not read here; use {ACCEPTED_CODINGS} or none")
+        raise UnsupportedError(f"unsupported content encoding {content_encoding!r}; use {ACCEPTED_CODINGS} or none")
     inflater = zlib.decompressobj(window)
     try:
         content = inflater.decompress(body, max_bytes + 1)
     except zlib.error as error:
         raise MalformedError(f"the body is not {coding}: {error}") from None
     if len(content) > max_bytes:
-        raise TooLargeError(f"the body exceeds {max_bytes} bytes when decompressed")
+        raise PayloadTooLargeError(f"the body exceeds {max_bytes} bytes when decompressed")
     if not inflater.eof:
-        raise MalformedError(f"the {coding} body is cut short")
+        raise MalformedError(f"the {coding} body is truncated")
     if inflater.unused_data:
         raise MalformedError(f"{len(inflater.unused_data)} bytes follow the {coding} stream")
     return content

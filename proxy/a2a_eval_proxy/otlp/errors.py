@@ -1,10 +1,10 @@
-"""Why an OTLP request is refused: one error per answer it deserves.
+"""Reasons to refuse an OTLP request, each with its HTTP status.
 
 BodyError
-├── MalformedError     400  not what its content type says
-├── UnsupportedError   415  a content type or coding nobody here reads
-├── TooLargeError      413  beyond the limits of the receiver
-└── BusyError          503  for now; the only one to retry
+├── MalformedError        400  does not match its content type
+├── UnsupportedError      415  unknown content type or encoding
+├── PayloadTooLargeError  413  exceeds a limit of the receiver
+└── BusyError             503  temporary; the only one that senders retry
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from typing import ClassVar
 
 
 class BodyError(Exception):
-    """A body that is not accepted; the message says what was wrong and what would be right."""
+    """A refused request; the message describes the problem and what is accepted."""
 
     status: ClassVar[int]
-    """The HTTP status it is answered with."""
+    """The HTTP status of the response."""
 
 
 class BusyError(BodyError):
-    """Too much has been taken that is not worked off yet; the sender may try again."""
+    """Too many requests wait to be processed; the sender may retry."""
 
     status = 503
 
 
 class MalformedError(BodyError):
-    """Not OTLP, or not all of it."""
+    """Not OTLP, or truncated."""
 
     status = 400
 
 
 class UnsupportedError(BodyError):
-    """A content type or content coding that is not read here."""
+    """An unsupported content type or content encoding."""
 
     status = 415
 
 
-class TooLargeError(BodyError):
-    """More bytes than allowed: as sent, decompressed, or decoded."""
+class PayloadTooLargeError(BodyError):
+    """The body exceeds a limit: as sent, decompressed, or decoded."""
 
     status = 413

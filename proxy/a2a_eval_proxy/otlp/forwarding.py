@@ -1,4 +1,4 @@
-"""Onward export: what the receiver took, sent on to a real collector as it came."""
+"""Forwards received requests, unchanged, to an OpenTelemetry collector."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_RETRY_AFTER_S = 120.0
 _LONGEST_TRIED_S = 900.0
 _RESPONSE_TIMEOUT_S = 10.0
 _READ_BYTES = 64 * 1024
-"""Of an answer; nobody looks at it, but a connection whose answer was read can be used again."""
+"""Maximum number of bytes to read of a response, so that its connection can be reused; the content is ignored."""
 
 _FULL, _RETRYING = "full", "retrying"
 
@@ -45,8 +45,8 @@ class _Export(NamedTuple):
 class OtlpForwarder:
     """Sends requests to a collector, one after the other, from a bounded queue.
 
-    Nobody waits for it: `offer` returns at once, and where the collector is too slow, or away for too long, the
-    oldest requests are dropped. All methods belong to one event loop.
+    `offer` returns at once. If the collector is too slow, or unreachable for too long, the oldest requests are dropped.
+    Call all methods on one event loop.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class OtlpForwarder:
         first_delay_s: float = 1.0,
         counts: ForwardCounts | None = None,
     ) -> None:
-        """`url` is where the collector takes OTLP/HTTP (`http://collector:4318`), with or without a path.
+        """`url` is the OTLP/HTTP endpoint of the collector (`http://collector:4318`), with or without a path.
 
-        `headers` go with each request (credentials, for instance). `queue_bytes` bounds the bodies that wait.
-        `first_delay_s` is the wait before the first retry; it doubles each time, to 30 s at most. `counts` is
-        where it counts. Raises ValueError where `url` names no host.
+        Every request carries `headers`, such as credentials. `queue_bytes` limits the size of waiting bodies.
+        `first_delay_s` is the delay before the first retry; it doubles each time, up to 30 s. `counts` are the counters
+        to increment. Raises ValueError for a `url` without host.
         """
         parts = urlsplit(url)
         secure = parts.scheme == "https"
@@ -108,7 +108,7 @@ class OtlpForwarder:
         self._queue.append(_Export(path, headers, body, asyncio.get_running_loop().time()))
         self.counts.held_bytes += len(body)
         while self.counts.held_bytes > self._queue_bytes and self._queue:
-            self._complain(_FULL, f"more than {self._queue_bytes} bytes wait; the oldest telemetry is dropped")
+            self._complain(_FULL, f"more than {self._queue_bytes} bytes are waiting; the oldest telemetry is dropped")
             self._drop(self._queue.popleft())
         if self._queue:
             self._idle.clear()
@@ -128,7 +128,11 @@ class OtlpForwarder:
         if self._trying is not None:
             self._queue.appendleft(self._trying)
         if self._queue:
-            logger.warning("%s: %d telemetry request(s) are left at the end and lost", self._shown, len(self._queue))
+            logger.warning(
+                "%s: %d telemetry request(s) could not be sent and are lost",
+                self._shown,
+                len(self._queue),
+            )
         while self._queue:
             self._drop(self._queue.popleft())
         self._http.close()
@@ -146,7 +150,7 @@ class OtlpForwarder:
             self._idle.set()
 
     async def _deliver(self, export: _Export) -> None:
-        """Send one request, again and again where that may help."""
+        """Send one request, with retries if the failure is temporary."""
         target = f"{self._prefix}{export.path}".encode()
         for attempt in count():
             retry_after = ""
@@ -161,20 +165,20 @@ class OtlpForwarder:
                     return
                 problem = f"status {response.status} at {export.path}"
                 if response.status not in _RETRIED:
-                    self._complain(problem, f"{problem}; what is refused so is dropped")
+                    self._complain(problem, f"{problem}; requests refused this way are dropped")
                     self._drop(export)
                     return
                 retry_after = response.fields.get(b"retry-after", b"").decode("latin-1")
             if asyncio.get_running_loop().time() - export.offered_at > _LONGEST_TRIED_S:
                 self._drop(export)
                 return
-            self._complain(_RETRYING, f"{problem}; telemetry waits and is sent again")
+            self._complain(_RETRYING, f"{problem}; telemetry is kept and sent again")
             self.counts.retried += 1
             wait_s = parse_retry_after(retry_after, time.time())
             await self._pause(retry_delay(attempt, self._first_delay_s, wait_s, random.random()))  # noqa: S311  # jitter
 
     async def _pause(self, delay_s: float) -> None:
-        """Wait; `close` cuts the wait short, so that what is left gets another chance."""
+        """Wait for the delay, or until `close`, so that the rest of the queue is tried again."""
         if self._closing.is_set():
             await asyncio.sleep(delay_s)
             return
@@ -189,14 +193,14 @@ class OtlpForwarder:
         self.counts.sent += 1
         if self._complaints & {_FULL, _RETRYING}:
             self._complaints -= {_FULL, _RETRYING}
-            logger.info("%s takes telemetry again; %d request(s) were lost so far", self._shown, self.counts.dropped)
+            logger.info("%s accepts telemetry again; %d request(s) lost so far", self._shown, self.counts.dropped)
 
     def _drop(self, export: _Export) -> None:
         self.counts.held_bytes -= len(export.body)
         self.counts.dropped += 1
 
     def _complain(self, kind: str, problem: str) -> None:
-        """One line in the log for each kind of trouble, until it is over."""
+        """Log each kind of problem once until it ends."""
         if kind not in self._complaints:
             self._complaints.add(kind)
             logger.warning("%s: %s", self._shown, problem)
@@ -208,7 +212,7 @@ async def _drain(response: Response) -> None:
         while left > 0 and (chunk := await response.read()):
             left -= len(chunk)
     except UpstreamError:
-        pass  # the status says all there is to know
+        pass  # the status suffices
     finally:
         response.close()
 
@@ -216,15 +220,15 @@ async def _drain(response: Response) -> None:
 def retry_delay(attempt: int, first_delay_s: float, retry_after_s: float | None, chance: float) -> float:
     """Seconds to wait after a failed attempt (0 is the first one): exponential, with jitter, 30 s at most.
 
-    Longer where the collector asked for it, to 120 s at most. `chance` is a random number from 0 to 1; the wait is
-    between half of what its turn would be and the whole.
+    Longer if the collector requests it, up to 120 s. `chance` is a random number from 0 to 1; it selects a delay
+    between half of the exponential one and all.
     """
     longest = min(_LONGEST_DELAY_S, first_delay_s * 2.0 ** min(attempt, 16))
     return max(longest * (1 + chance) / 2, min(retry_after_s or 0.0, _LONGEST_RETRY_AFTER_S))
 
 
 def parse_retry_after(value: str, now: float) -> float | None:
-    """Seconds that a Retry-After header asks for (RFC 9110, section 10.2.3), at least 0; None where it says nothing.
+    """Returns the seconds of a Retry-After header (RFC 9110, section 10.2.3), at least 0; None for an invalid one.
 
     `now` is seconds since the epoch.
     """

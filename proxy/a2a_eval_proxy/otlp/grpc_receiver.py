@@ -1,4 +1,4 @@
-"""OTLP/gRPC: the same intake behind a gRPC server; needs grpcio, which not everybody installs."""
+"""OTLP/gRPC: the same intake behind a gRPC server. Requires grpcio, an optional dependency."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .forwarding import OtlpForwarder
 from .intake import SIGNALS, Intake, OtlpSink, Signal, SinkError
 
 _CONCURRENT_EXPORTS = 16
-"""Messages of the largest size that may be held at once; who comes then is told RESOURCE_EXHAUSTED."""
+"""Maximum number of messages of the largest size in memory; further requests get RESOURCE_EXHAUSTED."""
 
 _STOP_GRACE_S = 1.0
 
 
 class GrpcMissingError(RuntimeError):
-    """grpcio is not installed; the message says how to install it."""
+    """grpcio is not installed; the message has the command to install it."""
 
     exit_code = BAD_INPUT
 
@@ -37,10 +37,10 @@ class GrpcReceiver:
         forward: OtlpForwarder | None = None,
         counts: Counter[tuple[str, str]] | None = None,
     ) -> None:
-        """`address` is HOST:PORT (port 0: any free one); `max_bytes` bounds a message, also decompressed.
+        """`address` is HOST:PORT (port 0: any free one); `max_bytes` limits a message, also decompressed.
 
-        What is accepted goes to `sink`, and to `forward` as protobuf over HTTP; `counts` has ("grpc", "accepted") and
-        ("grpc", "rejected"), without what grpcio refuses by itself. Raises GrpcMissingError.
+        Accepted requests go to `sink`, and to `forward` as protobuf over HTTP. `counts` counts ("grpc", "accepted") and
+        ("grpc", "rejected"), without requests that grpcio refuses. Raises GrpcMissingError.
         """
         try:
             import grpc
@@ -59,7 +59,7 @@ class GrpcReceiver:
 
     @property
     def address(self) -> str:
-        """HOST:PORT where it listens, once started."""
+        """HOST:PORT of the listening socket, after `start`."""
         return f"{self._address.rpartition(':')[0]}:{self._port}"
 
     async def start(self) -> None:
@@ -93,7 +93,7 @@ class GrpcReceiver:
         self._server = server
 
     async def stop(self) -> None:
-        """Let requests finish, for a second at most."""
+        """Wait up to one second for open requests."""
         if self._server is not None:
             await self._server.stop(_STOP_GRACE_S)
 

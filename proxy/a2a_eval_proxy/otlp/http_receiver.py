@@ -28,10 +28,10 @@ from .intake import SIGNALS, Intake, OtlpSink, SinkError
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
 _UNDECODED_BODIES = 4
-"""Bodies of the largest size that may be held at once, read or being read; who comes then is asked to come back."""
+"""Maximum number of bodies of the largest size in memory; further requests get status 503."""
 
 _ADVICE = {415: {"Accept-Encoding": ACCEPTED_CODINGS}, 503: {"Retry-After": "1"}}
-"""Headers that tell the sender what to do about a status."""
+"""Headers for the sender by status."""
 
 _CODES = {
     HTTPStatus.NOT_FOUND: UNIMPLEMENTED,
@@ -50,12 +50,11 @@ def otlp_app(
     body_timeout_s: float = 30.0,
     counts: Counter[tuple[str, str]] | None = None,
 ) -> ASGIApp:
-    """POST /v1/traces, /v1/logs and /v1/metrics as the OTLP specification has them.
+    """Returns the application for POST /v1/traces, /v1/logs and /v1/metrics of the OTLP specification.
 
-    `max_bytes` bounds a body, as sent and decompressed; `body_timeout_s` the time it may take to arrive. What is
-    accepted goes to `forward` as it came, and to `sink` decoded; `counts` has ("http", "accepted") and ("http",
-    "rejected"). Answers are in the encoding of the request: the
-    export response, or a `google.rpc.Status` that says what is wrong.
+    `max_bytes` limits a body, as sent and decompressed; `body_timeout_s` the time to receive it. Accepted requests go
+    to `forward` unchanged and to `sink` decoded. `counts` counts ("http", "accepted") and ("http", "rejected").
+    Responses have the encoding of the request: the export response, or a `google.rpc.Status` with the reason.
     """
     intake = Intake(sink, max_bytes=max_bytes, forward=forward)
     return _OtlpApp(intake, max_bytes, body_timeout_s, Counter() if counts is None else counts)
@@ -105,7 +104,7 @@ class _OtlpApp:
         return _response(request, accepted, 200)
 
     async def _read(self, request: Request, body: bytearray) -> None:
-        """Append the request's body, counting its bytes as held."""
+        """Append the request's body, counting its bytes as in memory."""
         declared = request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > self._max_bytes:
             raise self._too_large()
@@ -132,7 +131,7 @@ def _refused(request: Request, refusal: HTTPException) -> Response:
 
 
 def _response(request: Request, message: Any, status: int, headers: Any = None) -> Response:
-    """`message` in the encoding of the request; in JSON, which people can read, where that is neither."""
+    """Returns `message` in the encoding of the request; readable JSON if that is unknown."""
     if media_type(request.headers.get("content-type", "")) == PROTOBUF:
         return Response(message.SerializeToString(), status, headers, PROTOBUF)
     return Response(MessageToJson(message, indent=None), status, headers, JSON)

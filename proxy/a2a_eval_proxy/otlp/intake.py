@@ -1,4 +1,4 @@
-"""What happens to an OTLP request, however it came: decoded, forwarded, handed to the sink, answered."""
+"""Processes an OTLP request of either transport: decodes and forwards it, passes it to the sink, returns a response."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .forwarding import OtlpForwarder
 logger = logging.getLogger(__name__)
 
 _INLINE_BYTES = 64 * 1024
-"""Bodies up to this size are decoded on the event loop: that takes less than handing them to a thread."""
+"""Bodies up to this size are decoded on the event loop, which costs less than using a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Records of a request that were not taken."""
+    """The rejected records of a request."""
 
     count: int
     """At least 1."""
@@ -41,20 +41,20 @@ class Rejected:
 
 
 class OtlpSink(Protocol):
-    """Where decoded requests go. `traces` and `logs` are called on the event loop, so quick; what they raise is
-    reported as status 500.
+    """Consumes decoded requests. `traces` and `logs` run on the event loop and must be fast; exceptions become status
+    500.
 
-    `size_bytes` is the size of the request before any compression. Requests may be empty, repeated, or hold records
-    of any age in any order.
+    `size_bytes` is the decompressed size of the request. Requests may be empty, repeated, or contain records of any age
+    in any order.
     """
 
     @property
     def busy(self) -> bool:
-        """Whether senders should come back later."""
+        """Whether senders should retry later."""
 
     def rejected(self, request: Any) -> Rejected | None:
-        """What of a request will not be taken, whichever signal it is of; None where all will be. Called in the thread
-        that decoded it; must not raise."""
+        """Returns the records of a request that the sink rejects, or None. Called in the decoding thread; must not
+        raise."""
 
     def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
         """Take spans."""
@@ -74,7 +74,7 @@ class Signal:
     request: type[Any]
     response: type[Any]
     rejected_field: str
-    """Where a partial success counts the records that were not taken."""
+    """The field of a partial success with the number of rejected records."""
 
 
 _PACKAGE = "opentelemetry.proto.collector"
@@ -103,11 +103,11 @@ SIGNALS = (TRACES, LOGS, METRICS)
 
 
 class SinkError(Exception):
-    """The sink failed; the sender is told, the log has the reason."""
+    """The sink failed; the sender gets an error, and the log has the reason."""
 
 
 class Intake:
-    """Takes requests of one event loop. Metrics are checked and forwarded, not otherwise used."""
+    """Processes requests on one event loop. Metrics are decoded and forwarded only."""
 
     def __init__(self, sink: OtlpSink, *, max_bytes: int, forward: OtlpForwarder | None) -> None:
         self._sink = sink
@@ -117,9 +117,9 @@ class Intake:
         self._reported: set[str] = set()
 
     async def take(self, signal: Signal, body: bytes, content_type: str, content_encoding: str) -> Any:
-        """The response to send: empty, or a partial success where the sink rejected some.
+        """Returns the response: empty, or a partial success if the sink rejected some records.
 
-        Raises BodyError (nothing was taken) and SinkError (it was forwarded, where forwarding is on).
+        Raises BodyError before any processing, and SinkError after forwarding.
         """
         if self._sink.busy:
             raise BusyError("too much telemetry arrives at once")
@@ -146,7 +146,7 @@ class Intake:
             )
             return request, size_bytes, self._sink.rejected(request)
 
-        if len(body) <= _INLINE_BYTES and not content_encoding:  # a compressed one may be of any size
+        if len(body) <= _INLINE_BYTES and not content_encoding:  # a compressed body may have any size
             return decode()
         async with self._decoding:  # one at a time, so that memory is bounded too
             return await asyncio.to_thread(decode)

@@ -20,7 +20,7 @@ from .errors import MalformedError
 from .size_limits import MAX_DEPTH
 
 _Convert = Callable[[Any], Any]
-"""A JSON value as the value of a protobuf field; raises OtlpJsonError where it is of another kind."""
+"""Converts a JSON value to the value of a protobuf field; raises OtlpJsonError for another type."""
 
 _HEX_FIELDS = frozenset({"trace_id", "span_id", "parent_span_id"})
 _DECIMAL = re.compile(r"-?[0-9]{1,20}", re.ASCII)
@@ -39,7 +39,7 @@ _HALF_CHARACTER = re.compile(
 
 
 class OtlpJsonError(MalformedError):
-    """Not an OTLP/JSON request; the message begins with the path to the value that is wrong."""
+    """Not an OTLP/JSON request; the message begins with the path of the wrong value."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -47,7 +47,7 @@ class OtlpJsonError(MalformedError):
         self._path = ""
 
     def inside(self, step: str) -> Self:
-        """This error, one step further up: `.key` or `[index]`."""
+        """Prepend a step to the path: `.key` or `[index]`."""
         self._path = step + self._path
         return self
 
@@ -56,7 +56,7 @@ class OtlpJsonError(MalformedError):
 
 
 def decode_json(body: bytes, request_type: type[Any]) -> Any:
-    """The request as a message of `request_type`. Raises OtlpJsonError and nothing else."""
+    """Returns the request as a message of `request_type`. Raises only OtlpJsonError."""
     request = request_type()
     _fill(request, _parse(body), 0)
     return request

@@ -1,8 +1,7 @@
-"""How much memory a body takes once decoded, told before it is decoded.
+"""Refuses bodies that would exhaust memory when decoded: 16 KiB of gzip can become a gigabyte of empty spans.
 
-Two bytes of protobuf can say "one more empty span", which takes 184 bytes in memory: 16 MiB of them (16 KiB with
-gzip) take over a gigabyte, and the decoder holds the interpreter lock until it is through. Real exports take one to
-four times their size as protobuf, some ten times as JSON.
+Two bytes of protobuf encode an empty span, which takes 184 bytes in memory, and the decoder holds the interpreter lock
+until it finishes. Real exports take one to four times their size as protobuf, about ten times as JSON.
 """
 
 from __future__ import annotations
@@ -12,70 +11,69 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from .errors import MalformedError, TooLargeError
+from .errors import MalformedError, PayloadTooLargeError
 
 MAX_DEPTH = 100
-"""Messages within messages; what protobuf implementations accept by default."""
+"""Maximum nesting of messages: the default limit of protobuf implementations."""
 
-_GROWTH = 10
-_MESSAGE, _TEXT, _OTHER = 16, 16, 8
-"""Bytes of an empty message, of a string or bytes field, of any other field, in upb (the C core of protobuf)."""
+_MAX_MEMORY_FACTOR = 10
+_MESSAGE_BYTES, _STRING_FIELD_BYTES, _OTHER_FIELD_BYTES = 16, 16, 8
+"""Memory in upb, the C core of protobuf."""
 
-_OBJECT, _ARRAY, _ITEM = 184, 64, 40
-"""Bytes of a dict with a key, of an empty list, and of a further value in either, in CPython."""
+_DICT_BYTES, _LIST_BYTES, _ITEM_BYTES = 184, 64, 40
+"""Memory in CPython: a dict with one key, an empty list, a further item of either."""
 
-_RUN, _SPARSEST = 4096, 4
-"""So many messages in a row take at least so many bytes each: an attribute of one letter and a number takes nine, and
-is two. Empty ones cost more time to read than they are worth."""
+_WINDOW_MESSAGES, _MIN_BYTES_PER_MESSAGE = 4096, 4
+"""A window of this many messages must average this many bytes a message; an attribute with a short key and a number
+has two messages in nine bytes. Mostly empty messages cost decoding time and carry no data."""
 
-_DENSEST_PROTOBUF = 100
-_DENSEST_JSON = 64
-"""More than a byte of either can ever become: a body that fits at this rate is not looked into."""
+_MAX_MEMORY_PER_PROTOBUF_BYTE = 100
+_MAX_MEMORY_PER_JSON_BYTE = 64
+"""Upper bounds of the memory for one byte of a body: a body that fits at this rate needs no walk."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 @dataclass(slots=True)
 class _Shape:
-    """A message type as the wire shows it."""
+    """A message type: the memory of an empty one, and its message fields."""
 
     size: int
     inside: dict[int, _Shape] = field(default_factory=dict)
-    """Its message fields, by tag."""
+    """Types of its message fields, by wire tag."""
 
 
 def check_protobuf(body: bytes, descriptor: Any, max_bytes: int) -> None:
     """Refuse a message that would take more than ten times `max_bytes` in memory, or is mostly empty messages.
 
-    Raises TooLargeError, and MalformedError where the walk finds that the bytes are no such message (it may not find
-    out: parsing tells).
+    Raises PayloadTooLargeError, and MalformedError for bytes that cannot be a message (parsing finds the rest).
     """
-    limit = _GROWTH * max_bytes
-    if len(body) * _DENSEST_PROTOBUF <= limit:
+    limit = _MAX_MEMORY_FACTOR * max_bytes
+    if len(body) * _MAX_MEMORY_PER_PROTOBUF_BYTE <= limit:
         return
     try:
         size = _size_in_memory(body, _shape(descriptor), limit)
     except IndexError:
-        raise MalformedError("the protobuf message is cut short") from None
+        raise MalformedError("the protobuf message is truncated") from None
     if size > limit:
-        raise TooLargeError(_too_many("messages", limit))
+        raise PayloadTooLargeError(_too_many("messages", limit))
 
 
 def check_json(body: bytes, max_bytes: int) -> None:
-    """Refuse a document that would take more than ten times `max_bytes` in memory. Raises TooLargeError."""
-    limit = _GROWTH * max_bytes
-    if len(body) * _DENSEST_JSON <= limit or _json_size(body) <= limit:
+    """Refuse a document that would take more than ten times `max_bytes` in memory. Raises PayloadTooLargeError."""
+    limit = _MAX_MEMORY_FACTOR * max_bytes
+    if len(body) * _MAX_MEMORY_PER_JSON_BYTE <= limit or _json_size(body) <= limit:
         return
-    if _json_size(_STRING.sub(b'""', body)) > limit:  # brackets and commas inside of strings cost nothing
-        raise TooLargeError(_too_many("values", limit))
+    if _json_size(_STRING.sub(b'""', body)) > limit:  # brackets and commas in strings cost nothing
+        raise PayloadTooLargeError(_too_many("values", limit))
 
 
 def _too_many(things: str, limit: int) -> str:
-    return f"the body holds so many {things} that they would take more than {limit} bytes; export smaller batches"
+    return f"the body has too many {things}: they would take more than {limit} bytes in memory; export smaller batches"
 
 
 def _json_size(body: bytes) -> int:
-    return body.count(b"{") * _OBJECT + body.count(b"[") * _ARRAY + body.count(b",") * _ITEM
+    return body.count(b"{") * _DICT_BYTES + body.count(b"[") * _LIST_BYTES + body.count(b",") * _ITEM_BYTES
 
 
 @cache
@@ -86,22 +84,22 @@ def _shape(descriptor: Any) -> _Shape:
 def _build(descriptor: Any, known: dict[str, _Shape]) -> _Shape:
     if descriptor.full_name in known:
         return known[descriptor.full_name]
-    shape = known[descriptor.full_name] = _Shape(_MESSAGE)  # before its fields: values hold values
+    shape = known[descriptor.full_name] = _Shape(_MESSAGE_BYTES)  # before its fields: values hold values
     for spec in descriptor.fields:
         is_text = spec.type in (spec.TYPE_STRING, spec.TYPE_BYTES)
-        shape.size += _TEXT if is_text else _OTHER
+        shape.size += _STRING_FIELD_BYTES if is_text else _OTHER_FIELD_BYTES
         if spec.message_type is not None:
             shape.inside[spec.number << 3 | 2] = _build(spec.message_type, known)
     return shape
 
 
 def _size_in_memory(body: bytes, shape: _Shape, limit: int) -> int:
-    """Bytes of all messages in `body`; anything above `limit` where it is more, or a run of them is all but empty.
-    Raises IndexError at a cut."""
+    """Returns the memory of all messages in `body`, or a number above `limit` if it is exceeded or if the messages of a
+    window are mostly empty. Raises IndexError for a truncated body."""
     size = shape.size
     outer: list[tuple[int, int, dict[int, _Shape]]] = []
     position, end, inside = 0, len(body), shape.inside
-    run, run_began = 0, 0
+    in_window, window_start = 0, 0
     while True:
         while position < end:
             tag = body[position]
@@ -119,11 +117,11 @@ def _size_in_memory(body: bytes, shape: _Shape, limit: int) -> int:
                     size += message.size
                     if size > limit:
                         return size
-                    run += 1
-                    if run == _RUN:
-                        if position - run_began < _RUN * _SPARSEST:
+                    in_window += 1
+                    if in_window == _WINDOW_MESSAGES:
+                        if position - window_start < _WINDOW_MESSAGES * _MIN_BYTES_PER_MESSAGE:
                             return limit + 1
-                        run, run_began = 0, position
+                        in_window, window_start = 0, position
                     outer.append((position + length, end, inside))
                     if len(outer) > MAX_DEPTH:
                         raise MalformedError(f"messages are nested more than {MAX_DEPTH} deep")

@@ -1,4 +1,4 @@
-"""OTLP export requests as spans and log events; hostile input never raises."""
+"""Converts OTLP export requests to spans and log events; hostile input never raises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IS_REMOTE = SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
 
 @dataclass(frozen=True, slots=True)
 class SpanBatch:
-    """What one export request held. `rejected` counts the records that name no valid span."""
+    """The spans of one export request. `rejected` counts records without valid span id."""
 
     spans: list[Span]
     rejected: int = 0
@@ -28,14 +28,14 @@ class SpanBatch:
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """What one export request held. `rejected` counts the records that name no event or no trace."""
+    """The log events of one export request. `rejected` counts records without event name or trace id."""
 
     events: list[LogEvent]
     rejected: int = 0
 
 
 def spans_from_proto(request: ExportTraceServiceRequest) -> SpanBatch:
-    """The spans of a protobuf export request, in its order. Never raises."""
+    """Returns the spans of a protobuf export request, in order. Never raises."""
     spans: list[Span] = []
     rejected = 0
     for resource_spans in request.resource_spans:
@@ -52,7 +52,7 @@ def spans_from_proto(request: ExportTraceServiceRequest) -> SpanBatch:
 
 
 def nameless_spans(request: ExportTraceServiceRequest) -> int:
-    """How many spans of the request `spans_from_proto` rejects, without reading the others. Never raises."""
+    """Returns the number of spans that `spans_from_proto` rejects, without reading the others. Never raises."""
     return sum(
         not (_valid(record.trace_id, TRACE_ID_BYTES) and _valid(record.span_id, SPAN_ID_BYTES))
         for resource_spans in request.resource_spans
@@ -62,7 +62,7 @@ def nameless_spans(request: ExportTraceServiceRequest) -> int:
 
 
 def logs_from_proto(request: ExportLogsServiceRequest) -> LogBatch:
-    """The event records of a protobuf logs export request, in its order. Never raises."""
+    """Returns the event records of a protobuf logs export request, in order. Never raises."""
     events: list[LogEvent] = []
     rejected = 0
     for resource_logs in request.resource_logs:
@@ -116,10 +116,10 @@ def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Spa
 
 
 def _proto_id(raw: bytes, size: int) -> str:
-    """Hex digits; "" for an id that is not valid."""
+    """Returns the id as hex digits; "" for an invalid one."""
     return raw.hex() if _valid(raw, size) else ""
 
 
 def _valid(raw: bytes, size: int) -> bool:
-    """False for an id that is absent, of the wrong size or all zeroes (invalid by W3C Trace Context)."""
+    """Returns False for an id that is absent, has the wrong size or is all zeroes (invalid in W3C Trace Context)."""
     return len(raw) == size and any(raw)

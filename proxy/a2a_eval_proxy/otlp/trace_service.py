@@ -1,4 +1,4 @@
-"""Traces on their way in: decoded requests to the trace book, and how long a turn should wait for its spans."""
+"""Passes decoded spans to the trace book, and decides how long a turn waits for its spans."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .intake import Rejected
 from .spans import logs_from_proto, nameless_spans, spans_from_proto
 
 _UNREAD_BYTES = 16 * 1024 * 1024
-"""On the wire; decoded they take up to ten times as much."""
+"""Limit of the requests that wait for the reading thread, as sent; decoded they take up to ten times as much."""
 
 
-_AT_ONCE, _AT_MOST = 200, 2_000
-"""Spans handed to the trace book before the event loop has its next turn (some milliseconds); of one trace more, since
-a turn is complete when its root is there, which a batch may have before the rest."""
+_PART_SPANS, _MAX_PART_SPANS_OF_TRACE = 200, 2_000
+"""Spans passed to the trace book in one iteration of the event loop (a few milliseconds). More for spans of one trace:
+a turn is complete when its root span arrives, which may precede other spans in the batch."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _Record = TypeVar("_Record", Span, LogEvent)
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A batch as the reading thread leaves it, in parts."""
+    """The result of the reading thread: a batch in parts."""
 
     spans: Sequence[Sequence[Span]] = ()
     logs: Sequence[Sequence[LogEvent]] = ()
@@ -46,24 +46,24 @@ class _Read:
 
 
 def _parts(records: Iterable[_Record]) -> list[list[_Record]]:
-    """The records of each trace together, some hundred in a part."""
+    """Splits records into parts that keep those of one trace together."""
     by_trace: defaultdict[str, list[_Record]] = defaultdict(list)
     for record in records:
         by_trace[record.trace_id].append(record)
     parts: list[list[_Record]] = [[]]
     for members in by_trace.values():
-        for start in range(0, len(members), _AT_MOST):
-            if len(parts[-1]) >= _AT_ONCE:
+        for start in range(0, len(members), _MAX_PART_SPANS_OF_TRACE):
+            if len(parts[-1]) >= _PART_SPANS:
                 parts.append([])
-            parts[-1] += members[start : start + _AT_MOST]
+            parts[-1] += members[start : start + _MAX_PART_SPANS_OF_TRACE]
     return parts
 
 
 class Tracing:
-    """The receiver's sink, and the pipeline's source of evidence. Belongs to the event loop.
+    """The receiver's sink and the pipeline's source of evidence. Call all methods on one event loop.
 
-    `wait_s` is how long after its end a turn waits for spans; `expected` says to wait even for an agent that has
-    not sent any yet.
+    `wait_s` is the time that a turn waits for spans after its end; `expected` also waits for an agent that has not
+    sent any yet.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Tracing:
         self._unread_bytes = 0
         self._book = TraceBook(self._changed, conversation_attributes=conversation_attributes)
         self.on_changed: Callable[[Turn, bool], None] = lambda turn, tells: None
-        """Called with a turn for which spans came, and whether any is about an agent's work; set by who wires us."""
+        """Called with a turn that got spans, and whether any of them describes the agent's work. Set by its user."""
 
     # ── from the turn book ──────────────────────────────────────────────────────────────────────────────
 
@@ -91,11 +91,11 @@ class Tracing:
 
     @property
     def heard(self) -> bool:
-        """Whether traces are to be expected: the agent has sent some, or we were told that it will."""
+        """Whether to expect traces: the agent has sent some, or the settings announce them."""
         return self._expected or self._book.heard
 
     def wait_s(self, turn: Turn) -> float:
-        """Seconds the turn should still wait for its spans; 0 where none are to be expected or all are there."""
+        """Returns the seconds that the turn still waits for its spans; 0 if none are expected or all have arrived."""
         if not self.heard or self._book.complete(turn.turn_id):
             return 0.0
         return max(0.0, (turn.ended_at or 0.0) + self._wait_s - CLOCK.now())
@@ -104,7 +104,7 @@ class Tracing:
         return self._book.complete(turn.turn_id)
 
     def evidence(self, turn: Turn) -> Evidence | None:
-        """What traces say about the turn; None where they say nothing."""
+        """Returns the evidence of traces for the turn, or None."""
         evidence = self._book.evidence(turn.turn_id)
         return evidence if evidence.spans or evidence.logs or evidence.contested else None
 
@@ -116,21 +116,21 @@ class Tracing:
 
     @property
     def busy(self) -> bool:
-        """Whether senders are ahead of the reading thread by so much that they should wait."""
+        """Whether more than _UNREAD_BYTES wait for the reading thread, so that senders should retry later."""
         return self._unread_bytes > _UNREAD_BYTES
 
     def rejected(self, request: Any) -> Rejected | None:
-        """Spans without valid ids are lost; log records that tell nothing are merely of no use here."""
+        """Returns the number of spans without valid ids; unusable log records are not rejected."""
         count = nameless_spans(request) if isinstance(request, ExportTraceServiceRequest) else 0
         reason = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
         return Rejected(count, reason) if count else None
 
     def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
-        """Take spans. They are read in a thread: a full batch would hold up traffic for longer than an event may."""
+        """Read spans in a thread: a full batch would block the event loop for too long."""
         self._submit(self._read_spans, request, size_bytes)
 
     def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
-        """Take log records, of which the GenAI events tell of tool calls."""
+        """Read log records; their GenAI events report tool calls."""
         self._submit(self._read_logs, request, size_bytes)
 
     def close(self) -> None:
@@ -146,25 +146,25 @@ class Tracing:
         found = _Read()
         try:
             found = read(request)
-        except Exception as error:  # the wall: what we cannot read costs its own batch only
+        except Exception as error:  # error boundary: an unreadable batch loses only itself
             logger.error("a batch of telemetry could not be read and is lost", exc_info=error)
         self._loop.call_soon_threadsafe(self._add, found, size_bytes)
 
     @staticmethod
     def _read_spans(request: ExportTraceServiceRequest) -> _Read:
         batch = spans_from_proto(request)
-        others = (span for span in batch.spans if span.scope != SCOPE)  # ours, exported to ourselves, are no evidence
+        others = (span for span in batch.spans if span.scope != SCOPE)  # our own spans are not evidence
         return _Read(spans=_parts(others), rejected=batch.rejected)
 
     @staticmethod
     def _read_logs(request: ExportLogsServiceRequest) -> _Read:
-        # What we said of a turn changes nothing.
+        # Our own evaluation events are not evidence.
         return _Read(logs=_parts(event for event in logs_from_proto(request).events if event.scope != SCOPE))
 
     # ── on the event loop ───────────────────────────────────────────────────────────────────────────────
 
     def _add(self, found: _Read, size_bytes: int, done: int = 0) -> None:
-        """Hand over a part of a batch, and the next in the loop's next round: traffic comes in between."""
+        """Pass one part of a batch to the trace book, and the next in the next iteration of the loop."""
         spans = found.spans[done] if found.spans else ()
         logs = found.logs[done] if found.logs else ()
         parts = max(len(found.spans), len(found.logs), 1)

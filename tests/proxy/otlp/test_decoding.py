@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 from a2a_eval_proxy.otlp.decoding import decode_request, decompress, media_type
-from a2a_eval_proxy.otlp.errors import BodyError, MalformedError, TooLargeError, UnsupportedError
+from a2a_eval_proxy.otlp.errors import BodyError, MalformedError, PayloadTooLargeError, UnsupportedError
 from a2a_eval_proxy.otlp.size_limits import check_json, check_protobuf
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,13 +83,13 @@ def test_other_codings_are_unsupported(coding):
 @pytest.mark.parametrize(
     ("coding", "body", "complaint"),
     [
-        ("gzip", gzip.compress(BODY)[:-1], "cut short"),
-        ("gzip", gzip.compress(BODY)[:30], "cut short"),
-        ("gzip", b"", "cut short"),
+        ("gzip", gzip.compress(BODY)[:-1], "truncated"),
+        ("gzip", gzip.compress(BODY)[:30], "truncated"),
+        ("gzip", b"", "truncated"),
         ("gzip", BODY, "not gzip"),
         ("gzip", gzip.compress(BODY)[:-8] + bytes(8), "not gzip"),
         ("gzip", gzip.compress(BODY) + b"x", "1 bytes follow"),
-        ("deflate", zlib.compress(BODY)[:-3], "cut short"),
+        ("deflate", zlib.compress(BODY)[:-3], "truncated"),
         ("deflate", b"\xff\xff\xff", "not deflate"),
     ],
 )
@@ -100,10 +100,10 @@ def test_broken_compression_is_malformed(coding, body, complaint):
 
 def test_the_limit_is_inclusive_and_holds_for_what_is_decompressed():
     assert decompress(gzip.compress(bytes(1000)), "gzip", 1000) == bytes(1000)
-    with pytest.raises(TooLargeError, match="exceeds 999 bytes when decompressed"):
+    with pytest.raises(PayloadTooLargeError, match="exceeds 999 bytes when decompressed"):
         decompress(gzip.compress(bytes(1000)), "gzip", 999)
     assert decompress(bytes(1000), "", 1000) == bytes(1000)
-    with pytest.raises(TooLargeError, match="exceeds 999 bytes"):
+    with pytest.raises(PayloadTooLargeError, match="exceeds 999 bytes"):
         decompress(bytes(1000), "", 999)
 
 
@@ -112,7 +112,7 @@ def test_a_gzip_bomb_of_a_gigabyte_is_never_unpacked():
     assert len(bomb) < 2 << 20
     tracemalloc.start()
     try:
-        with pytest.raises(TooLargeError):
+        with pytest.raises(PayloadTooLargeError):
             decode(bomb, content_encoding="gzip", max_bytes=1 << 20)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -160,7 +160,7 @@ def test_ten_megabytes_in_one_attribute_are_fine_within_the_limit():
     request = export_request(["a"])
     request.resource_spans[0].scope_spans[0].spans[0].attributes[0].value.string_value = "x" * 10_000_000
     assert decode(request.SerializeToString(), max_bytes=16 << 20)[0] == request
-    with pytest.raises(TooLargeError):
+    with pytest.raises(PayloadTooLargeError):
         decode(request.SerializeToString(), max_bytes=8 << 20)
 
 
@@ -177,7 +177,7 @@ def test_ten_megabytes_in_one_attribute_are_fine_within_the_limit():
 )
 def test_more_messages_than_memory_are_refused_before_parsing(unit):
     body = unit * (LIMIT // len(unit))
-    with pytest.raises(TooLargeError, match="so many messages"):
+    with pytest.raises(PayloadTooLargeError, match="too many messages"):
         decode(body)
 
 
@@ -191,11 +191,11 @@ def test_a_full_sized_body_of_ordinary_spans_is_not_refused():
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        (field(1, field(2, b"x" * 10))[:-4], "cut short"),
+        (field(1, field(2, b"x" * 10))[:-4], "truncated"),
         (b"\x0b", "wire type 3"),
         (b"\xff" * 12, "more than ten bytes"),
-        (field(1, b"\x12\x7f"), "cut short"),
-        (b"\x10\xff", "cut short"),
+        (field(1, b"\x12\x7f"), "truncated"),
+        (b"\x10\xff", "truncated"),
     ],
 )
 def test_the_walk_before_parsing_finds_broken_messages(body, complaint):
@@ -243,12 +243,12 @@ def test_a_damaged_request_is_a_request_or_refused(position, inserted, removed):
 )
 def test_more_json_values_than_memory_are_refused_before_parsing(body):
     assert len(body) <= LIMIT
-    with pytest.raises(TooLargeError, match="so many values"):
+    with pytest.raises(PayloadTooLargeError, match="too many values"):
         decode(body, JSON)
 
 
 def test_brackets_within_texts_do_not_count():
     text = b'"' + b'{[,\\"' * 12_000 + b'"'
     check_json(b'{"a":' + text + b"}", LIMIT)
-    with pytest.raises(TooLargeError):
+    with pytest.raises(PayloadTooLargeError):
         check_json(b'{"a":' + text.replace(b'\\"', b"") + b',"' + b"{" * 12_000, LIMIT)

@@ -82,7 +82,7 @@ async def test_hostile_messages_are_refused(sink):
         code, details = await export(address, b"garbage")
         assert (code, "not a protobuf message" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True)
         code, details = await export(address, b"\x0a\x00" * 500_000)
-        assert (code, "so many messages" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True)
+        assert (code, "too many messages" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True)
         assert (await export(address, bytes(1024 * 1024 + 1)))[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
         bomb = await export(address, bytes(64 * 1024 * 1024), compression=grpc.Compression.Gzip)
         assert bomb[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
