@@ -228,7 +228,6 @@ EQUAL_CLASS_NAMES = {
     "Exchange",
     "Group",
     "Outcome",
-    "TooLargeError",
     "ToolDefinition",
     "ToolError",
 }
