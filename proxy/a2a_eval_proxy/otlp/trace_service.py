@@ -17,7 +17,8 @@ from ..clock import CLOCK
 from ..telemetry.common import SCOPE
 from ..telemetry.counters import Metrics
 from ..traces.model import LogEvent, Span
-from ..traces.trace_book import Evidence, TraceBook
+from ..traces.trace_book import TraceBook
+from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .intake import Rejected
 from .spans import logs_from_proto, nameless_spans, spans_from_proto

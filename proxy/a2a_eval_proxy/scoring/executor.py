@@ -15,8 +15,8 @@ from a2a_tool_capture import Finding, Severity
 from ..errors import UNREACHABLE
 from ..privacy.policy import Privacy
 from ..store import ConversationKey
-from ..traces.merge import settled
-from ..traces.trace_book import Evidence
+from ..traces.merge import merge_traces
+from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .scorer import Results, Scorer, TurnJson
 from .turn_memory import memory_of
@@ -161,15 +161,15 @@ class ThreadExecutor:
 
     def _merged(self, job: Job, evidence: Evidence | None) -> Turn:
         """Calls are compared with traces as captured: two that are masked may look the same."""
-        merged = job.turn if evidence is None else _settled(job, evidence)
+        merged = job.turn if evidence is None else _merged(job, evidence)
         if merged is job.turn:
             return job.redacted
         return merged if self._privacy is None else self._privacy.shown(merged)
 
 
-def _settled(job: Job, evidence: Evidence) -> Turn:
+def _merged(job: Job, evidence: Evidence) -> Turn:
     try:
-        return settled(job.turn, evidence, late=job.late)
+        return merge_traces(job.turn, evidence, late=job.late)
     except Exception as error:  # error boundary: an unreadable trace costs the turn its trace only
         logger.error("traces of turn %s could not be merged", job.turn.turn_id, exc_info=error)
         problem = Finding("capture_error", f"its traces could not be read: {error!r}", Severity.ERROR, "traces")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..otlp.trace_service import Tracing
-from ..traces.trace_book import Evidence
+from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .executor import Job, StoredJob
 from .job_queue import ScoredJobs

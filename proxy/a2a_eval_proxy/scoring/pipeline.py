@@ -21,7 +21,7 @@ from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuer
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..telemetry.turn_listener import TurnListener
-from ..traces.trace_book import Evidence
+from ..traces.trace_records import Evidence
 from ..turn import Turn
 from .case_book import CaseBook, TurnPositions
 from .conversations import Conversations

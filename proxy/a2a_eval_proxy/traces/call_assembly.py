@@ -1,4 +1,4 @@
-"""Calls put together from their sightings, and completed from what the LLM messages say of them."""
+"""Calls put together from their observations, and completed from what the LLM messages say of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 
-from .failures import Telling
+from .failures import FailureDetail
 from .grouping import Group, contained
+from .observations import same_tool
 from .requested_calls import Requested
-from .sightings import same_tool
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_NS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1) * 1000
@@ -43,12 +43,12 @@ class Draft:
 
     @classmethod
     def of(cls, found: Group) -> Draft:
-        """Field by field from whoever has it, the outermost first; one failed sighting makes a failed call."""
-        failures = [sighting.failure for sighting in found.sightings if sighting.failure is not None]
-        results = [sighting.result for sighting in found.sightings if sighting.result is not None]
-        failure = min(failures, key=lambda known: known.telling) if failures else None
+        """Field by field from whoever has it, the outermost first; one failed observation makes a failed call."""
+        failures = [observation.failure for observation in found.observations if observation.failure is not None]
+        results = [observation.result for observation in found.observations if observation.result is not None]
+        failure = min(failures, key=lambda known: known.detail) if failures else None
         error = failure.text if failure else None
-        vague = failure is not None and failure.telling > Telling.RESULT
+        vague = failure is not None and failure.detail > FailureDetail.RESULT
         if vague and results:
             error, vague = results[0], False
         span = found.first.span

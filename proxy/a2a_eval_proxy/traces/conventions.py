@@ -33,7 +33,7 @@ ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ArgumentsAt:
     """Where the arguments are: an attribute of the span, or of its event `event`."""
 
     attribute: str
@@ -42,7 +42,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Gave:
+class ResultAt:
     """Where the result is: an attribute of the span, or of its event `event`."""
 
     attribute: str
@@ -71,8 +71,8 @@ class Convention:
     tool_name: tuple[str, ...] = ("gen_ai.tool.name", "tool.name")
     span_names: Pairs = ()
     call_id: tuple[str, ...] = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "tool.call_id")
-    arguments: tuple[Given, ...] = ()
-    result: tuple[Gave, ...] = ()
+    arguments: tuple[ArgumentsAt, ...] = ()
+    result: tuple[ResultAt, ...] = ()
     failed: Pairs = ()
     """Attribute and value that say the call failed where the status does not."""
     withheld: Pairs = ()
@@ -90,10 +90,10 @@ class Convention:
 
 _EXECUTE_TOOL = ("gen_ai.operation.name", "execute_tool")
 _OPENINFERENCE = (("openinference.span.kind", "TOOL"), ("openinference.span.kind", "tool"))
-_GEN_AI_ARGUMENTS = Given("gen_ai.tool.call.arguments")
-_GEN_AI_RESULT = Gave("gen_ai.tool.call.result")
-_TOOL_PARAMETERS = Given("tool.parameters", read=undeclared_parameters)
-_OPENINFERENCE_ARGUMENTS = (Given("input.value"), _TOOL_PARAMETERS)
+_GEN_AI_ARGUMENTS = ArgumentsAt("gen_ai.tool.call.arguments")
+_GEN_AI_RESULT = ResultAt("gen_ai.tool.call.result")
+_TOOL_PARAMETERS = ArgumentsAt("tool.parameters", read=undeclared_parameters)
+_OPENINFERENCE_ARGUMENTS = (ArgumentsAt("input.value"), _TOOL_PARAMETERS)
 _METHOD_NAMES = (("", ".__call__"), ("", ""))
 _EXECUTE_TOOL_NAMES = (("execute_tool ", ""), ("", ".tool"))
 
@@ -104,11 +104,11 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
         own=("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(_GEN_AI_ARGUMENTS, Given("gcp.vertex.agent.tool_call_args"), *_OPENINFERENCE_ARGUMENTS),
+        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("gcp.vertex.agent.tool_call_args"), *_OPENINFERENCE_ARGUMENTS),
         result=(
-            Gave("gen_ai.tool.call.result", read=adk_response),
-            Gave("gcp.vertex.agent.tool_response", read=adk_response),
-            Gave("output.value", read=adk_response),
+            ResultAt("gen_ai.tool.call.result", read=adk_response),
+            ResultAt("gcp.vertex.agent.tool_response", read=adk_response),
+            ResultAt("output.value", read=adk_response),
         ),
         withheld=(("gcp.vertex.agent.tool_call_args", "{}"), ("gcp.vertex.agent.tool_response", "{}")),
         not_tools=frozenset({"(merged tools)", "(merged)"}),
@@ -121,13 +121,13 @@ CONVENTIONS: tuple[Convention, ...] = (
         span_names=_EXECUTE_TOOL_NAMES,
         arguments=(
             _GEN_AI_ARGUMENTS,
-            Given("content", event="gen_ai.tool.message"),
+            ArgumentsAt("content", event="gen_ai.tool.message"),
             *_OPENINFERENCE_ARGUMENTS,
         ),
         result=(
-            Gave("gen_ai.tool.call.result", read=text_blocks),
-            Gave("message", event="gen_ai.choice", read=text_blocks),
-            Gave("output.value"),
+            ResultAt("gen_ai.tool.call.result", read=text_blocks),
+            ResultAt("message", event="gen_ai.choice", read=text_blocks),
+            ResultAt("output.value"),
         ),
         failed=(("gen_ai.tool.status", "error"),),
     ),
@@ -137,8 +137,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("pydantic-ai",),
         own=("tool_arguments", "tool_response"),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(_GEN_AI_ARGUMENTS, Given("tool_arguments"), *_OPENINFERENCE_ARGUMENTS),
-        result=(_GEN_AI_RESULT, Gave("tool_response"), Gave("output.value")),
+        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("tool_arguments"), *_OPENINFERENCE_ARGUMENTS),
+        result=(_GEN_AI_RESULT, ResultAt("tool_response"), ResultAt("output.value")),
     ),
     Convention(
         name="smolagents",
@@ -149,24 +149,24 @@ CONVENTIONS: tuple[Convention, ...] = (
             "smolagents",
         ),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(_GEN_AI_ARGUMENTS, Given("input.value", read=keyword_arguments)),
-        result=(_GEN_AI_RESULT, Gave("output.value")),
+        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("input.value", read=keyword_arguments)),
+        result=(_GEN_AI_RESULT, ResultAt("output.value")),
         not_tools=frozenset({"final_answer"}),  # how the agent answers
     ),
     Convention(
         name="openinference-llama-index",
         markers=_OPENINFERENCE,
         scopes=("openinference.instrumentation.llama_index",),
-        arguments=(Given("input.value", read=keyword_arguments),),
-        result=(Gave("output.value", read=llama_index_output),),
+        arguments=(ArgumentsAt("input.value", read=keyword_arguments),),
+        result=(ResultAt("output.value", read=llama_index_output),),
     ),
     Convention(
         name="openinference-dspy",
         markers=_OPENINFERENCE,
         scopes=("openinference.instrumentation.dspy",),
         span_names=_METHOD_NAMES,
-        arguments=(Given("input.value", read=keyword_arguments),),
-        result=(Gave("output.value", read=encoded_outcome),),
+        arguments=(ArgumentsAt("input.value", read=keyword_arguments),),
+        result=(ResultAt("output.value", read=encoded_outcome),),
         not_tools=frozenset({"finish"}),  # how ReAct answers
     ),
     Convention(
@@ -175,7 +175,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("openinference.instrumentation.langchain",),
         span_names=(("", ""),),
         arguments=_OPENINFERENCE_ARGUMENTS,
-        result=(Gave("output.value", read=tool_message),),
+        result=(ResultAt("output.value", read=tool_message),),
     ),
     Convention(
         name="traceloop-mcp",
@@ -184,12 +184,12 @@ CONVENTIONS: tuple[Convention, ...] = (
         tool_name=("gen_ai.tool.name", "traceloop.entity.name"),
         span_names=_EXECUTE_TOOL_NAMES,
         arguments=(
-            Given("gen_ai.tool.call.arguments", read=mcp_arguments),
-            Given("traceloop.entity.input", read=mcp_arguments),
+            ArgumentsAt("gen_ai.tool.call.arguments", read=mcp_arguments),
+            ArgumentsAt("traceloop.entity.input", read=mcp_arguments),
         ),
         result=(
-            Gave("gen_ai.tool.call.result", read=mcp_result),
-            Gave("traceloop.entity.output", read=mcp_result),
+            ResultAt("gen_ai.tool.call.result", read=mcp_result),
+            ResultAt("traceloop.entity.output", read=mcp_result),
         ),
         transport=True,
     ),
@@ -197,8 +197,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         name="traceloop-llama-index",  # its tool spans are of kind "task"
         markers=(("tool.arguments", ANY),),
         scopes=("opentelemetry.instrumentation.llamaindex",),
-        arguments=(Given("tool.arguments"),),
-        result=(Gave("traceloop.entity.output", read=llama_index_output),),
+        arguments=(ArgumentsAt("tool.arguments"),),
+        result=(ResultAt("traceloop.entity.output", read=llama_index_output),),
     ),
     Convention(
         name="traceloop",
@@ -206,12 +206,12 @@ CONVENTIONS: tuple[Convention, ...] = (
         tool_name=("gen_ai.tool.name", "traceloop.entity.name"),
         span_names=_EXECUTE_TOOL_NAMES,
         arguments=(
-            Given("gen_ai.tool.call.arguments", read=traceloop_arguments),
-            Given("traceloop.entity.input", read=traceloop_arguments),
+            ArgumentsAt("gen_ai.tool.call.arguments", read=traceloop_arguments),
+            ArgumentsAt("traceloop.entity.input", read=traceloop_arguments),
         ),
         result=(
-            Gave("gen_ai.tool.call.result", read=run_output),
-            Gave("traceloop.entity.output", read=run_output),
+            ResultAt("gen_ai.tool.call.result", read=run_output),
+            ResultAt("traceloop.entity.output", read=run_output),
         ),
         failed=(("gen_ai.task.status", "failure"),),
     ),
@@ -220,10 +220,10 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=(("langsmith.span.kind", "tool"),),
         tool_name=("gen_ai.tool.name", "langsmith.trace.name"),
         span_names=(("", ""),),
-        arguments=(_GEN_AI_ARGUMENTS, Given("gen_ai.prompt", read=traceloop_arguments)),
+        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("gen_ai.prompt", read=traceloop_arguments)),
         result=(
-            Gave("gen_ai.tool.call.result", read=run_output),
-            Gave("gen_ai.completion", read=run_output),
+            ResultAt("gen_ai.tool.call.result", read=run_output),
+            ResultAt("gen_ai.completion", read=run_output),
         ),
     ),
     Convention(
@@ -232,8 +232,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         tool_name=("gen_ai.tool.name",),
         span_names=(("", ""),),
         call_id=("gen_ai.tool.call.id", "langfuse.observation.metadata.tool_call_id"),
-        arguments=(_GEN_AI_ARGUMENTS, Given("langfuse.observation.input", read=keyword_arguments)),
-        result=(_GEN_AI_RESULT, Gave("langfuse.observation.output", read=tool_message)),
+        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("langfuse.observation.input", read=keyword_arguments)),
+        result=(_GEN_AI_RESULT, ResultAt("langfuse.observation.output", read=tool_message)),
         failed=(("langfuse.observation.level", "ERROR"),),
     ),
     Convention(
@@ -241,15 +241,15 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=(("ai.operationId", "ai.toolCall"),),
         tool_name=("ai.toolCall.name",),
         call_id=("ai.toolCall.id",),
-        arguments=(Given("ai.toolCall.args"),),
-        result=(Gave("ai.toolCall.result", read=encoded_outcome),),
+        arguments=(ArgumentsAt("ai.toolCall.args"),),
+        result=(ResultAt("ai.toolCall.result", read=encoded_outcome),),
     ),
     Convention(
         name="mcp",  # OpenTelemetry's semantic conventions for MCP, as the SDKs and servers follow them
         markers=(("mcp.method.name", "tools/call"),),
         span_names=(("tools/call ", ""), ("MCP send tools/call ", "")),
         arguments=(_GEN_AI_ARGUMENTS,),
-        result=(Gave("gen_ai.tool.call.result", read=mcp_result),),
+        result=(ResultAt("gen_ai.tool.call.result", read=mcp_result),),
         transport=True,
     ),
     Convention(
@@ -257,7 +257,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=(_EXECUTE_TOOL,),
         span_names=_EXECUTE_TOOL_NAMES,
         arguments=(_GEN_AI_ARGUMENTS, *_OPENINFERENCE_ARGUMENTS),
-        result=(_GEN_AI_RESULT, Gave("output.value")),
+        result=(_GEN_AI_RESULT, ResultAt("output.value")),
         not_tools=frozenset({"(merged tools)"}),
     ),
     Convention(
@@ -265,8 +265,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=_OPENINFERENCE,
         tool_name=("tool.name", "gen_ai.tool.name"),
         span_names=_METHOD_NAMES,
-        arguments=(Given("input.value", read=keyword_arguments), _TOOL_PARAMETERS),
-        result=(Gave("output.value"),),
+        arguments=(ArgumentsAt("input.value", read=keyword_arguments), _TOOL_PARAMETERS),
+        result=(ResultAt("output.value"),),
     ),
 )
 

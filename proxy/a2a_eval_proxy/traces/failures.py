@@ -29,7 +29,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _MESSAGES = ("exception.message", "error.message")
 
 
-class Telling(IntEnum):
+class FailureDetail(IntEnum):
     """How much a text tells of a failure: the lowest is preferred."""
 
     EXCEPTION = 0
@@ -41,7 +41,7 @@ class Telling(IntEnum):
 
 
 class Failure(NamedTuple):
-    telling: Telling
+    detail: FailureDetail
     text: str
 
 
@@ -60,18 +60,18 @@ def failure(span: Span, outcome: Outcome, says_failed: bool) -> Failure | None:
     for attributes in (*exceptions, span.attributes):
         for key in _MESSAGES:
             if text := _message(attributes.get(key)):
-                return Failure(Telling.EXCEPTION, text)
+                return Failure(FailureDetail.EXCEPTION, text)
     exception_type = next((text for event in exceptions if (text := _message(event.get("exception.type")))), "")
     status = _message(span.status_message)
     if status.casefold() not in GENERIC and not _is_type(status, error_type) and not _is_type(status, exception_type):
-        return Failure(Telling.STATUS, status)
+        return Failure(FailureDetail.STATUS, status)
     if outcome.text:
-        return Failure(Telling.RESULT, outcome.text)
+        return Failure(FailureDetail.RESULT, outcome.text)
     if error_type:
-        return Failure(Telling.ERROR_TYPE, error_type)
+        return Failure(FailureDetail.ERROR_TYPE, error_type)
     if exception_type:
-        return Failure(Telling.EXCEPTION_TYPE, exception_type)
-    return Failure(Telling.NOTHING, status or "error")
+        return Failure(FailureDetail.EXCEPTION_TYPE, exception_type)
+    return Failure(FailureDetail.NOTHING, status or "error")
 
 
 def _is_type(status: str, type_name: str) -> bool:

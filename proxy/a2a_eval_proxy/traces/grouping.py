@@ -1,4 +1,4 @@
-"""Which sightings are of one call: the same id, one above the other, or the same moment seen from elsewhere."""
+"""Which observations are of one call: the same id, one above the other, or the same moment seen from elsewhere."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from a2a_tool_capture.models import Finding, Severity
 from .conventions import SUB_AGENT
 from .lineage import Lineage
 from .model import Span
-from .sightings import Sighting, same_tool
+from .observations import Observation, same_tool
 
 
 class Group:
-    """One call's sightings, outermost first, the agent's before those of transports (other hosts and clocks)."""
+    """One call's observations, outermost first, the agent's before those of transports (other hosts and clocks)."""
 
-    __slots__ = ("sightings",)
+    __slots__ = ("observations",)
 
-    def __init__(self, sighting: Sighting) -> None:
-        self.sightings = [sighting]
+    def __init__(self, observation: Observation) -> None:
+        self.observations = [observation]
 
     @property
     def call_id(self) -> str:
-        return next((sighting.call_id for sighting in self.sightings if sighting.call_id), "")
+        return next((observation.call_id for observation in self.observations if observation.call_id), "")
 
     @property
     def arguments(self) -> dict[str, Any] | None:
-        return next((sighting.arguments for sighting in self.sightings if sighting.arguments is not None), None)
+        return next(
+            (observation.arguments for observation in self.observations if observation.arguments is not None), None
+        )
 
     @property
     def transport(self) -> bool:
         """Whether nothing but transports saw the call: no agent under its own name for the tool."""
-        return all(sighting.transport for sighting in self.sightings)
+        return all(observation.transport for observation in self.observations)
 
     @property
-    def first(self) -> Sighting:
-        return self.sightings[0]
+    def first(self) -> Observation:
+        return self.observations[0]
 
     @property
     def start_ns(self) -> int:
@@ -46,26 +48,26 @@ class Group:
 
     @property
     def end_ns(self) -> int:
-        return max(sighting.span.end_ns for sighting in self.sightings)
+        return max(observation.span.end_ns for observation in self.observations)
 
     @property
     def vantages(self) -> frozenset[str]:
-        return frozenset(sighting.vantage for sighting in self.sightings)
+        return frozenset(observation.vantage for observation in self.observations)
 
     def absorb(self, other: Group) -> None:
-        self.sightings = sorted(self.sightings + other.sightings, key=_closeness)
+        self.observations = sorted(self.observations + other.observations, key=_closeness)
 
 
-def group(sightings: Iterable[Sighting], lineage: Lineage) -> tuple[list[Group], list[Finding]]:
-    """The calls behind the sightings, by start, each sighting in exactly one; and ids that two tools share.
+def group(observations: Iterable[Observation], lineage: Lineage) -> tuple[list[Group], list[Finding]]:
+    """The calls behind the observations, by start, each observation in exactly one; and ids that two tools share.
 
-    Two sightings are one call where they share id and tool (but for calls of different arguments, one after the
+    Two observations are one call where they share id and tool (but for calls of different arguments, one after the
     other, of a model that numbers its ids anew in each response); where one is the nearest tool span above the other,
     for the same tool, without contradiction in id or arguments and with no agent in between; or where they come
     from different vantages, with the same name and arguments, and overlap in time, one with one, in order.
     Never by name and arguments alone: an agent does repeat its calls. Unknown arguments contradict nothing.
     """
-    groups = {sighting.span.key: Group(sighting) for sighting in sorted(sightings, key=sighting_order)}
+    groups = {observation.span.key: Group(observation) for observation in sorted(observations, key=observation_order)}
     findings = _join_ids(groups)
     _join_nested(groups, lineage)
     distinct = _distinct(groups.values())
@@ -74,17 +76,17 @@ def group(sightings: Iterable[Sighting], lineage: Lineage) -> tuple[list[Group],
     return distinct, findings
 
 
-def sighting_order(sighting: Sighting) -> tuple[int, int, str, str]:
+def observation_order(observation: Observation) -> tuple[int, int, str, str]:
     """By start; of two that start together the longer is the outer one."""
-    span = sighting.span
+    span = observation.span
     return span.start_ns, -span.end_ns, span.trace_id, span.span_id
 
 
 def _join(groups: dict[tuple[str, str], Group], outer: Group, inner: Group) -> None:
     if outer is not inner:
         outer.absorb(inner)
-        for sighting in inner.sightings:
-            groups[sighting.span.key] = outer
+        for observation in inner.observations:
+            groups[observation.span.key] = outer
 
 
 def _join_ids(groups: dict[tuple[str, str], Group]) -> list[Finding]:
@@ -113,12 +115,14 @@ def _join_ids(groups: dict[tuple[str, str], Group]) -> list[Finding]:
 def _join_nested(groups: dict[tuple[str, str], Group], lineage: Lineage) -> None:
     if len(groups) < 2:
         return
-    for inner in [sighting for joined in _distinct(groups.values()) for sighting in joined.sightings]:
+    for inner in [observation for joined in _distinct(groups.values()) for observation in joined.observations]:
         for span in lineage.ancestors(inner.span.key):
             outer = groups.get(span.key)
             if outer is not None:
-                outer_sighting = next(sighting for sighting in outer.sightings if sighting.span.key == span.key)
-                if _same_tool(outer_sighting, inner) and _agree(outer, groups[inner.span.key]):
+                outer_observation = next(
+                    observation for observation in outer.observations if observation.span.key == span.key
+                )
+                if _same_tool(outer_observation, inner) and _agree(outer, groups[inner.span.key]):
                     _join(groups, outer, groups[inner.span.key])
                 break
             if _is_sub_agent(span):
@@ -196,7 +200,7 @@ def contained(few: dict[str, Any], many: dict[str, Any]) -> bool:
     return few.keys() <= many.keys() and canonical(few) == canonical({key: many[key] for key in few})
 
 
-def _same_tool(one: Sighting, other: Sighting) -> bool:
+def _same_tool(one: Observation, other: Observation) -> bool:
     return same_tool(one.name, other.name, prefixed=one.transport or other.transport)
 
 
@@ -211,9 +215,9 @@ def _distinct(groups: Iterable[Group]) -> list[Group]:
     return sorted({id(candidate): candidate for candidate in groups}.values(), key=_group_order)
 
 
-def _closeness(sighting: Sighting) -> tuple[bool, int, int, str, str]:
-    return sighting.transport, *sighting_order(sighting)
+def _closeness(observation: Observation) -> tuple[bool, int, int, str, str]:
+    return observation.transport, *observation_order(observation)
 
 
 def _group_order(candidate: Group) -> tuple[int, int, str, str]:
-    return sighting_order(candidate.first)
+    return observation_order(candidate.first)

@@ -10,10 +10,10 @@ from tool_call_evaluators.turn_health import NO_CAPTURE
 from ..capture.dialect_hints import DIALECT_NOT_READ
 from ..turn import Turn
 from .tool_calls import tool_calls
-from .trace_book import Evidence
+from .trace_records import Evidence
 
 
-def settled(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:
+def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:
     """`turn` (as the protocol told it) with trace calls merged in; `turn` itself where traces say nothing.
 
     `late` says that it was scored before without these spans.

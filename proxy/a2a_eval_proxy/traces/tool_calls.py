@@ -12,8 +12,8 @@ from .grouping import group
 from .lineage import Lineage
 from .message_sources import transcripts
 from .model import CutText, LogEvent, Span
+from .observations import Observation, read_span
 from .requested_calls import requested
-from .sightings import Sighting, sight
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     """
     distinct = _once(spans)
     lineage = Lineage(distinct)
-    sightings: list[Sighting] = []
+    observations: list[Observation] = []
     others: list[Span] = []
     for span in distinct:
-        sighting = sight(span)
-        if sighting is None:
+        observation = read_span(span)
+        if observation is None:
             others.append(span)
         else:
-            sightings.append(sighting)
-    groups, findings = group(sightings, lineage)
+            observations.append(observation)
+    groups, findings = group(observations, lineage)
     drafts = [Draft.of(found) for found in groups]
-    traces = {sighting.span.trace_id for sighting in sightings if not sighting.transport}
+    traces = {observation.span.trace_id for observation in observations if not observation.transport}
     if any(not draft.complete for draft in drafts) or any(span.trace_id not in traces for span in others) or logs:
         asked = requested(transcripts(others, logs), lineage.related)
         unmatched = complete(drafts, asked)

@@ -11,94 +11,19 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from ..turn import Turn
 from .conventions import tells_of_work
 from .correlation_hints import HINTS, hints_of, root_ended
 from .model import LogEvent, Span
+from .trace_records import SKEW_S, Correlation, Evidence, TraceEntry, TurnEntry, latest_before, shares_of
 
 _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
 """Memory of a trace, of a span in it, and of each byte of a span on the wire: about what CPython takes."""
 
-_SKEW_S = 0.05
-"""How far the agent's clock may be behind ours when spans are told apart by time."""
-
-
 _MAX_FITTING, _MAX_CONTESTED = 10, 100
 """Turns that are told that a trace fits them and another, and traces that are counted for a turn."""
-
-
-class Correlation(StrEnum):
-    """How a trace found its turn."""
-
-    TRACE_ID = "trace_id"
-    ATTRIBUTES = "attributes"
-    TIME = "time"
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What traces say about a turn. `by_time` holds the ids of traces that are there only by their time."""
-
-    spans: Sequence[Span] = ()
-    logs: Sequence[LogEvent] = ()
-    by_time: frozenset[str] = frozenset()
-    contested: int = 0
-    """How many traces fit this turn by their time alone, and another one as well: they count for neither."""
-
-    @property
-    def size(self) -> int:
-        """Records in it that tell of an agent's work; evidence only grows."""
-        return sum(map(tells_of_work, self.spans)) + len(self.logs)
-
-
-@dataclass(slots=True, eq=False)
-class _Known:
-    turn: Turn
-    closed_at: float | None = None
-    traces: list[_Trace] = field(default_factory=list)
-    ids: set[str] = field(default_factory=set)
-    """Trace, task and conversation by which traces find it."""
-    contested: set[str] = field(default_factory=set)
-    """Ids of traces that fit another turn as well."""
-
-    def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
-        """Whether it had begun and not ended at that time, or so much before or after."""
-        ended_at = self.turn.ended_at
-        return self.turn.started_at - skew_s <= moment_s and (ended_at is None or moment_s <= ended_at + skew_s)
-
-
-@dataclass(slots=True, eq=False)
-class _Trace:
-    trace_id: str
-    first_seen: float
-    spans: dict[str, Span] = field(default_factory=dict)
-    logs: dict[LogEvent, None] = field(default_factory=dict)
-    size: int = 0
-    turns: list[_Known] = field(default_factory=list)
-    by: Correlation | None = None
-    contested_by: list[_Known] = field(default_factory=list)
-    task_ids: set[str] = field(default_factory=set)
-    conversation_ids: set[str] = field(default_factory=set)
-    tells_of_work: bool = False
-
-    @property
-    def certain(self) -> bool:
-        """Whether nothing that comes can change its turns."""
-        return self.by in (Correlation.TRACE_ID, Correlation.ATTRIBUTES)
-
-    @property
-    def named_ids(self) -> set[str]:
-        """Tasks and conversations by which it may be found."""
-        return self.task_ids | self.conversation_ids
-
-    @property
-    def start_s(self) -> float:
-        """When its first span began; when it was first heard of, where no span says."""
-        starts = [span.start_ns for span in self.spans.values() if span.start_ns]
-        return min(starts) / 1e9 if starts else self.first_seen
 
 
 class TraceBook:
@@ -126,19 +51,19 @@ class TraceBook:
         self._unknown_s = unknown_s
         self._max_turns = max_turns
         self._hints = {**HINTS, **dict.fromkeys(conversation_attributes, "conversation_ids")}
-        self._turns: OrderedDict[str, _Known] = OrderedDict()
-        self._by_trace: dict[str, list[_Known]] = {}
-        self._by_task: dict[str, list[_Known]] = {}
-        self._by_conversation: dict[str, list[_Known]] = {}
-        self._open: dict[str, _Known] = {}
+        self._turns: OrderedDict[str, TurnEntry] = OrderedDict()
+        self._by_trace: dict[str, list[TurnEntry]] = {}
+        self._by_task: dict[str, list[TurnEntry]] = {}
+        self._by_conversation: dict[str, list[TurnEntry]] = {}
+        self._open: dict[str, TurnEntry] = {}
         self._ended: list[tuple[float, str]] = []
         """Start and id of every turn that has ended, by start."""
         self._longest_s = 0.0
-        self._traces: OrderedDict[str, _Trace] = OrderedDict()
-        self._unknown: OrderedDict[str, _Trace] = OrderedDict()
-        self._naming: dict[str, dict[str, _Trace]] = {}
+        self._traces: OrderedDict[str, TraceEntry] = OrderedDict()
+        self._unknown: OrderedDict[str, TraceEntry] = OrderedDict()
+        self._naming: dict[str, dict[str, TraceEntry]] = {}
         """Traces whose turns are not certain, by the ids they name, by trace id."""
-        self._waiting: dict[str, _Trace] = {}
+        self._waiting: dict[str, TraceEntry] = {}
         """Those that name a turn that had ended when they began, while another was open that may yet be named."""
         self._bytes = 0
         self._dropped = 0
@@ -149,7 +74,7 @@ class TraceBook:
 
     def opened(self, turn: Turn) -> None:
         """A turn began; its trace id is known from the start, task and conversation where the client names them."""
-        known = _Known(turn)
+        known = TurnEntry(turn)
         self._turns[turn.turn_id] = self._open[turn.turn_id] = known
         self._index(known)
         trace = self._traces.get(turn.trace_id)
@@ -182,7 +107,7 @@ class TraceBook:
         spans: list[Span] = []
         logs: list[LogEvent] = []
         for trace in known.traces:
-            share = _shares(trace) if len(trace.turns) > 1 else None
+            share = shares_of(trace) if len(trace.turns) > 1 else None
             spans += [span for span in trace.spans.values() if share is None or share[span.span_id] is known]
             logs += [log for log in trace.logs if share is None or share.get(log.span_id, known) is known]
         by_time = frozenset(trace.trace_id for trace in known.traces if trace.by is Correlation.TIME)
@@ -247,7 +172,7 @@ class TraceBook:
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _index(self, known: _Known) -> None:
+    def _index(self, known: TurnEntry) -> None:
         turn = known.turn
         for index, key in (
             (self._by_trace, turn.trace_id),
@@ -258,18 +183,18 @@ class TraceBook:
                 same.append(known)
                 known.ids.add(key)
 
-    def _trace(self, trace_id: str, now: float) -> _Trace:
+    def _trace(self, trace_id: str, now: float) -> TraceEntry:
         trace = self._traces.get(trace_id)
         if trace is None:
-            trace = self._traces[trace_id] = self._unknown[trace_id] = _Trace(trace_id, now)
+            trace = self._traces[trace_id] = self._unknown[trace_id] = TraceEntry(trace_id, now)
             self._grow(trace, _TRACE_BYTES)
         return trace
 
-    def _grow(self, trace: _Trace, size: int) -> None:
+    def _grow(self, trace: TraceEntry, size: int) -> None:
         trace.size += size
         self._bytes += size
 
-    def _locate(self, trace: _Trace) -> None:
+    def _locate(self, trace: TraceEntry) -> None:
         """Find the turns of a trace, unless they are known for certain already."""
         if trace.certain:
             return
@@ -284,7 +209,7 @@ class TraceBook:
             else:
                 self._contest(trace, fitting)
 
-    def _contest(self, trace: _Trace, fitting: list[_Known]) -> None:
+    def _contest(self, trace: TraceEntry, fitting: list[TurnEntry]) -> None:
         """Note that a trace fits several turns. The first such trace changes what is to be said of a turn."""
         for known in fitting:
             first = not known.contested
@@ -295,7 +220,7 @@ class TraceBook:
             if first:
                 self._on_changed(known.turn, True)
 
-    def _take(self, trace: _Trace, spans: Sequence[Span], logs: Sequence[LogEvent]) -> bool:
+    def _take(self, trace: TraceEntry, spans: Sequence[Span], logs: Sequence[LogEvent]) -> bool:
         """Add to the trace what is new of it, and what that says of where it belongs. True if it tells of work."""
         for span in spans:
             trace.spans.setdefault(span.span_id, span)
@@ -310,54 +235,54 @@ class TraceBook:
                 self._naming.setdefault(identifier, {})[trace.trace_id] = trace
         return tells
 
-    def _unname(self, trace: _Trace) -> None:
+    def _unname(self, trace: TraceEntry) -> None:
         for identifier in trace.named_ids:
             others = self._naming.get(identifier, {})
             others.pop(trace.trace_id, None)
             if not others:
                 self._naming.pop(identifier, None)
 
-    def _hinted(self, trace: _Trace) -> _Known | None:
+    def _hinted(self, trace: TraceEntry) -> TurnEntry | None:
         """The turn whose task or conversation the trace names; None where there is none, or another may yet be."""
         for index, ids in ((self._by_task, trace.task_ids), (self._by_conversation, trace.conversation_ids)):
             found = [known for identifier in ids for known in index.get(identifier, ())]
             if not found:
                 continue
             start_s = trace.start_s
-            on = [known for known in found if known.was_on(start_s, _SKEW_S)]
+            on = [known for known in found if known.was_on(start_s, SKEW_S)]
             if on:
-                return _latest_before(on, start_s)
-            if any(known.was_on(start_s, _SKEW_S) and not known.turn.conversation_id for known in self._open.values()):
+                return latest_before(on, start_s)
+            if any(known.was_on(start_s, SKEW_S) and not known.turn.conversation_id for known in self._open.values()):
                 self._waiting[trace.trace_id] = trace
                 return None
-            return _latest_before(found, start_s)
+            return latest_before(found, start_s)
         return None
 
-    def _open_at(self, moment_s: float) -> list[_Known]:
+    def _open_at(self, moment_s: float) -> list[TurnEntry]:
         """The turns that were open at that time; of two that follow each other closely, the one within which it is.
 
         Of more than two it names the first ones found.
         """
-        nearly: list[_Known] = []
-        exactly: list[_Known] = []
+        nearly: list[TurnEntry] = []
+        exactly: list[TurnEntry] = []
         for known in self._begun_by(moment_s):
             if known.was_on(moment_s):
                 exactly.append(known)
-            elif known.was_on(moment_s, _SKEW_S):
+            elif known.was_on(moment_s, SKEW_S):
                 nearly.append(known)
             if len(exactly) > _MAX_FITTING:
                 break
         return exactly or nearly
 
-    def _begun_by(self, moment_s: float) -> Iterator[_Known]:
+    def _begun_by(self, moment_s: float) -> Iterator[TurnEntry]:
         """Turns that may have been open at that time: not those that ended too long before."""
         yield from self._open.values()
-        place = bisect_left(self._ended, (moment_s + _SKEW_S, "~"))
-        while place and self._ended[place - 1][0] >= moment_s - self._longest_s - _SKEW_S:
+        place = bisect_left(self._ended, (moment_s + SKEW_S, "~"))
+        while place and self._ended[place - 1][0] >= moment_s - self._longest_s - SKEW_S:
             place -= 1
             yield self._turns[self._ended[place][1]]
 
-    def _attach(self, trace: _Trace, turns: list[_Known], by: Correlation) -> None:
+    def _attach(self, trace: TraceEntry, turns: list[TurnEntry], by: Correlation) -> None:
         for known in trace.turns:
             if known not in turns:
                 known.traces.remove(trace)
@@ -394,7 +319,7 @@ class TraceBook:
             return True
         return False
 
-    def _remove(self, trace: _Trace) -> None:
+    def _remove(self, trace: TraceEntry) -> None:
         self._traces.pop(trace.trace_id, None)
         self._unknown.pop(trace.trace_id, None)
         self._unname(trace)
@@ -403,7 +328,7 @@ class TraceBook:
         for known in trace.turns:
             known.traces.remove(trace)
 
-    def _forget(self, known: _Known) -> None:
+    def _forget(self, known: TurnEntry) -> None:
         turn = known.turn
         self._turns.pop(turn.turn_id, None)
         if self._open.pop(turn.turn_id, None) is None:
@@ -420,43 +345,3 @@ class TraceBook:
             known.traces.remove(trace)
             if not trace.turns:
                 self._remove(trace)
-
-
-def _latest_before(turns: list[_Known], moment_s: float) -> _Known:
-    """The turn that had begun last at that time; the first of all where none had."""
-    begun = [known for known in turns if known.turn.started_at - _SKEW_S <= moment_s]
-    return max(begun, key=_started) if begun else min(turns, key=_started)
-
-
-def _started(known: _Known) -> float:
-    return known.turn.started_at
-
-
-def _shares(trace: _Trace) -> dict[str, _Known]:
-    """Spans of a trace that several turns share (the client's own trace): whose each one is, by span id.
-
-    A span under the one that a turn's request named as parent is that turn's; others go by their time.
-    """
-    by_parent: dict[str, _Known] = {}
-    ambiguous: set[str] = set()
-    for known in trace.turns:
-        parent = known.turn.parent_span_id
-        if parent in by_parent:
-            ambiguous.add(parent)
-        by_parent[parent] = known
-    shares: dict[str, _Known] = {}
-    for span in trace.spans.values():
-        path: list[str] = []
-        at: Span | None = span
-        owner: _Known | None = None
-        while at is not None and owner is None and len(path) < len(trace.spans):
-            path.append(at.span_id)
-            owner = shares.get(at.span_id)
-            parent = at.parent_span_id
-            if owner is None and parent in by_parent and parent not in ambiguous:
-                owner = by_parent[parent]
-            at = trace.spans.get(parent)
-        owner = owner or _latest_before(trace.turns, span.start_ns / 1e9)
-        for span_id in path:
-            shares.setdefault(span_id, owner)
-    return shares

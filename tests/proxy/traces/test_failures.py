@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.content import NOTHING, Outcome
-from a2a_eval_proxy.traces.failures import Failure, Telling, failure
+from a2a_eval_proxy.traces.failures import Failure, FailureDetail, failure
 from a2a_eval_proxy.traces.model import STATUS_OK
 from golden.spans.building import a_span, exception
 
@@ -25,34 +25,37 @@ def test_no_error_no_failure() -> None:
 @pytest.mark.parametrize(
     ("span", "expected"),
     [
-        ({"error": "", "events": (exception("no such city"),)}, (Telling.EXCEPTION, "no such city")),
-        ({"error": "x", "events": (exception("first"), exception("last"))}, (Telling.EXCEPTION, "last")),
-        ({"error": "", "events": (exception(f"no such city{TRACEBACK}"),)}, (Telling.EXCEPTION, "no such city")),
-        ({"error": "", "events": (exception(TRACEBACK),)}, (Telling.EXCEPTION, "ValueError: no such city")),
-        ({"error": "no such city"}, (Telling.STATUS, "no such city")),
-        ({"error": f"no such city\n{TRACEBACK}"}, (Telling.STATUS, "no such city")),
-        ({"error": "no such city", "events": (exception(""),)}, (Telling.STATUS, "no such city")),
-        ({"error": "Error", "outcome": Outcome("no such city")}, (Telling.RESULT, "no such city")),
+        ({"error": "", "events": (exception("no such city"),)}, (FailureDetail.EXCEPTION, "no such city")),
+        ({"error": "x", "events": (exception("first"), exception("last"))}, (FailureDetail.EXCEPTION, "last")),
+        ({"error": "", "events": (exception(f"no such city{TRACEBACK}"),)}, (FailureDetail.EXCEPTION, "no such city")),
+        ({"error": "", "events": (exception(TRACEBACK),)}, (FailureDetail.EXCEPTION, "ValueError: no such city")),
+        ({"error": "no such city"}, (FailureDetail.STATUS, "no such city")),
+        ({"error": f"no such city\n{TRACEBACK}"}, (FailureDetail.STATUS, "no such city")),
+        ({"error": "no such city", "events": (exception(""),)}, (FailureDetail.STATUS, "no such city")),
+        ({"error": "Error", "outcome": Outcome("no such city")}, (FailureDetail.RESULT, "no such city")),
         (
             {"error": "TIMEOUT", "attributes": {"error.type": "timeout"}, "outcome": Outcome("slow")},
-            (Telling.RESULT, "slow"),
+            (FailureDetail.RESULT, "slow"),
         ),
-        ({"error": "ValueError: ", "events": (exception(""),), "outcome": Outcome("bad")}, (Telling.RESULT, "bad")),
-        ({"error": "", "attributes": {"error.type": "tool_error"}}, (Telling.ERROR_TYPE, "tool_error")),
-        ({"attributes": {"error.type": "tool_error"}}, (Telling.ERROR_TYPE, "tool_error")),
-        ({"error": "", "events": (exception("", "pkg.RetryError"),)}, (Telling.EXCEPTION_TYPE, "pkg.RetryError")),
-        ({"error": ""}, (Telling.NOTHING, "error")),
-        ({"error": "failed"}, (Telling.NOTHING, "failed")),
-        ({"outcome": Outcome("no such city", failed=True)}, (Telling.RESULT, "no such city")),
-        ({"says_failed": True}, (Telling.NOTHING, "error")),
-        ({"attributes": {"error.type": "x", "error.message": "why"}}, (Telling.EXCEPTION, "why")),
+        (
+            {"error": "ValueError: ", "events": (exception(""),), "outcome": Outcome("bad")},
+            (FailureDetail.RESULT, "bad"),
+        ),
+        ({"error": "", "attributes": {"error.type": "tool_error"}}, (FailureDetail.ERROR_TYPE, "tool_error")),
+        ({"attributes": {"error.type": "tool_error"}}, (FailureDetail.ERROR_TYPE, "tool_error")),
+        ({"error": "", "events": (exception("", "pkg.RetryError"),)}, (FailureDetail.EXCEPTION_TYPE, "pkg.RetryError")),
+        ({"error": ""}, (FailureDetail.NOTHING, "error")),
+        ({"error": "failed"}, (FailureDetail.NOTHING, "failed")),
+        ({"outcome": Outcome("no such city", failed=True)}, (FailureDetail.RESULT, "no such city")),
+        ({"says_failed": True}, (FailureDetail.NOTHING, "error")),
+        ({"attributes": {"error.type": "x", "error.message": "why"}}, (FailureDetail.EXCEPTION, "why")),
     ],
 )
-def test_the_most_telling_text(span: dict[str, Any], expected: tuple[Telling, str]) -> None:
+def test_the_most_telling_text(span: dict[str, Any], expected: tuple[FailureDetail, str]) -> None:
     assert of(**span) == expected
 
 
 def test_an_ok_status_does_not_undo_an_error_type() -> None:
     span = replace(a_span(1, {"error.type": "tool_error"}), status_code=STATUS_OK)
 
-    assert failure(span, NOTHING, says_failed=False) == (Telling.ERROR_TYPE, "tool_error")
+    assert failure(span, NOTHING, says_failed=False) == (FailureDetail.ERROR_TYPE, "tool_error")

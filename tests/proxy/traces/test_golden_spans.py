@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.conventions import CONVENTIONS, recognise
-from a2a_eval_proxy.traces.sightings import sight
+from a2a_eval_proxy.traces.observations import read_span
 from a2a_eval_proxy.traces.tool_calls import tool_calls
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 from golden.spans.fixtures import Fixture, fixtures
@@ -39,7 +39,7 @@ def test_calls_have_the_times_of_their_outermost_span(fixture: Fixture) -> None:
 def test_look_alikes_are_no_calls(fixture: Fixture) -> None:
     look_alikes = {entry["span_id"] for entry in fixture.expected.get("not_tool_calls", ())}
 
-    assert [span.name for span in fixture.spans if span.span_id in look_alikes and sight(span)] == []
+    assert [span.name for span in fixture.spans if span.span_id in look_alikes and read_span(span)] == []
 
 
 @each_fixture

@@ -8,7 +8,7 @@ import pytest
 from a2a_eval_proxy.traces.grouping import group
 from a2a_eval_proxy.traces.lineage import Lineage
 from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, Span
-from a2a_eval_proxy.traces.sightings import sight
+from a2a_eval_proxy.traces.observations import read_span
 from golden.spans.building import OTHER_TRACE, a_span, a_tool_span
 
 PARIS = {"city": "Paris"}
@@ -17,9 +17,9 @@ ZURICH = {"city": "Zürich"}
 
 def groups(*spans: Span) -> list[list[int]]:
     """The span numbers of each call, calls by start, spans outermost first."""
-    sightings = [sighting for span in spans if (sighting := sight(span))]
-    found, _ = group(sightings, Lineage(spans))
-    return [[int(sighting.span.span_id, 16) for sighting in one.sightings] for one in found]
+    observations = [observation for span in spans if (observation := read_span(span))]
+    found, _ = group(observations, Lineage(spans))
+    return [[int(observation.span.span_id, 16) for observation in one.observations] for one in found]
 
 
 def an_mcp_span(number: int, tool: str = "get_weather", **span: Any) -> Span:
@@ -36,15 +36,15 @@ def test_an_id_that_is_used_again_with_other_arguments_is_of_another_call() -> N
         a_tool_span(2, arguments=ZURICH, call_id="call_0", at=5),
         a_tool_span(3, arguments=PARIS, call_id="call_0", at=9),
     ]
-    found, findings = group([sighting for span in spans if (sighting := sight(span))], Lineage(spans))
-    assert [[int(sighting.span.span_id, 16) for sighting in one.sightings] for one in found] == [[1, 3], [2]]
+    found, findings = group([observation for span in spans if (observation := read_span(span))], Lineage(spans))
+    assert [[int(observation.span.span_id, 16) for observation in one.observations] for one in found] == [[1, 3], [2]]
     assert [finding.code for finding in findings] == ["id_reused"]
 
 
 def test_one_id_of_two_tools_is_two_calls_and_a_finding() -> None:
     spans = [a_tool_span(1, "a", call_id="call_1"), a_tool_span(2, "b", call_id="call_1", at=1)]
 
-    found, findings = group([sighting for span in spans if (sighting := sight(span))], Lineage(spans))
+    found, findings = group([observation for span in spans if (observation := read_span(span))], Lineage(spans))
 
     assert len(found) == 2
     assert [finding.code for finding in findings] == ["id_conflict"]
@@ -72,7 +72,7 @@ def test_agent_client_transport_and_server_are_one_call() -> None:
     assert groups(*spans) == [[1, 2, 3, 4]]
 
 
-def test_spans_between_two_sightings_may_be_anything_but_an_agent() -> None:
+def test_spans_between_two_observations_may_be_anything_but_an_agent() -> None:
     outer, inner = a_tool_span(1, call_id="call_1"), a_tool_span(4, parent=3)
     http = [a_span(2, {"http.request.method": "POST"}, parent=1), a_span(3, {}, parent=2)]
     agent = [a_span(2, {"gen_ai.operation.name": "invoke_agent"}, parent=1), a_span(3, {}, parent=2)]

@@ -11,7 +11,7 @@ from a2a_eval_proxy.traces.correlation_hints import correlation_hints, root_ende
 from a2a_eval_proxy.traces.grouping import group
 from a2a_eval_proxy.traces.lineage import Lineage
 from a2a_eval_proxy.traces.model import LogEvent, Span, SpanEvent
-from a2a_eval_proxy.traces.sightings import sight
+from a2a_eval_proxy.traces.observations import read_span
 from a2a_eval_proxy.traces.tool_calls import tool_calls
 from golden.spans.building import OTHER_TRACE, START, TRACE, asks
 from golden.spans.fixtures import Fixture, fixtures
@@ -115,18 +115,18 @@ def test_delivery_does_not_matter(spans: list[Span], logs: list[LogEvent], rando
 @given(st.lists(_spans, max_size=12))
 def test_every_tool_span_is_in_exactly_one_call(spans: list[Span]) -> None:
     distinct = list({span.key: span for span in spans}.values())
-    sightings = [sighting for span in distinct if (sighting := sight(span))]
+    observations = [observation for span in distinct if (observation := read_span(span))]
 
-    found, _ = group(sightings, Lineage(distinct))
+    found, _ = group(observations, Lineage(distinct))
 
-    grouped = [sighting.span.key for one in found for sighting in one.sightings]
-    assert sorted(grouped) == sorted(sighting.span.key for sighting in sightings)
+    grouped = [observation.span.key for one in found for observation in one.observations]
+    assert sorted(grouped) == sorted(observation.span.key for observation in observations)
 
 
 @given(st.lists(_spans, max_size=8))
 def test_there_are_at_most_as_many_calls_as_tool_spans_where_no_messages_are(spans: list[Span]) -> None:
     kept = [span for span in spans if not any("messages" in key for key in span.attributes)]
-    tool_spans = {span.key for span in kept if sight(span)}
+    tool_spans = {span.key for span in kept if read_span(span)}
     calls = [call for call in tool_calls(kept).tool_calls if call.started_at]
 
     assert len(calls) <= len(tool_spans)

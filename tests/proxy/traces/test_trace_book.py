@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.merge import settled
+from a2a_eval_proxy.traces.merge import merge_traces
 from a2a_eval_proxy.traces.model import KIND_SERVER, LogEvent
-from a2a_eval_proxy.traces.trace_book import Evidence, TraceBook
+from a2a_eval_proxy.traces.trace_book import TraceBook
+from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, Severity
 from golden.spans.building import OTHER_TRACE, SECOND, START, TRACE, a_span, a_tool_span
@@ -290,7 +291,7 @@ def test_a_trace_that_fits_two_turns_is_reported_on_both(book: Book) -> None:
     for turn in turns:
         evidence = book.evidence(turn.turn_id)
         assert (evidence.spans, evidence.contested) == ([], 1)
-        assert [finding.code for finding in settled(turn, evidence).findings] == ["trace_contested"]
+        assert [finding.code for finding in merge_traces(turn, evidence).findings] == ["trace_contested"]
 
 
 def test_a_trace_that_names_its_turn_after_all_is_contested_no_more_there(book: Book) -> None:
@@ -320,4 +321,4 @@ def test_a_dialect_is_no_hint_where_traces_tell_the_calls(book: Book, span: Any,
     turn = book.open("t", trace=TRACE)
     turn.findings.append(Finding("dialect_not_read", "parts are marked", Severity.INFO, "response"))
     book.take(span)
-    assert [finding.code for finding in settled(turn, book.evidence("t")).findings] == codes
+    assert [finding.code for finding in merge_traces(turn, book.evidence("t")).findings] == codes

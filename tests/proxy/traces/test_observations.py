@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from a2a_eval_proxy.traces.conventions import CONVENTIONS, NOT_CALLS, recognise
 from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, CutText, Span, SpanEvent
-from a2a_eval_proxy.traces.sightings import same_tool, sight
+from a2a_eval_proxy.traces.observations import read_span, same_tool
 from golden.spans.building import a_span, a_tool_span
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,9 +29,9 @@ _scopes = st.sampled_from(["", "app", *sorted({scope for convention in CONVENTIO
 def test_any_span_is_read(attributes: Any, event: Any, scope: str, name: str) -> None:
     span = a_span(1, attributes, scope=scope, name=name, events=(SpanEvent("gen_ai.choice", 0, event),))
 
-    sighting = sight(span)
+    observation = read_span(span)
 
-    assert (sighting is None) or (sighting.name != "" and recognise(span) is not None)
+    assert (observation is None) or (observation.name != "" and recognise(span) is not None)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_any_span_is_read(attributes: Any, event: Any, scope: str, name: str) ->
     ],
 )
 def test_look_alikes_are_rejected(span: Span) -> None:
-    assert sight(span) is None
+    assert read_span(span) is None
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_look_alikes_are_rejected(span: Span) -> None:
     ],
 )
 def test_names(span: Span, name: str) -> None:
-    sighting = sight(span)
+    observation = read_span(span)
 
-    assert sighting is not None
-    assert sighting.name == name
+    assert observation is not None
+    assert observation.name == name
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_names(span: Span, name: str) -> None:
     ],
 )
 def test_unknown_arguments_are_not_empty_ones(arguments: str, expected: Any) -> None:
-    sighting = sight(a_tool_span(1, arguments=arguments))
+    observation = read_span(a_tool_span(1, arguments=arguments))
 
-    assert sighting is not None
-    assert sighting.arguments == expected
+    assert observation is not None
+    assert observation.arguments == expected
 
 
 def test_structured_content() -> None:
@@ -132,11 +132,11 @@ def test_structured_content() -> None:
         },
     )
 
-    sighting = sight(span)
+    observation = read_span(span)
 
-    assert sighting is not None
-    assert sighting.arguments == {"city": "Paris", "days": [1, 2]}
-    assert sighting.result == '{"degrees":21.5}'
+    assert observation is not None
+    assert observation.arguments == {"city": "Paris", "days": [1, 2]}
+    assert observation.result == '{"degrees":21.5}'
 
 
 def test_an_empty_structured_object_is_known() -> None:
@@ -144,10 +144,10 @@ def test_an_empty_structured_object_is_known() -> None:
         1, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "now", "gen_ai.tool.call.arguments": {}}
     )
 
-    sighting = sight(span)
+    observation = read_span(span)
 
-    assert sighting is not None
-    assert sighting.arguments == {}
+    assert observation is not None
+    assert observation.arguments == {}
 
 
 def test_withheld_input_is_not_taken_from_the_parameters() -> None:
@@ -158,8 +158,8 @@ def test_withheld_input_is_not_taken_from_the_parameters() -> None:
         "tool.parameters": '{"city": "Paris"}',
     }
 
-    redacted = sight(a_span(1, attributes))
-    absent = sight(a_span(1, {key: value for key, value in attributes.items() if key != "input.value"}))
+    redacted = read_span(a_span(1, attributes))
+    absent = read_span(a_span(1, {key: value for key, value in attributes.items() if key != "input.value"}))
 
     assert redacted is not None
     assert absent is not None
@@ -175,10 +175,10 @@ def test_google_adk_without_content_looks_like_empty_arguments(response: str, ex
         "gcp.vertex.agent.tool_response": response,
     }
 
-    sighting = sight(a_span(1, attributes, scope="gcp.vertex.agent"))
+    observation = read_span(a_span(1, attributes, scope="gcp.vertex.agent"))
 
-    assert sighting is not None
-    assert sighting.arguments == expected
+    assert observation is not None
+    assert observation.arguments == expected
 
 
 def test_a_call_id_may_be_in_what_wraps_the_result() -> None:
@@ -187,16 +187,16 @@ def test_a_call_id_may_be_in_what_wraps_the_result() -> None:
         "output.value": '{"type": "tool", "data": {"content": "Sunny", "tool_call_id": "call_1"}}',
     }
 
-    sighting = sight(a_span(1, attributes, name="w", scope="openinference.instrumentation.langchain"))
+    observation = read_span(a_span(1, attributes, name="w", scope="openinference.instrumentation.langchain"))
 
-    assert sighting is not None
-    assert (sighting.call_id, sighting.result) == ("call_1", "Sunny")
+    assert observation is not None
+    assert (observation.call_id, observation.result) == ("call_1", "Sunny")
 
 
 def test_client_and_server_of_a_transport_are_two_vantages() -> None:
     attributes = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "w"}
-    client = sight(a_span(1, attributes, kind=KIND_CLIENT))
-    server = sight(a_span(2, attributes, kind=KIND_SERVER))
+    client = read_span(a_span(1, attributes, kind=KIND_CLIENT))
+    server = read_span(a_span(2, attributes, kind=KIND_SERVER))
 
     assert client is not None
     assert server is not None

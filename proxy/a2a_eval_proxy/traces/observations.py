@@ -1,4 +1,4 @@
-"""Tool spans read by their convention: each is one sighting of a call, complete or not."""
+"""Tool spans read by their convention: each is one observation of a call, complete or not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .content import NOTHING, UNKNOWN, Arguments, Outcome, usable_id
-from .conventions import Convention, Gave, Given, recognise
+from .conventions import ArgumentsAt, Convention, ResultAt, recognise
 from .failures import Failure, failure
 from .model import KIND_CLIENT, KIND_SERVER, Span
 
@@ -14,7 +14,7 @@ _PREFIX_ENDS = "_-.:/"
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Observation:
     """One span's view of a tool call. `arguments` None: unknown; `call_id` "": none; `result` None: unknown."""
 
     span: Span
@@ -27,7 +27,7 @@ class Sighting:
 
     @property
     def vantage(self) -> str:
-        """From where the call was seen: one vantage sees a call once, unless one sighting is above the other."""
+        """From where the call was seen: one vantage sees a call once, unless one observation is above the other."""
         side = self.transport and self.span.kind in (KIND_CLIENT, KIND_SERVER)
         return f"{self.span.scope}/{self.span.kind}" if side else self.span.scope
 
@@ -40,7 +40,7 @@ def same_tool(one: str, other: str, *, prefixed: bool) -> bool:
     return prefixed and long.endswith(short) and long[-len(short) - 1] in _PREFIX_ENDS
 
 
-def sight(span: Span) -> Sighting | None:
+def read_span(span: Span) -> Observation | None:
     """Read `span` as a tool call; None where it is none. Never raises."""
     convention = recognise(span)
     if convention is None:
@@ -50,7 +50,7 @@ def sight(span: Span) -> Sighting | None:
         return None
     arguments, outcome = _content(span, convention)
     said = any(span.attributes.get(attribute) == value for attribute, value in convention.failed)
-    return Sighting(
+    return Observation(
         span=span,
         name=name,
         call_id=_call_id(span, convention) or arguments.call_id or outcome.call_id,
@@ -94,7 +94,7 @@ def _content(span: Span, convention: Convention) -> tuple[Arguments, Outcome]:
     return arguments, outcome
 
 
-def _at(span: Span, place: Given | Gave) -> Any:
+def _at(span: Span, place: ArgumentsAt | ResultAt) -> Any:
     if not place.event:
         return span.attributes.get(place.attribute)
     for event in reversed(span.events):

@@ -1,0 +1,125 @@
+"""What the trace book keeps of traces and turns, and how turns share a trace. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ..turn import Turn
+from .conventions import tells_of_work
+from .model import LogEvent, Span
+
+SKEW_S = 0.05
+"""How far the agent's clock may be behind ours when spans are told apart by time."""
+
+
+class Correlation(StrEnum):
+    """How a trace found its turn."""
+
+    TRACE_ID = "trace_id"
+    ATTRIBUTES = "attributes"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What traces say about a turn. `by_time` holds the ids of traces that are there only by their time."""
+
+    spans: Sequence[Span] = ()
+    logs: Sequence[LogEvent] = ()
+    by_time: frozenset[str] = frozenset()
+    contested: int = 0
+    """How many traces fit this turn by their time alone, and another one as well: they count for neither."""
+
+    @property
+    def size(self) -> int:
+        """Records in it that tell of an agent's work; evidence only grows."""
+        return sum(map(tells_of_work, self.spans)) + len(self.logs)
+
+
+@dataclass(slots=True, eq=False)
+class TurnEntry:
+    turn: Turn
+    closed_at: float | None = None
+    traces: list[TraceEntry] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    """Trace, task and conversation by which traces find it."""
+    contested: set[str] = field(default_factory=set)
+    """Ids of traces that fit another turn as well."""
+
+    def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
+        """Whether it had begun and not ended at that time, or so much before or after."""
+        ended_at = self.turn.ended_at
+        return self.turn.started_at - skew_s <= moment_s and (ended_at is None or moment_s <= ended_at + skew_s)
+
+
+@dataclass(slots=True, eq=False)
+class TraceEntry:
+    trace_id: str
+    first_seen: float
+    spans: dict[str, Span] = field(default_factory=dict)
+    logs: dict[LogEvent, None] = field(default_factory=dict)
+    size: int = 0
+    turns: list[TurnEntry] = field(default_factory=list)
+    by: Correlation | None = None
+    contested_by: list[TurnEntry] = field(default_factory=list)
+    task_ids: set[str] = field(default_factory=set)
+    conversation_ids: set[str] = field(default_factory=set)
+    tells_of_work: bool = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether nothing that comes can change its turns."""
+        return self.by in (Correlation.TRACE_ID, Correlation.ATTRIBUTES)
+
+    @property
+    def named_ids(self) -> set[str]:
+        """Tasks and conversations by which it may be found."""
+        return self.task_ids | self.conversation_ids
+
+    @property
+    def start_s(self) -> float:
+        """When its first span began; when it was first heard of, where no span says."""
+        starts = [span.start_ns for span in self.spans.values() if span.start_ns]
+        return min(starts) / 1e9 if starts else self.first_seen
+
+
+def latest_before(turns: list[TurnEntry], moment_s: float) -> TurnEntry:
+    """The turn that had begun last at that time; the first of all where none had."""
+    begun = [known for known in turns if known.turn.started_at - SKEW_S <= moment_s]
+    return max(begun, key=_started) if begun else min(turns, key=_started)
+
+
+def _started(known: TurnEntry) -> float:
+    return known.turn.started_at
+
+
+def shares_of(trace: TraceEntry) -> dict[str, TurnEntry]:
+    """Spans of a trace that several turns share (the client's own trace): whose each one is, by span id.
+
+    A span under the one that a turn's request named as parent is that turn's; others go by their time.
+    """
+    by_parent: dict[str, TurnEntry] = {}
+    ambiguous: set[str] = set()
+    for known in trace.turns:
+        parent = known.turn.parent_span_id
+        if parent in by_parent:
+            ambiguous.add(parent)
+        by_parent[parent] = known
+    shares: dict[str, TurnEntry] = {}
+    for span in trace.spans.values():
+        path: list[str] = []
+        at: Span | None = span
+        owner: TurnEntry | None = None
+        while at is not None and owner is None and len(path) < len(trace.spans):
+            path.append(at.span_id)
+            owner = shares.get(at.span_id)
+            parent = at.parent_span_id
+            if owner is None and parent in by_parent and parent not in ambiguous:
+                owner = by_parent[parent]
+            at = trace.spans.get(parent)
+        owner = owner or latest_before(trace.turns, span.start_ns / 1e9)
+        for span_id in path:
+            shares.setdefault(span_id, owner)
+    return shares
