@@ -87,7 +87,9 @@ PLANTS = {
         "an offer to upgrade loses the body of the request, and keeps its length",
         (
             _FRAMING_FROM_HEADERS,
-            Edit("net.uvicorn_protocol", "                self._go_on_without_upgrade()\n", "                pass\n"),
+            Edit(
+                "net.uvicorn_protocol", "                self._continue_without_upgrade()\n", "                pass\n"
+            ),
             Edit(
                 "net.uvicorn_protocol",
                 "        if self.parser.should_upgrade():\n            if self.parser.get_method() == b",

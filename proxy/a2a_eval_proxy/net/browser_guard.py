@@ -1,9 +1,9 @@
-"""Keeps web pages out: any page may have its reader's browser send requests to this machine.
+"""Refuses requests of web pages: any page can make its reader's browser send requests to this machine.
 
-A page can point a name of its own at our address (DNS rebinding): then `Host` is that name. Or it can send a simple
-request to our address (CSRF): then the browser says in `Origin`, or in `Sec-Fetch-Site`, where that comes from
-(https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/). Clients that are no browsers
-send neither, and know us by an address or by a name that we have.
+A page can point its own domain name at our address (DNS rebinding): then `Host` is that name. Or it can send a simple
+request to our address (CSRF): then the browser names the page's origin in `Origin`, or in `Sec-Fetch-Site`
+(https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/). Clients other than browsers
+send neither, and use an address or a name of this machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Headers = Iterable[tuple[bytes, bytes]]
 
 _OURS = ("localhost", ".localhost", ".svc", ".svc.cluster.local")
-"""Names, and ends of names, that nobody else can point anywhere: RFC 6761, section 6.3, and Kubernetes."""
+"""Names, and ends of names, that are not in public DNS: RFC 6761, section 6.3, and Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Refusal:
 
 
 class HostNames:
-    """The names under which clients may know us, besides addresses: the machine's own, and those configured."""
+    """The names that clients may use, besides addresses: the machine's own, and the configured ones."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
         self._names = {name.lower().rstrip(".") for name in (*names, socket.gethostname())}
@@ -52,7 +52,7 @@ class HostNames:
 
 
 def refusal(headers: Headers, names: HostNames) -> Refusal | None:
-    """Why a request is refused; None where it is let in."""
+    """Why a request is refused; None for an accepted one."""
     given: dict[bytes, list[str]] = {}
     for name, value in headers:
         given.setdefault(name.lower(), []).append(value.decode("latin-1").strip())
@@ -83,7 +83,7 @@ def _host(url: str) -> str | None:
 
 
 class BrowserGuard:
-    """An ASGI application behind which requests of other sites' pages do not get; `open_paths` are for everybody."""
+    """An ASGI application that refuses requests of other sites' pages, except to `open_paths`."""
 
     def __init__(self, app: ASGIApp, names: HostNames, *, open_paths: Collection[str] = ()) -> None:
         self._app = app

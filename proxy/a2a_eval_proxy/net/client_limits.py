@@ -1,4 +1,4 @@
-"""How long and how many clients may be; what they break is counted, and logged once a minute."""
+"""Limits on the time and number of clients; violations are counted, and logged once a minute."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..telemetry.problem_log import ProblemLog
 logger = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 256 * 1024
-"""What an event loop reads from a socket at a time: so much of a body may come along with a header."""
+"""Bytes that an event loop reads from a socket at a time: part of a body may arrive with a header."""
 
 _KEPT_FILES = 64
-"""Open files that are not for clients: the store, the admin port, the log."""
+"""Open files reserved for the store, the admin port and the log."""
 
 _FILES_PER_CLIENT = 2
-"""Its own connection, and the one to the agent."""
+"""Its own connection, and one to the agent."""
 
 _LINES = {
     "bad_request": "{count} request(s) of clients were not valid HTTP/1.1 and answered with 400",
@@ -43,39 +43,40 @@ class ClientLimits:
     """Without progress while a response waits for the client to read."""
     max_header_bytes: int = 65_536
     max_connections: int | None = None
-    """At once; None: no limit."""
+    """Concurrent connections; None: no limit."""
     broken_limits: Counter[str] = field(default_factory=Counter)
-    """How often each was broken, by the keys of the log's lines."""
+    """Number of violations of each limit, by the keys of `_LINES`."""
     turned_away: int = field(default=0, init=False)
-    """Connections beyond the limit that are not closed yet."""
+    """Connections beyond the limit that are still open."""
 
     def __post_init__(self) -> None:
         self.max_unread_bytes = 2 * self.max_header_bytes + _READ_AT_ONCE
-        """What may come without completing a header section or carrying body.
+        """Maximum number of bytes that complete no header section and carry no body.
 
-        To refuse headers a little beyond `max_header_bytes` is the application's part.
+        The application refuses headers that exceed `max_header_bytes` by less.
         """
         self._logs = {problem: ProblemLog(logger, text, logging.WARNING) for problem, text in _LINES.items()}
 
     def is_full(self, connections: int) -> bool:
-        """Whether the last of so many connections is one too many."""
+        """Whether this number of open connections exceeds the limit."""
         return self.max_connections is not None and connections > self.max_connections
 
     def broken(self, problem: str) -> None:
-        """A client broke a limit, or the protocol."""
+        """Count a violation of a limit, or of the protocol."""
         self.broken_limits[problem] += 1
         self._logs[problem].seen()
 
     def close(self) -> None:
-        """Log what was counted and not logged yet."""
+        """Log the violations that were counted and not logged yet."""
         for log in self._logs.values():
             log.close()
 
 
 def connections_possible(wanted: int) -> int:
-    """`wanted`, or the fewer client connections for which the process may open files.
+    """`wanted`, or the lower number of client connections for which the process may open files.
 
-    With none left, the admin port could not answer either. The soft limit is raised for them as far as the hard one.
+    Without this limit the admin port could not open its connections either. Raises the soft limit on open files as far
+    as needed, at most to the hard limit.
     """
     if sys.platform == "win32":
         return wanted

@@ -10,13 +10,13 @@ from typing import Any, Protocol, cast
 from .client_limits import ClientLimits
 
 _QUIET_S = 5.0
-"""After the last response, a client that sends nothing for so long is not waited for."""
+"""After the last response, the connection closes once the client sends nothing for this time."""
 
 _CLOSE_WITHIN_S = 30.0
-"""A client that still sends after so long is cut off."""
+"""A client that still sends after this time is disconnected."""
 
 _HURRIED_S = 1.0
-"""Instead of both where the server stops or has too many connections."""
+"""In place of both times where the server stops or has too many connections."""
 
 _MAX_DISCARDED = 32 * 1024 * 1024
 """Bytes that a client may send after the last response."""
@@ -28,20 +28,20 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class ClientProtocol(Protocol):
-    """What a connection's own protocol says of its client."""
+    """What a `ClientTransport` asks its connection's protocol."""
 
     @property
     def may_be_receiving(self) -> bool:
-        """Whether a request is on its way, or could be."""
+        """Whether a request is arriving, or may be."""
 
 
 class ClientTransport:
     """An asyncio.Transport for uvicorn.
 
-    - It keeps a response's header back until the next piece, at most to the end of this turn of the event loop.
+    - It holds back a response's header until the next write, at most to the end of this turn of the event loop.
     - It closes in stages (RFC 9112, section 9.6). A socket that is closed while it holds bytes of the client resets the
-      connection, which takes away what the client has not read yet.
-    - It ends a TLS connection without the client's close_notify while the server stops.
+      connection, and the client loses what it has not read yet.
+    - While the server stops, it ends a TLS connection without the client's close_notify.
     """
 
     __slots__ = (
@@ -67,9 +67,9 @@ class ClientTransport:
         self._head = b""
         self._tls = transport.get_extra_info("sslcontext") is not None
         self.hurried = False
-        """Whether a client that does not close gets little time: the server stops, or has too many connections."""
+        """Whether to close soon without the client: the server stops, or has too many connections."""
         self.close_ends_body = False
-        """Whether the client would take a close for the end of the body that is being sent."""
+        """Whether a close would look to the client like the end of the body that is being sent."""
 
     def write(self, data: bytes) -> None:
         if self._head:
@@ -81,7 +81,7 @@ class ClientTransport:
         self._write(data)
 
     def close(self) -> None:
-        """Send what is written, then close: in stages where the client may be sending."""
+        """Send what is written, then close; in stages where the client may be sending."""
         self._flush()
         protocol = self._transport.get_protocol()
         if isinstance(protocol, _Closing):
@@ -112,10 +112,10 @@ class ClientTransport:
             self._loop.call_later(_HURRIED_S, self._end_tls, _TLS_CLOSE_RETRIES)
 
     def _end_tls(self, retries: int) -> None:
-        """End a TLS connection without the client's goodbye, which need not be waited for (RFC 8446, 6.1).
+        """End a TLS connection without the client's close_notify (RFC 8446, section 6.1, does not require it).
 
-        asyncio and uvloop wait for it for 30 s, and clients with idle connections do not send it: to stop would take
-        as long. An end of what comes in is what makes them go on; it cuts nothing of what goes out.
+        asyncio and uvloop wait 30 s for it, and clients with idle connections do not send it, so a stop would take as
+        long. Shutting down the receiving side ends this wait, and loses nothing that is sent.
         """
         if not self._transport.get_write_buffer_size():
             _shut_down(self._transport, socket.SHUT_RD)
@@ -140,8 +140,8 @@ class ClientTransport:
 class _Closing(asyncio.Protocol):
     """The protocol of a connection after its last response.
 
-    It waits until all is written, shuts the sending side down, and discards what comes until the client closes: for
-    at most `_CLOSE_WITHIN_S` and `_MAX_DISCARDED`, and not where nothing comes for `_QUIET_S`.
+    It waits until all is written, shuts the sending side down, and discards received data until the client closes: at
+    most for `_CLOSE_WITHIN_S` and `_MAX_DISCARDED`, and only while data arrives within `_QUIET_S`.
     """
 
     def __init__(
@@ -161,23 +161,23 @@ class _Closing(asyncio.Protocol):
         self._limits = limits
         self._tls = tls
         self._left = _MAX_DISCARDED
-        self._heard = False
+        self._received = False
         self._close_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Take the connection over."""
+        """Take over the connection."""
         transport = self._transport
         transport.set_protocol(self)
         if not transport.is_reading():
             transport.resume_reading()
         if transport.get_write_buffer_size():
-            transport.set_write_buffer_limits(high=0)  # `resume_writing` says when all is written
+            transport.set_write_buffer_limits(high=0)  # `resume_writing` is called when all is written
         else:
             self._all_is_written()
 
     def hurry(self) -> None:
-        """Wait for `_HURRIED_S` at most, once all is written."""
+        """Wait at most `_HURRIED_S` once all is written."""
         if self._timer is not None:
             self._timer.cancel()
             self._wait(_HURRIED_S, _HURRIED_S)
@@ -192,23 +192,23 @@ class _Closing(asyncio.Protocol):
 
     def _wait(self, quiet_s: float, within_s: float) -> None:
         self._close_at = self._loop.time() + within_s
-        self._heard = False
-        self._timer = self._loop.call_later(quiet_s, self._look, quiet_s)
+        self._received = False
+        self._timer = self._loop.call_later(quiet_s, self._check, quiet_s)
 
-    def _look(self, quiet_s: float) -> None:
+    def _check(self, quiet_s: float) -> None:
         is_late = self._loop.time() >= self._close_at
-        if self._heard and not is_late:
-            self._heard = False
-            self._timer = self._loop.call_later(quiet_s, self._look, quiet_s)
+        if self._received and not is_late:
+            self._received = False
+            self._timer = self._loop.call_later(quiet_s, self._check, quiet_s)
             return
-        if self._heard and not self._owner.hurried:
+        if self._received and not self._owner.hurried:
             self._limits.broken("close_ignored")
         self._owner.end()
 
     # ── asyncio.Protocol ────────────────────────────────────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._received = True
         self._left -= len(data)
         if self._left < 0 and not self._transport.is_closing():
             self._limits.broken("close_ignored")
@@ -227,7 +227,7 @@ class _Closing(asyncio.Protocol):
 
 
 def _shut_down(transport: asyncio.Transport, how: int) -> None:
-    """Shut one direction of the socket down, if the connection is still there."""
+    """Shut down one direction of the socket, if it is still open."""
     connection = transport.get_extra_info("socket")
     if connection is None:
         return
@@ -243,4 +243,4 @@ def _always() -> bool:
 
 
 def _discard(data: bytes | bytearray | memoryview) -> None:
-    """Ignore what is written after the close, as asyncio does."""
+    """Ignore data written after the close, as asyncio does."""

@@ -1,4 +1,4 @@
-"""Ends the work for a client that has left."""
+"""Cancels the work for a client that has disconnected."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 ON_GONE = "a2a_eval_proxy.on_gone"
-"""The ASGI extension of our server: `scope["extensions"][ON_GONE]` takes a function to call when the client leaves.
+"""The ASGI extension of our server: `scope["extensions"][ON_GONE]` takes a function for when the client leaves.
 
-`receive` would say so too, but hands out the body: only one may call it, and an upload under back-pressure does not.
+`receive` reports that too, but returns the body: only one task may call it, and an upload under back-pressure does not.
 """
 
 OnGone = Callable[[Callable[[], None] | None], None]
 
 
 class ClientWatch:
-    """Cancels the current task when the client of `scope` leaves, until `stop`."""
+    """Cancels the current task when the client of `scope` disconnects, until `stop`."""
 
     def __init__(self, scope: MutableMapping[str, Any]) -> None:
         self.gone = False
@@ -30,5 +30,5 @@ class ClientWatch:
             self._task.cancel()
 
     def stop(self) -> None:
-        """Call nothing any more."""
+        """Stop watching."""
         self._on_gone(None)

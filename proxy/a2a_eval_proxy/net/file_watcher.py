@@ -1,4 +1,4 @@
-"""Files that others replace while we run, as Kubernetes and cert-manager do: what is made of them follows."""
+"""Loads files again when others replace them, as Kubernetes and cert-manager do."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class _Watched:
 
 
 class FileWatch:
-    """Loads what files hold, and again each time their contents differ, however they were replaced.
+    """Loads files, and again each time their contents change.
 
-    Contents are compared, not times: symbolic links, renames and clocks make no difference.
+    Compares contents, not times, so symbolic links, renames and clocks make no difference.
     """
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class FileWatch:
     def add(self, what: str, files: Iterable[str], load: Callable[[], None]) -> None:
         """Call `load` now, and in a thread whenever `files` have changed; `what` is its name in the log.
 
-        `load` raises ConfigError where what it finds is no good; it must then leave in use what was. That is logged
-        once for each such contents. Raises ConfigError where the first time fails.
+        `load` raises ConfigError where the contents are not usable, and must keep the former ones in use; the error is
+        logged once for the same contents. Raises ConfigError where the first load fails.
         """
         watched = _Watched(what, tuple(files), load, ())
         watched.seen = _contents(watched.files)
@@ -49,9 +49,9 @@ class FileWatch:
             self._watched.append(watched)
 
     def start(self) -> None:
-        """Look every `CHECK_EVERY_S` seconds from now on, if there is anything to look at."""
+        """Check every `CHECK_EVERY_S` seconds from now on, if there are files to watch."""
         if self._watched:
-            self._task = asyncio.get_running_loop().create_task(self._look())
+            self._task = asyncio.get_running_loop().create_task(self._check_regularly())
 
     async def close(self) -> None:
         if self._task is not None:
@@ -59,7 +59,7 @@ class FileWatch:
             await asyncio.wait({self._task})
 
     def check(self) -> None:
-        """Load what has changed. Blocks for the time of reading it."""
+        """Load the files that have changed. Blocks while it reads them."""
         for watched in self._watched:
             contents = _contents(watched.files)
             if contents == watched.seen:
@@ -67,14 +67,14 @@ class FileWatch:
             try:
                 watched.load()
             except ConfigError as error:
-                if _contents(watched.files) == contents:  # else somebody is at work on them: next time
+                if _contents(watched.files) == contents:  # else they are being replaced now: check again next time
                     watched.seen = contents
                     logger.error("%s cannot be replaced, the earlier one stays in use: %s", watched.what, error)
             else:
                 watched.seen = contents
                 logger.info("%s: replaced by what %s now hold(s)", watched.what, ", ".join(watched.files))
 
-    async def _look(self) -> None:
+    async def _check_regularly(self) -> None:
         while True:
             await asyncio.sleep(CHECK_EVERY_S)
             await asyncio.to_thread(self.check)
@@ -85,7 +85,7 @@ def _contents(files: Iterable[str]) -> _Contents:
 
 
 def _content(path: str) -> bytes | str:
-    """What tells one content from another; for what cannot be read, why."""
+    """A digest of the file's contents, or why it cannot be read."""
     try:
         if not Path(path).is_file():
             return "no file"

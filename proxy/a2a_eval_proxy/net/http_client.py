@@ -1,12 +1,12 @@
 """HTTP/1.1 to the agent: pooled connections, bytes in and out as they are, nothing decoded or followed.
 
-Written for the forwarding path, where a general client costs more than the whole rest of the proxy (tests/bench):
+Written for the forwarding path, where a general-purpose client costs more than the rest of the proxy (tests/bench):
 the parser is httptools', the rest is what a pass-through needs. Header names, values and their order are the
-caller's; bodies are handed on as they arrive, with back-pressure both ways. Three rules hold by construction:
+caller's; bodies are relayed as they arrive, with back-pressure both ways. Three rules hold by construction:
 
 - The framing of a request is computed from the body that is sent (`http_messages.request_head`).
-- A connection has one owner, which gives it back once, whole (`http_connection.Exchange`).
-- A connection on which the agent said or did anything unasked is not used (`Connection.is_quiet`).
+- A connection has one owner, which releases it once, as a whole (`http_connection.HttpExchange`).
+- A connection on which the agent sent anything unrequested is not used (`Connection.is_quiet`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import ssl
 import time
 from collections import deque
 
-from .http_connection import Body, Connection, Exchange, Response, tls_problem
+from .http_connection import Body, Connection, HttpExchange, Response, tls_problem
 from .http_messages import RawHeaders, UpstreamCutError, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
 
 __all__ = [
@@ -30,20 +30,20 @@ __all__ = [
 ]
 
 _KEEPALIVE_S = 4.0
-"""Uvicorn and Node close idle connections after 5 s; a request sent on one that is just closing would be lost."""
+"""Uvicorn and Node close idle connections after 5 s; a request sent on a closing connection would be lost."""
 
 _SOON_S = 1.0
-"""An agent that closes an idle connection sooner, with no word in its answer, may close any."""
+"""An agent that closes an idle connection sooner, unannounced, may close any idle connection."""
 
 _WARY_S = 60.0
-"""How long after that its youngest connections get no request that must not be sent twice."""
+"""For this time after that, its youngest connections get no request that must not be sent twice."""
 
 _SETTLED_S = 0.1
-"""Which it would have closed by then."""
+"""An idle connection of this age is no longer one of the youngest: the agent would have closed it by then."""
 
 _JUST_SEEN_S = 0.002
-"""A connection idle for less has been looked at by the event loop; to look again would let other threads run first,
-and cost more than the rest of a request."""
+"""The event loop has just read from a connection that is idle for less. Another check would let other threads run
+first, and cost more than the rest of a request."""
 
 _MAX_IDLE = 512
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
@@ -79,17 +79,17 @@ class HttpClient:
     async def request(
         self, method: bytes, target: bytes, headers: RawHeaders, body: Body = b"", *, length: int | None = None
     ) -> Response:
-        """Send a request; returns when the response's header is there.
+        """Send a request; returns when the response's header has arrived.
 
-        `headers` must name the host. What frames the body is written here: for bytes their length; for an iterator
-        `length`, which it must then yield exactly, or else chunks. Raises UpstreamError. A request that never got an
-        answer on a reused connection is sent once more if its method is safe (RFC 9110, section 9.2.2) and its body
+        `headers` must name the host. The client frames the body: bytes by their length; an iterator by `length`, which
+        it must then yield exactly, or else in chunks. Raises UpstreamError. A request that never got a response on a
+        reused connection is sent once more if its method is safe (RFC 9110, section 9.2.2) and its body
         is bytes: an iterator has been used up.
         """
         may_repeat = method in _SAFE and isinstance(body, bytes)
         while True:
             connection = self._reusable(may_repeat=may_repeat) or await self._connect()
-            exchange = Exchange(connection, method, self._response_timeout_s, self._take_back)
+            exchange = HttpExchange(connection, method, self._response_timeout_s, self._release)
             try:
                 return await exchange.send(target, headers, body, length)
             except UpstreamCutError:
@@ -105,31 +105,31 @@ class HttpClient:
     # ── the pool ────────────────────────────────────────────────────────────────────────────────────────
 
     def _reusable(self, *, may_repeat: bool) -> Connection | None:
-        now = time.monotonic()  # the event loop's own clock may stand still while it works
+        now = time.monotonic()  # the event loop's own clock may not advance while it works
         wary = now < self._wary_until and not may_repeat
         while self._idle:
-            # The one used last is the one least likely to be closing, as a rule.
+            # Usually the connection used last is the least likely to be closing.
             connection = self._idle.popleft() if wary else self._idle.pop()
             if wary and now - connection.idle_since < _SETTLED_S and not connection.lost:
                 self._idle.appendleft(connection)
                 return None
             idle_s = now - connection.idle_since
-            if idle_s < _KEEPALIVE_S and connection.is_quiet(look=wary or idle_s > _JUST_SEEN_S):
+            if idle_s < _KEEPALIVE_S and connection.is_quiet(poll=wary or idle_s > _JUST_SEEN_S):
                 return connection
             self._note_close(connection)
             connection.abort()
         return None
 
     def _note_close(self, connection: Connection) -> None:
-        """An idle connection is of no use any more; where the agent closed it at once, be wary."""
+        """Note that an idle connection is not usable any more; be wary where the agent closed it early."""
         now = time.monotonic()
         if connection.used and not connection.aborted and now - connection.idle_since < _SOON_S:
             self._wary_until = now + _WARY_S
 
-    def _take_back(self, connection: Connection) -> None:
-        """A connection has done its work and can be used again."""
+    def _release(self, connection: Connection) -> None:
+        """Put a connection that can be used again back into the pool."""
         if self._closed or self._waiting or len(self._idle) >= _MAX_IDLE:
-            connection.abort()  # somebody waits for a place: the next connection takes it
+            connection.abort()  # a request waits for a slot: the next connection takes it
             return
         connection.idle_since = time.monotonic()
         while self._idle and self._idle[0].idle_since <= connection.idle_since - _KEEPALIVE_S:
@@ -144,8 +144,8 @@ class HttpClient:
             async with asyncio.timeout(self._connect_timeout_s):
                 await loop.create_connection(lambda: connection, self._host, self._port, ssl=self.tls)
         except BaseException as error:
-            connection.give_up()
-            self._release_place()
+            connection.abandon()
+            self._slot_freed()
             if isinstance(error, TimeoutError):
                 raise UpstreamTimeoutError(f"no connection within {self._connect_timeout_s:g} s") from None
             if isinstance(error, OSError):
@@ -157,26 +157,26 @@ class HttpClient:
         if self._free > 0:
             self._free -= 1
             return
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        slot = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
         try:
-            await place
+            await slot
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._release_place()  # it was given to us at the moment we left
+            if slot.done() and not slot.cancelled():
+                self._slot_freed()  # it was assigned at the moment of the cancellation
             raise
 
     def _lost(self, connection: Connection) -> None:
         if connection.exchange is None:
             self._note_close(connection)
-        self._release_place()
+        self._slot_freed()
 
-    def _release_place(self) -> None:
-        """A connection is gone: somebody else may have its place."""
+    def _slot_freed(self) -> None:
+        """A connection has ended: a waiting request may take its slot."""
         while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(None)
                 return
         self._free += 1
 

@@ -21,7 +21,7 @@ from .http_messages import (
 )
 
 _HIGH_WATER = 256 * 1024
-"""Bytes of a response that may wait for a slow client before the agent is made to wait."""
+"""Bytes of a response that may wait for a slow client before reading from the agent pauses."""
 
 _CAN_POLL = hasattr(select, "poll")
 """Not on Windows."""
@@ -29,40 +29,40 @@ _CAN_POLL = hasattr(select, "poll")
 Body = bytes | AsyncIterator[bytes]
 
 _READ = ResponseParser(0)
-"""What is left for whoever reads on after the last byte, when the connection and its parser have gone on."""
+"""The parser of an exchange after its last byte, when the connection and its parser serve the next exchange."""
 _READ.complete = True
 _READ.close()
 
 
 class Connection(asyncio.Protocol):
-    """A socket. What arrives goes to the exchange that owns it; with no owner, it ends the connection."""
+    """A socket. Received data goes to the exchange that owns it; without an owner, data ends the connection."""
 
     def __init__(self, on_lost: Callable[[Connection], None], max_header_bytes: int) -> None:
-        """`on_lost` is called once, when the connection is gone, unless it was given up before."""
+        """`on_lost` is called once, when the connection has ended, unless it was abandoned before."""
         self._on_lost = on_lost
         self.parser = ResponseParser(max_header_bytes)
         self._poll: select.poll | None = None
-        self._given_up = False
+        self._abandoned = False
         self._paused = False
         self.transport: asyncio.Transport | None = None
-        self.exchange: Exchange | None = None
+        self.exchange: HttpExchange | None = None
         """The owner."""
         self.used = False
-        """Whether an exchange before this one went well."""
+        """Whether an earlier exchange on it was complete."""
         self.lost = False
         self.aborted = False
-        """Whether it was closed on this side."""
+        """Whether this side closed it."""
         self.idle_since = 0.0
 
-    def is_quiet(self, *, look: bool) -> bool:
+    def is_quiet(self, *, poll: bool) -> bool:
         """Whether the agent neither closed this idle connection nor sent anything.
 
-        With `look`, as far as the system knows now; else as far as the event loop has seen.
+        With `poll`, as the operating system reports now; else as the event loop has seen.
         """
         transport = self.transport
         if self.lost or transport is None or transport.is_closing():
             return False
-        if not look or not _CAN_POLL:
+        if not poll or not _CAN_POLL:
             return True
         if self._poll is None:
             self._poll = select.poll()
@@ -70,30 +70,30 @@ class Connection(asyncio.Protocol):
         return not self._poll.poll(0)
 
     def is_flushed(self) -> bool:
-        """Whether everything written has left, and reading goes on: so it can be lent again."""
+        """Whether all written data is sent and reading is not paused, so that another exchange can use it."""
         return not self._paused and self.transport is not None and not self.transport.get_write_buffer_size()
 
     def pause(self) -> None:
-        """Make the agent wait."""
+        """Pause reading, so that the agent waits."""
         if not self._paused and self.transport is not None:
             self._paused = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        """Read on."""
+        """Continue reading."""
         if self._paused and self.transport is not None:
             self._paused = False
             self.transport.resume_reading()
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close at once."""
         self.aborted = True
         if not self.lost and self.transport is not None:
             self.transport.abort()
 
-    def give_up(self) -> None:
-        """It is not wanted, before it was used. `on_lost` will not be called: uvloop may never report the loss."""
-        self._given_up = True
+    def abandon(self) -> None:
+        """Close before use. `on_lost` will not be called: uvloop may never report the loss."""
+        self._abandoned = True
         self.parser.close()
         self.abort()
 
@@ -101,18 +101,18 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # create_connection makes a Transport
-        if self._given_up:
+        if self._abandoned:
             self.abort()
 
     def data_received(self, data: bytes) -> None:
         if self.exchange is not None:
             self.exchange.data_received(data)
         else:
-            self.abort()  # nobody asked for this
+            self.abort()  # unrequested data
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
-        if not self._given_up:
+        if not self._abandoned:
             self._on_lost(self)
         if self.exchange is not None:
             self.exchange.connection_lost(exc)
@@ -127,11 +127,11 @@ class Connection(asyncio.Protocol):
             self.exchange.resume_writing()
 
 
-class Exchange:
+class HttpExchange:
     """One request and its response, on a connection it owns until `release`.
 
-    `release` takes the connection out of the exchange in one move. Whoever holds on to the exchange after that
-    reaches what had arrived before, and no connection.
+    `release` takes the connection out of the exchange in one step. After that, the exchange still returns the data
+    that arrived before, and has no connection.
     """
 
     def __init__(
@@ -139,9 +139,9 @@ class Exchange:
         connection: Connection,
         method: bytes,
         timeout_s: float | None,
-        give_back: Callable[[Connection], None],
+        release: Callable[[Connection], None],
     ) -> None:
-        """`give_back` gets the connection if another exchange can follow on it; else it is closed."""
+        """`release` gets the connection if another exchange can follow on it; else the connection is closed."""
         if connection.exchange is not None:
             raise RuntimeError("a connection has one owner")
         connection.exchange = self
@@ -150,7 +150,7 @@ class Exchange:
         self._parser.begin(method)
         self._method = method
         self._timeout_s = timeout_s
-        self._give_back = give_back
+        self._release = release
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -161,7 +161,7 @@ class Exchange:
         self.write_paused = False
 
     async def send(self, target: bytes, headers: RawHeaders, body: Body, length: int | None) -> Response:
-        """Send the request; the response once its header is there. Raises UpstreamError."""
+        """Send the request; returns the response once its header has arrived. Raises UpstreamError."""
         try:
             if isinstance(body, bytes):
                 head = request_head(self._method, target, headers, length_field(self._method, len(body)))
@@ -208,7 +208,7 @@ class Exchange:
         return data
 
     def release(self) -> None:
-        """Part with the connection: back to the pool if the exchange went whole in both directions, else closed."""
+        """Release the connection to the pool if the exchange is complete in both directions, else close it."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -216,16 +216,16 @@ class Exchange:
         if self._upload is not None:
             self._upload.cancel()
         parser = self._parser
-        went_whole = self._sent and parser.complete and not parser.buffered and self._error is None
-        if went_whole and parser.reusable and connection.is_flushed() and not connection.lost:
+        is_complete = self._sent and parser.complete and not parser.buffered and self._error is None
+        if is_complete and parser.reusable and connection.is_flushed() and not connection.lost:
             connection.used = True
             self._parser = _READ
-            self._give_back(connection)
+            self._release(connection)
         else:
             parser.close()
             connection.abort()
             if not parser.complete:
-                self._fail(UpstreamCutError("the exchange was given up"))
+                self._fail(UpstreamCutError("the exchange was abandoned"))
 
     async def _send(self, body: AsyncIterator[bytes], length: int | None) -> None:
         """Send a body piece by piece: exactly `length` bytes, or chunked."""
@@ -249,9 +249,9 @@ class Exchange:
                 self._write(LAST_CHUNK)
             self._sent = True
             self._progress_at = self._loop.time()
-        except OSError as error:  # the sender's own: its client left
+        except OSError as error:  # of the sender: its client disconnected
             self._break(UpstreamCutError(str(error)))
-        except Exception as error:  # noqa: BLE001  # whoever waits for the answer raises it
+        except Exception as error:  # noqa: BLE001  # raised where the response is awaited
             self._break(error)
 
     def _write(self, data: bytes) -> None:
@@ -260,7 +260,7 @@ class Exchange:
             connection.transport.write(data)
 
     def _wait(self) -> Awaitable[None]:
-        """Until something arrives. Silence is an error after `timeout_s`, unless it is the client's turn to send."""
+        """Wait for data. Silence is an error after `timeout_s`, unless the client is to send."""
         waiter = self._waiter = self._loop.create_future()
         return waiter if self._timeout_s is None else self._wait_at_most(self._timeout_s, waiter)
 
@@ -291,7 +291,7 @@ class Exchange:
         self._wake()
 
     def _break(self, error: Exception) -> None:
-        """Fail, and end the connection: nobody may read on where this stopped."""
+        """Fail, and end the connection, since no other exchange can use it now."""
         self._fail(error)
         if self._connection is not None:
             self._connection.abort()
@@ -299,10 +299,10 @@ class Exchange:
     # ── from the connection ─────────────────────────────────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
-        """Something arrived while this exchange owns the connection."""
+        """Handle data that arrives while this exchange owns the connection."""
         parser = self._parser
         if parser.complete:
-            parser.reusable = False  # nobody asked for this
+            parser.reusable = False  # unrequested data
             return
         try:
             parser.feed(data)
@@ -314,7 +314,7 @@ class Exchange:
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection ended; `exc` where it did not do so in order."""
+        """Handle the end of the connection; `exc` is set where the agent did not close it in order."""
         self.resume_writing()
         if self._parser.complete or self._error is not None:
             return
@@ -328,7 +328,7 @@ class Exchange:
             self._fail(UpstreamCutError(f"{error}{hint}") if hint else error)
 
     def resume_writing(self) -> None:
-        """The agent reads again."""
+        """Continue writing: the agent reads again."""
         self.write_paused = False
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
@@ -349,27 +349,27 @@ class Response:
 
     __slots__ = ("_exchange", "fields", "headers", "status")
 
-    def __init__(self, exchange: Exchange, parser: ResponseParser) -> None:
+    def __init__(self, exchange: HttpExchange, parser: ResponseParser) -> None:
         self.status = parser.status
         self.headers: RawHeaders = parser.headers
-        """As they came, hop-by-hop ones included."""
+        """As received, with the hop-by-hop fields."""
         self.fields = parser.fields
         """The last value of each header field, by its name in lower case."""
         self._exchange = exchange
 
     def read(self) -> Awaitable[bytes]:
-        """What has arrived of the body, waiting for at least one byte; b"" at its end.
+        """The next bytes of the body, at least one; b"" at its end.
 
-        Raises UpstreamCutError where the agent broke off, UpstreamTimeoutError where it fell silent.
+        Raises UpstreamCutError where the agent aborts the response, UpstreamTimeoutError where it sends nothing.
         """
         return self._exchange.read()
 
     def whole(self) -> bytes | None:
-        """What is left of the body, where it has arrived to its end; else None, and nothing is read."""
+        """The rest of the body if all of it has arrived; else None, and nothing is read."""
         return self._exchange.whole()
 
     def close(self) -> None:
-        """Give up what is left; the connection survives only if nothing is."""
+        """Discard the rest of the body; the connection stays open only if there is none."""
         self._exchange.release()
 
 

@@ -16,23 +16,23 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _EXPECT_A_BODY = frozenset({b"POST", b"PUT", b"PATCH"})
 _BODILESS = frozenset({204, 304})
 _READ_AT_ONCE = 256 * 1024
-"""Bytes an event loop reads from a socket at a time: so much of a body may come along with a header."""
+"""Bytes that an event loop reads from a socket at a time: part of a body may arrive with a header."""
 
 
 class UpstreamError(Exception):
-    """The agent did not answer as HTTP should; the message says what happened."""
+    """The agent gave no valid HTTP response; the message names the cause."""
 
 
 class UpstreamUnreachableError(UpstreamError):
-    """No connection could be made."""
+    """No connection to the agent was possible."""
 
 
 class UpstreamTimeoutError(UpstreamError):
-    """The agent took longer than allowed, to accept a connection or to say something."""
+    """The agent took longer than allowed to accept a connection or to send data."""
 
 
 class UpstreamCutError(UpstreamError):
-    """The connection ended inside a response, or before one came."""
+    """The connection ended inside a response, or before a response began."""
 
 
 def length_field(method: bytes, length: int) -> bytes:
@@ -95,7 +95,7 @@ class ResponseParser:
     def __init__(self, max_header_bytes: int) -> None:
         self._max_header_bytes = max_header_bytes
         self._http: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        # A bare LF ends a line (RFC 9112, section 2.2). Nothing of it gets through: what goes on is written anew.
+        # A bare LF ends a line (RFC 9112, section 2.2). Clients never get it: the header is written again for them.
         self._http.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
         self.begin(b"")
 
@@ -104,15 +104,15 @@ class ResponseParser:
         self.status = 0
         """0 until the header has arrived whole."""
         self.headers: RawHeaders = []
-        """As they came, hop-by-hop ones included; without trailer fields (RFC 9110, section 6.5.1)."""
+        """As received, with the hop-by-hop fields, without trailer fields (RFC 9110, section 6.5.1)."""
         self.fields: dict[bytes, bytes] = {}
         """The last value of each header field, by its name in lower case."""
         self.buffered = 0
-        """Bytes of the body that wait to be taken."""
+        """Bytes of the body that were not taken yet."""
         self.complete = False
-        """Whether the response has arrived to its end."""
+        """Whether all of the response has arrived."""
         self.reusable = False
-        """Whether its end leaves a connection on which another response can be told from it."""
+        """Whether another response can follow on the connection, and be distinguished from this one."""
         self._method = method
         self._trailer_bytes = 0
         self._unread = 0
@@ -120,9 +120,9 @@ class ResponseParser:
         self._until_close = False
 
     def feed(self, data: bytes) -> None:
-        """Take in what arrived. Raises UpstreamError where it is no HTTP/1.1 response or exceeds the limit.
+        """Parse received data. Raises UpstreamError where it is not an HTTP/1.1 response or exceeds the limit.
 
-        What comes after the end is no error of this response: it makes the connection not `reusable`.
+        Data after the end of the response makes the connection not `reusable`, and is not an error.
         """
         if self._http is None:
             raise RuntimeError("the parser is closed")
@@ -140,18 +140,18 @@ class ResponseParser:
             raise self._too_large()
 
     def end(self) -> None:
-        """The agent closed the connection, without an error. Raises UpstreamCutError where the response goes on."""
+        """Handle a close of the connection without error. Raises UpstreamCutError where the response is incomplete."""
         if not self._until_close and not self.complete:
             raise UpstreamCutError(f"the connection was closed {self.place}")
         self.complete = True  # the close is how this response ends (RFC 9112, section 6.3)
 
     @property
     def place(self) -> str:
-        """How far the response came, for a message."""
+        """Where in the response the connection ended, for a message."""
         return "inside its response" if self.status else "before answering"
 
     def take(self) -> bytes:
-        """What has arrived of the body since the last time."""
+        """The bytes of the body that arrived since the last call."""
         body = self._body
         data = body[0] if len(body) == 1 else b"".join(body)
         self._body = []
@@ -159,7 +159,7 @@ class ResponseParser:
         return data
 
     def close(self) -> None:
-        """Nothing is fed any more. httptools' parser and this one hold each other."""
+        """Stop parsing. httptools' parser and this one reference each other."""
         self._http = None
 
     # ── callbacks ───────────────────────────────────────────────────────────────────────────────────────
@@ -202,9 +202,9 @@ class ResponseParser:
             elif lower == b"transfer-encoding":
                 codings.append(value.strip().lower())
         if codings and http.get_http_version() == "1.0":
-            self.reusable = False  # RFC 9112, section 6.1: its framing is taken for faulty
+            self.reusable = False  # RFC 9112, section 6.1: its framing counts as faulty
         if self._method == b"HEAD":
-            # The parser expects a body; there is none, so this connection cannot go on.
+            # The parser expects a body; since none follows, this connection cannot be reused.
             self.reusable = False
             self.complete = True
         elif status in _BODILESS:

@@ -1,4 +1,4 @@
-"""Uvicorn inside our own event loop: no signal handlers, no lifespan, quiet where silence is meant."""
+"""Uvicorn inside our own event loop: no signal handlers, no lifespan, no log of aborted responses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _CUT = "ASGI callable returned without completing response."
 
 
 class _PassCutsQuietly(logging.Filter):
-    """A response left unfinished is how an agent's cut is passed on: no error of ours.
+    """Drops log records that report no error of the proxy.
 
-    Nor is one that is cancelled, for which there was no more time when the server stopped: how many, uvicorn tells.
+    The proxy leaves a response unfinished where the agent aborted it. A response is cancelled where the server stops
+    before its end; uvicorn logs their number.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -37,7 +38,7 @@ class _PassCutsQuietly(logging.Filter):
 
 _log = logging.getLogger("uvicorn.error")
 _log.addFilter(_PassCutsQuietly())
-_log.setLevel(logging.WARNING)  # that a server started is ours to say
+_log.setLevel(logging.WARNING)  # the proxy itself logs that a server started
 
 
 class HttpServer(uvicorn.Server):
@@ -92,9 +93,9 @@ class HttpServer(uvicorn.Server):
             self._serving.result()
 
     def retire(self) -> None:
-        """Go on serving, and tell clients with every response from now on to ask elsewhere next time.
+        """Keep serving, and ask clients with every further response (`Connection: close`) to connect again.
 
-        A connection that is closed when its client has been told so is never closed under a request on its way.
+        So no connection is closed while a request on it is on its way.
         """
         self.config.encoded_headers = [(b"connection", b"close")]  # uvicorn makes its default headers of these
         self.server_state.default_headers = list(self.config.encoded_headers)
@@ -130,7 +131,7 @@ class HttpServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # whoever owns the process handles its signals
+        yield  # the owner of the process handles its signals
 
 
 def _listen(address: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""TLS from files: the certificate we show, the ones we trust; every mistake in them one sentence."""
+"""TLS from files: our certificate, and the authorities we trust; each mistake in them gives one sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TlsFiles:
         return tuple(path for path in (self.cert, self.key, self.ca) if path is not None)
 
     def server_context(self) -> ssl.SSLContext:
-        """For a server: TLS 1.2 or later, HTTP/1.1; with `ca`, only clients with a certificate of it are let in.
+        """For a server: TLS 1.2 or later, HTTP/1.1; with `ca`, clients must have a certificate of it.
 
         Raises ConfigError.
         """
@@ -44,7 +44,7 @@ class TlsFiles:
         if self.ca is not None:
             self._load_ca(context)
             context.verify_mode = ssl.CERT_REQUIRED
-            # A session taken up again would not be held against an authority that was replaced.
+            # A resumed session would not be checked against an authority that was replaced.
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET
         return context
@@ -76,7 +76,7 @@ class TlsFiles:
                 f"{cert_setting}, {key_setting}: {cert} and {key} hold no certificate and key that can be used"
                 f"{hint} ({_reason(error)})"
             ) from None
-        except OSError as error:  # it was there a moment ago
+        except OSError as error:  # it existed a moment ago
             raise ConfigError(
                 f"{cert_setting}, {key_setting}: cannot read {cert} and {key}: {error.strerror}"
             ) from None
@@ -97,25 +97,25 @@ class TlsFiles:
 
 
 class ServerTls:
-    """The TLS of a listening port, whose certificates may be replaced under open connections."""
+    """The TLS of a listening port; its certificates may be replaced while connections are open."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Raises ConfigError."""
         self._files = files
         self.context = _InForce(ssl.PROTOCOL_TLS_SERVER)
-        """What the port is opened with: it makes every new connection one of what is in force."""
+        """The context to open the port with: every new connection uses the current certificates."""
         self.load()
 
     def load(self) -> None:
-        """Use what the files hold now, for new connections. Raises ConfigError, and changes nothing then."""
+        """Use the present files for new connections. Raises ConfigError; nothing changes then."""
         self.context.current = self._files.server_context()
 
 
 class _InForce(ssl.SSLContext):
     """Makes connections of another context, which may be replaced.
 
-    To hand them over in an `sni_callback` would be too late: a session of TLS 1.2 is taken up again before that, from
-    the memory of the context that the connection was made of, whoever is let in by now.
+    An `sni_callback` would be too late: a session of TLS 1.2 is resumed before it, from the memory of the context that
+    made the connection, even for a client that is not accepted any more.
     """
 
     current: ssl.SSLContext
@@ -128,13 +128,13 @@ class _InForce(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """As event loops ask for it, at every new connection."""
+        """Called by event loops for every new connection."""
         return self.current.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
 
 def _must_hold(path: str, marker: bytes, setting: str, what: str) -> None:
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):  # OpenSSL reads it again: a pipe would be empty then
+        if not stat.S_ISREG(Path(path).stat().st_mode):  # OpenSSL reads it again, when a pipe would be empty
             why: str | None = "it is not a file"
         else:
             with Path(path).open("rb") as file:
@@ -147,5 +147,5 @@ def _must_hold(path: str, marker: bytes, setting: str, what: str) -> None:
 
 
 def _reason(error: OSError) -> str:
-    """OpenSSL's words, without its own source lines."""
+    """OpenSSL's reason, without its source lines."""
     return str(error.args[-1]).partition(" (_ssl.c")[0]

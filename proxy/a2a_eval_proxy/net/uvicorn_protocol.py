@@ -1,4 +1,4 @@
-"""Uvicorn's HTTP/1.1 with bounds: one request parsed at a time, time limits for clients, offers to upgrade ignored."""
+"""Uvicorn's HTTP/1.1 with limits: parses one request at a time, limits clients' time, ignores offers to upgrade."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
 
 _MAX_AHEAD = 64 * 1024
-"""Bytes of requests sent ahead of answers, beyond which nothing is read until an answer is complete."""
+"""Bytes of further requests, beyond which nothing is read until a response is complete."""
 
 _MAX_TURNED_AWAY = 32
-"""Connections beyond the limit that are closed in stages; further ones at once, which may take their answer away."""
+"""Connections beyond the limit that are closed in stages; further ones are closed at once, and may lose their 503."""
 
 _LEFT = getattr(select, "POLLRDHUP", 0)
 
@@ -31,16 +31,16 @@ _LEFT = getattr(select, "POLLRDHUP", 0)
 class BoundedProtocol(HttpToolsProtocol):
     """Uvicorn's protocol with these changes:
 
-    - The parser gets the bytes of one request at a time; those of the next wait, unparsed and bounded, until the
-      response is complete. Uvicorn parses all that comes, and keeps a request of kilobytes for each few bytes.
-    - A header or trailer section, or a line of chunk framing, is not collected without limit (431).
-    - Trailer fields are dropped. Uvicorn takes them for header fields (RFC 9110, section 6.5.1, forbids it): a client
-      could say behind its request what the agent is to read before it.
-    - An offer to upgrade is ignored (RFC 9110, section 7.8), and the request served. Uvicorn loses its body.
+    - The parser gets the bytes of one request at a time; those of the next wait, unparsed and limited, until the
+      response is complete. Uvicorn parses all received data, and keeps kilobytes for each request of few bytes.
+    - A header or trailer section, or a line of chunk framing, has a limit (431).
+    - Trailer fields are dropped. Uvicorn adds them to the header (RFC 9110, section 6.5.1, forbids it): a client
+      could change with them the header that the agent gets.
+    - An offer to upgrade is ignored (RFC 9110, section 7.8), and the request is served. Uvicorn loses its body.
     - An HTTP/1.0 client gets no chunks (`_OldCycle`) and no 100 Continue.
-    - Clients have limits of time and number (`ClientLimits`); what they break is counted, and logged once a minute.
-    - Whoever answers is told when the client leaves (`ON_GONE`), also while reading is paused.
-    - Header and beginning of a response leave in one packet, and connections close in stages (`ClientTransport`).
+    - Clients have limits of time and number (`ClientLimits`); violations are counted, and logged once a minute.
+    - A callback (`ON_GONE`) reports when the client disconnects, also while reading is paused.
+    - Header and first bytes of a response are sent together, and connections close in stages (`ClientTransport`).
     """
 
     flow: _Flow
@@ -55,7 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_left = 0
         self._unread = 0
         self._head_since: float | None = self.loop.time()
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._unsent = 0
         self._unsent_since = 0.0
         self._on_gone: Callable[[], None] | None = None
@@ -76,21 +76,21 @@ class BoundedProtocol(HttpToolsProtocol):
             self._limits.turned_away -= 1
         self._unparsed = b""
         self._gone()
-        # Both hold this object. The memory of a connection, with TLS 160 KB, must not wait for the garbage collector.
+        # Both refer to this object. The memory of a connection, with TLS 160 KB, must not wait for garbage collection.
         self.scope = self.cycle = None  # type: ignore[assignment]  # as before the first request
 
     def shutdown(self) -> None:
-        """The server stops: end when the current response, if any, is sent."""
+        """Close once the current response, if any, is sent: the server stops."""
         self._wire.hurried = True
         super().shutdown()
 
     @property
     def may_be_receiving(self) -> bool:
-        """Whether a request is on its way, or could be: its beginning, its body, or one behind it."""
+        """Whether a request is arriving, or may be: its header, its body, or a further request."""
         return self._in_request or self._head_since is not None or bool(self._unparsed)
 
     def check(self, now: float) -> None:
-        """End the connection if its client is too slow or has left. To be called about once a second."""
+        """End the connection if its client is too slow or has disconnected. To be called about once a second."""
         limits, flow = self._limits, self.flow
         if flow.write_paused or self.transport.is_closing():
             unsent = self.transport.get_write_buffer_size()
@@ -109,14 +109,14 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(408, "header_timeout", "The header of the request took too long.")
         elif self._in_request:
             if flow.read_paused or self.cycle.waiting_for_100_continue:
-                self._heard_at = now  # it is the client that waits
-            elif now - self._heard_at >= limits.body_timeout_s:
+                self._received_at = now  # it is the client that waits
+            elif now - self._received_at >= limits.body_timeout_s:
                 self._refuse(408, "body_timeout", "The body of the request took too long.")
-        elif not self._is_answering() and now - self._heard_at >= self.timeout_keep_alive:
+        elif not self._is_answering() and now - self._received_at >= self.timeout_keep_alive:
             self.transport.close()
 
     def _has_left(self) -> bool:
-        """Whether the client has closed its side, when the event loop does not read and would not see it."""
+        """Whether the client has closed its side; for when the event loop does not read, and would not notice."""
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket").fileno(), _LEFT)
         return bool(poll.poll(0))
@@ -134,22 +134,22 @@ class BoundedProtocol(HttpToolsProtocol):
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at = self.loop.time()
+        self._received_at = self.loop.time()
         self._unparsed = self._unparsed + data if self._unparsed else data
         self._parse()
 
     def on_response_complete(self) -> None:
-        """As uvicorn has it, without its queue of parsed requests, and with `check` in place of a timer for each."""
+        """As in uvicorn, without its queue of parsed requests, and with `check` in place of timers."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self._heard_at = self.loop.time()
+        self._received_at = self.loop.time()
         self.flow.resume_reading()
         if self._unparsed:
             self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
-        """Hand the parser what belongs to the current request, or begins the next once this one is answered."""
+        """Give the parser the bytes of the current request, or of the next once the response is complete."""
         data, at = self._unparsed, 0
         size = len(data)
         while at < size and not self.transport.is_closing():
@@ -193,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(piece)
             except httptools.HttpParserUpgrade:
-                self._go_on_without_upgrade()
+                self._continue_without_upgrade()
         except httptools.HttpParserError as error:
             cause = error.__context__
             message = str(cause) if isinstance(cause, _BadRequestError) else "Invalid HTTP request received."
@@ -203,7 +203,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(431, "header_too_large", "The request's header fields are too large.")
 
     def _turn_away(self) -> None:
-        """Refuse a connection beyond the limit. It takes no place of another while it closes."""
+        """Refuse a connection beyond the limit. It does not count as a connection while it closes."""
         self.connections.discard(self)
         self._turned_away = True
         self._limits.turned_away += 1
@@ -212,8 +212,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_since = None  # close at once, whatever the client sends
         self._refuse(503, "too_many_connections", "The proxy has too many client connections.")
 
-    def _go_on_without_upgrade(self) -> None:
-        """The parser stops behind a header that offers an upgrade: another one reads it again, without the offer."""
+    def _continue_without_upgrade(self) -> None:
+        """Parse the header again without its offer to upgrade, since the parser stops after such a header."""
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
         lines += [b"%b: %b" % item for item in self.headers if item[0] != b"upgrade"]
         self._upgrading = False
@@ -221,14 +221,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self.parser.feed_data(b"\r\n".join(lines) + _END_OF_SECTION)
 
     def _refuse(self, status: int, problem: str, message: str) -> None:
-        """End the connection, with an answer unless one has begun."""
+        """End the connection, with an error response unless a response has begun."""
         self._limits.broken(problem)
         in_body = self._in_request and self._head_since is None
         begun = in_body and self.cycle.response_started
         if self._is_answering():
-            self.cycle.disconnected = True  # nothing more of it is sent
+            self.cycle.disconnected = True  # so that the rest of the response is not sent
             self.cycle.message_event.set()
-        silent = not self._in_request and not self._unread and status == 408  # nobody waits for an answer
+        silent = not self._in_request and not self._unread and status == 408  # no request waits for a response
         if not begun and not silent:
             content = message.encode()
             self.transport.write(
@@ -267,14 +267,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self.url = _with_path(self.url)
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
-            self.cycle.__class__ = _OldCycle  # uvicorn has no other way to choose it
+            self.cycle.__class__ = _OldCycle  # uvicorn offers no other way
             self.cycle.waiting_for_100_continue = False  # RFC 9110, section 10.1.1
-        if self.url.endswith(b"?"):  # ASGI has no word for a query that is there and empty
+        if self.url.endswith(b"?"):  # ASGI does not distinguish an empty query from none
             self.scope["raw_path"] += b"?"
         self._unread = 0
         self._head_since = None
         self._body_left = length
-        self.headers = []  # the scope has the header fields; trailer fields end here
+        self.headers = []  # the scope keeps the header fields; trailer fields are dropped
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
@@ -299,7 +299,7 @@ def _with_path(target: bytes) -> bytes:
 
 
 class _BadRequestError(Exception):
-    """A request that parses, and must be refused all the same."""
+    """A request that is valid for the parser, and must still be refused."""
 
 
 class _OldCycle(RequestResponseCycle):
@@ -314,13 +314,13 @@ class _OldCycle(RequestResponseCycle):
                 self.chunked_encoding = False
                 self.transport.close_ends_body = True  # type: ignore[attr-defined]  # ours
         elif message["type"] == "http.response.body" and self._until_close:
-            self.expected_content_length = len(message.get("body", b""))  # as much as there is
+            self.expected_content_length = len(message.get("body", b""))  # no length to compare with
             self.transport.close_ends_body = message.get("more_body", False)  # type: ignore[attr-defined]
         await super().send(message)
 
 
 class _Flow(FlowControl):
-    """Uvicorn's flow control, which can be held: then nobody else resumes reading."""
+    """Uvicorn's flow control, which can be held: then uvicorn does not resume reading."""
 
     held = False
 

@@ -1,4 +1,4 @@
-"""Agent cards: interface URLs that point at the agent rewritten to the proxy. Pure.
+"""Agent cards: interface URLs that point at the agent are rewritten to the proxy. Pure.
 
 1.0 cards have `supportedInterfaces[].url`; 0.3 cards `url` with `preferredTransport` and `additionalInterfaces[].url`;
 compatible agents serve both in one card. gRPC interfaces are scheme-less `host:port`.
@@ -22,7 +22,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class RewrittenCard:
-    """`card` is a new object where something had to change, else the very object that came in."""
+    """`card` is a new object where something is changed, else the original object."""
 
     card: dict[str, Any]
     changed: bool
@@ -39,7 +39,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """A base URL to compare with: scheme, host (all loopback names are one), port, path without slash at its end."""
+    """A base URL to compare with: scheme, host (all loopback names are equal), port, path without a final slash."""
 
     host: str
     port: int | None
@@ -58,7 +58,7 @@ class _Base:
         return cls(host, port, parts.path.rstrip("/"))
 
     def rest_of(self, url: str) -> str | None:
-        """What `url` has after this base (path, query, fragment); None where it is not under it."""
+        """The part of `url` after this base (path, query, fragment); None where it is not under the base."""
         other = _Base.of(url)
         if other is None or (other.host, other.port) != (self.host, self.port):
             return None
@@ -74,10 +74,10 @@ class _Base:
 def rewrite(card: dict[str, Any], upstream: str, public: str) -> RewrittenCard:
     """The card as clients of the proxy should see it. Never raises; fields of the wrong type are left as they are.
 
-    URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. A card that already names
-    `public` and nothing of `upstream` is left alone, signatures included. An interface that the proxy cannot carry
-    (another host, another binding) is left out, with a finding: left as it is, it would bypass the proxy silently.
-    `signatures` of a changed card are removed: they would not verify.
+    URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. A card that names
+    only `public` already is unchanged, signatures included. An interface that the proxy cannot carry (another host,
+    another binding) is removed, with a finding: clients that used it would bypass the proxy. `signatures` of a changed
+    card are removed: they would not verify.
     """
     rewriter = _Rewriter(upstream, public)
     if rewriter.already_public(card):
@@ -149,7 +149,7 @@ class _Rewriter:
         if url is None:
             entries = card.get("additionalInterfaces")
             others = [entry for entry in entries if _names_url(entry)] if isinstance(entries, list) else []
-            if others:  # they were rewritten already: those left can be carried
+            if others:  # rewritten already: the proxy can carry those left
                 card["url"] = others[0]["url"]
                 card["preferredTransport"] = others[0]["transport"]
             else:

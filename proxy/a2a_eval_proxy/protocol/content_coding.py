@@ -1,20 +1,20 @@
-"""Bodies without their content codings, piece by piece, whatever they would unpack to. Pure."""
+"""Decodes content codings piece by piece, within a limit on the decoded size. Pure."""
 
 from __future__ import annotations
 
 import zlib
 
 WINDOWS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
-"""Content codings that are read, and zlib's `wbits` for each."""
+"""Supported content codings, and zlib's `wbits` for each."""
 
 _RAW_DEFLATE = -15
-"""`deflate` without its zlib header: no HTTP (RFC 9110, section 8.4.1.2), but sent, and read by clients."""
+"""`deflate` without its zlib header: not valid (RFC 9110, section 8.4.1.2), but sent by servers and read by clients."""
 
 _MAX_CODINGS = 4
 
 
 def codings(value: str) -> list[str] | None:
-    """The codings of a `Content-Encoding` that change something, in their order; None where one cannot be undone."""
+    """The codings of a `Content-Encoding` but `identity`, in order; None where one is not supported."""
     if not value:
         return []
     found = [coding for item in value.split(",") if (coding := item.strip().lower()) not in ("", "identity")]
@@ -22,19 +22,19 @@ def codings(value: str) -> list[str] | None:
     return found if readable else None
 
 
-class TooLargeError(ValueError):
-    """A piece unpacks to more than may be read."""
+class DecodedTooLargeError(ValueError):
+    """A piece decodes to more than the limit."""
 
 
 class Decoder:
-    """Undoes codings, the last one first. A piece that unpacks to more than `limit` bytes is an error."""
+    """Decodes codings, the last one first. A piece that decodes to more than `limit` bytes is an error."""
 
     def __init__(self, names: list[str], limit: int) -> None:
         self._stages = [_Stage(name) for name in reversed(names)]
         self._limit = limit
 
     def decode(self, chunk: bytes) -> bytes:
-        """Raises TooLargeError, or ValueError for what is not so coded."""
+        """Raises DecodedTooLargeError, or ValueError for data that is not so coded."""
         for stage in self._stages:
             chunk = stage.decode(chunk, self._limit)
         return chunk
@@ -45,7 +45,7 @@ class _Stage:
         self._wbits = WINDOWS[coding]
         self._unpack = zlib.decompressobj(self._wbits)
         self._head: bytes | None = b"" if coding == "deflate" else None
-        """The first bytes of `deflate`, until they have shown what it is."""
+        """The first bytes of `deflate`, until they show whether there is a zlib header."""
 
     def decode(self, chunk: bytes, limit: int) -> bytes:
         try:
@@ -75,5 +75,5 @@ class _Stage:
             out += self._unpack.decompress(chunk, limit - len(out))
             chunk = self._unpack.unused_data
             if self._unpack.unconsumed_tail or (chunk and len(out) == limit):
-                raise TooLargeError(f"the decoded response exceeds {limit} bytes")
+                raise DecodedTooLargeError(f"the decoded response exceeds {limit} bytes")
         return out

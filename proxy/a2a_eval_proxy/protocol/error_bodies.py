@@ -1,4 +1,4 @@
-"""What the proxy itself answers when the agent cannot: errors in the shape of the binding the client uses."""
+"""Responses of the proxy itself: errors in the shape of the binding that the client uses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _INTERNAL_ERROR = -32603
 
 
 class LocalResponse(NamedTuple):
+    """A complete response that the proxy sends from memory."""
+
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
@@ -22,7 +24,7 @@ class LocalResponse(NamedTuple):
 def error(status: int, reason: str, message: str, binding: Binding, request_body: bytes) -> LocalResponse:
     """A JSON-RPC error object with the request's own id, or a `google.rpc.Status` for HTTP+JSON (A2A 1.0, 11.6).
 
-    `reason` is the machine-readable word (`UPSTREAM_UNREACHABLE`), `message` the sentence.
+    `reason` is for programs (`UPSTREAM_UNREACHABLE`), `message` for people.
     """
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": _DOMAIN, "metadata": {}}
     content: dict[str, object]
@@ -36,7 +38,7 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
 
 
 def _request_id(body: bytes) -> object:
-    """The JSON-RPC id exactly as sent (Python keeps integers of any size); None where there is none."""
+    """The JSON-RPC id exactly as sent (Python keeps integers of any size), or None."""
     try:
         request = None if is_dense(body) else json.loads(body)
     except (ValueError, RecursionError):

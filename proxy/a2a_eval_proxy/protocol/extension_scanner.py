@@ -181,7 +181,7 @@ class _Holder:
         """Read the list at `at`, and remove the entries that exist for their calls alone."""
         scanner = self._scanner
         removed: dict[int, tuple[Any, list[Edit]]] = {}
-        """Each such entry and the edits inside of it, by its start."""
+        """Each such entry and the edits inside the entry, by its start."""
 
         def read_entry(at: int) -> tuple[None, int]:
             own: list[Edit] = []

@@ -1,15 +1,13 @@
-"""Header rules of the pass-through, pure: hop-by-hop, negotiation, trace context, what is ours and stays here."""
+"""Header rules of the byte path: hop-by-hop fields, negotiation, trace context, the proxy's own fields. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, is_capture_uri, requested_uris
-
-RawHeaders = Iterable[tuple[bytes, bytes]]
 
 CASE_HEADER = b"a2a-eval-case"
 RUN_HEADER = b"a2a-eval-run"
@@ -29,18 +27,18 @@ _HOP_BY_HOP = frozenset(
 """RFC 9110, section 7.6.1, and RFC 7540, section 3.2.1. `Connection` may name more."""
 
 _OURS = _HOP_BY_HOP | {b"host", b"expect", b"content-length", CASE_HEADER, RUN_HEADER}
-"""Not forwarded: `Host` names the upstream there, `Expect: 100-continue` was answered when the body was read, and
-what frames the body is written by whoever sends it."""
+"""Not forwarded: the agent gets its own `Host`, the server answers `Expect: 100-continue`, and the HTTP client writes
+the fields that frame the body."""
 
 _URI = URI.encode()
 _EXTENSIONS = EXTENSIONS_HEADER.lower().encode()
 _LEGACY_EXTENSIONS = LEGACY_EXTENSIONS_HEADER.lower().encode()
-# Version 00 ends with the flags, a later one may go on after a dash; ff is none.
+# Version 00 ends with the flags; a later one may continue after a dash; ff is not a version.
 _TRACEPARENT = re.compile(
     r"(?:00(?!.{54})|(?!00|ff)[0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(?![^-])"
 )
 DIGESTS = frozenset({b"content-digest", b"repr-digest", b"digest", b"content-md5"})
-"""Header fields that hold a checksum of the body (RFC 9530, and what it replaces)."""
+"""Header fields with a checksum of the body (RFC 9530 and the fields it replaces)."""
 
 _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
 """RFC 3986, section 3.2.2, and names in any script."""
@@ -48,7 +46,7 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
 _DECODABLE = frozenset({b"identity", b"gzip", b"deflate", b"x-gzip"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix"})
 NOT_TO_SET = _OURS | {b"traceparent", b"tracestate", _EXTENSIONS, _LEGACY_EXTENSIONS}
-"""What a configured header cannot be: these frame the request, or are written for each one."""
+"""Names that a configured header cannot have: these fields frame the request, or are set for each request."""
 
 _END_TO_END = (
     DIGESTS
@@ -73,15 +71,15 @@ _END_TO_END = (
         _LEGACY_EXTENSIONS,
     }
 )
-"""Fields that `Connection` cannot take out (RFC 9110, section 7.6.1: they are for all recipients): a sender could
-have the agent read another message than the one that was captured and let through on the way."""
+"""Fields that `Connection` cannot remove (RFC 9110, section 7.6.1: they are for all recipients). Otherwise the agent
+could get another message than the one that was captured."""
 
 _READ = _FORWARDED | {b"a2a-version", b"content-encoding", b"range", b"traceparent", _EXTENSIONS, _LEGACY_EXTENSIONS}
 
 
 @dataclass(slots=True)
 class ClientRequestHeaders:
-    """The request's headers, read once. `forward` is what goes upstream, before negotiation, `Host` left out."""
+    """The request's headers, read once. `forward` has those for the agent, before negotiation and without `Host`."""
 
     forward: list[tuple[bytes, bytes]] = field(default_factory=list)
     length: int | None = None
@@ -108,17 +106,17 @@ class ClientRequestHeaders:
 
     @property
     def legacy(self) -> bool:
-        """Whether this is protocol 0.3 traffic: said so, or not said (A2A 1.0, section 3.6)."""
+        """Whether the protocol version is 0.3: stated, or none stated (A2A 1.0, section 3.6)."""
         return not self.version or self.version.startswith("0.")
 
     @property
     def trace_context(self) -> tuple[str, str] | None:
-        """Trace id and parent span id of a valid `traceparent` (W3C Trace Context, section 3.2.2); None without."""
+        """Trace id and parent span id of a valid `traceparent` (W3C Trace Context, section 3.2.2), or None."""
         match = _TRACEPARENT.match(self.traceparent)
         return (match[1], match[2]) if match else None
 
 
-def read_request(raw: RawHeaders) -> ClientRequestHeaders:
+def read_request(raw: Collection[tuple[bytes, bytes]]) -> ClientRequestHeaders:
     """Sort the client's headers. Names are lower-case, as ASGI gives them. Never raises."""
     out = ClientRequestHeaders(size=sum(map(len, chain.from_iterable(raw))))
     named_hops: list[bytes] = []
@@ -160,9 +158,9 @@ def read_request(raw: RawHeaders) -> ClientRequestHeaders:
 def negotiated(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:
     """`headers.forward` with the extension activated: the client's own URIs kept, ours added once.
 
-    0.3 servers read `X-A2A-Extensions` only, so that traffic carries both names. A client that asks for other
-    versions of the extension only has chosen: it is told those, and no calls of ours. Content codings that capture
-    could not decode are taken out of `Accept-Encoding`.
+    0.3 servers read `X-A2A-Extensions` only, so requests of 0.3 carry both names. Where a client asks for other
+    versions of the extension only, the proxy adds nothing. Content codings that capture cannot decode are removed from
+    `Accept-Encoding`.
     """
     wanted = [(_EXTENSIONS, headers.extensions)]
     if headers.legacy or headers.legacy_extensions:
@@ -186,7 +184,9 @@ def _decodable(item: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     return item if len(kept) == len(codings) else (item[0], b", ".join(kept) or b"identity")
 
 
-def response_headers(raw: RawHeaders, *, drop: frozenset[bytes] = frozenset()) -> list[tuple[bytes, bytes]]:
+def response_headers(
+    raw: Iterable[tuple[bytes, bytes]], *, drop: frozenset[bytes] = frozenset()
+) -> list[tuple[bytes, bytes]]:
     """The agent's response headers without hop-by-hop ones and those in `drop` (lower-case)."""
     out = []
     named_hops: list[bytes] = []
@@ -203,16 +203,16 @@ def response_headers(raw: RawHeaders, *, drop: frozenset[bytes] = frozenset()) -
 
 
 def _named_hops(value: bytes) -> list[bytes]:
-    """The fields that a `Connection` header takes out."""
+    """The fields that a `Connection` header removes."""
     names = [token.strip().lower() for token in value.split(b",")]
     return [name for name in names if name not in _END_TO_END]
 
 
 def public_url(headers: ClientRequestHeaders, scheme: str, configured: str | None) -> str:
-    """Where the client reached the proxy, without a slash at the end.
+    """The URL under which the client reached the proxy, without a final slash.
 
-    Configured, else Forwarded (RFC 7239), else X-Forwarded-*, else Host; of a list of proxies the first, which is
-    the one nearest to the client. What can be no host or scheme of a URL is passed over.
+    Configured, else from Forwarded (RFC 7239), else X-Forwarded-*, else Host. Of a list of proxies the first counts,
+    which is the nearest to the client. Values that are not a host or scheme of a URL are ignored.
     """
     if configured:
         return configured.rstrip("/")

@@ -1,4 +1,4 @@
-"""Reads JSON text by position, so that parts can be cut out of it and the rest stays byte for byte. Pure.
+"""Reads JSON text by position, so that parts can be cut out and the rest stays byte for byte. Pure.
 
 Functions take the position of a value's first character, and raise ValueError, IndexError or StopIteration where the
 text is not JSON.

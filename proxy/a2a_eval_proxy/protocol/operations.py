@@ -13,7 +13,7 @@ from a2a_tool_capture.wire import camel_keys
 
 
 class Operation(StrEnum):
-    """What capture has to tell apart. The requests that carry no Task are all `OTHER`."""
+    """The operations that capture distinguishes. Requests that carry no Task are all `OTHER`."""
 
     SEND = "send"
     STREAM = "stream"
@@ -31,7 +31,7 @@ class Operation(StrEnum):
 CARRIES_TASKS = frozenset(
     {Operation.SEND, Operation.STREAM, Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.CANCEL}
 )
-"""Operations whose answers show tasks: the ones that are captured, and guarded."""
+"""Operations whose responses show tasks: these are captured and filtered."""
 
 
 class Binding(StrEnum):
@@ -64,14 +64,14 @@ _REST_PATH = re.compile(
 )
 
 _TASK_OF_PUSH_CONFIG = re.compile(r"(?:^|/)tasks/([^/]+)|^([^/]+)$")
-"""The task's id, which some versions of the protocol give alone, others within a resource name."""
+"""The task's id, which some versions of the protocol send alone, others within a resource name."""
 
 _RPC_METHOD = re.compile(rb'"method"\s*:\s*"([A-Za-z/]{1,64})"')
 
 
 @dataclass(slots=True)
 class A2ARequest:
-    """An A2A request as far as capture needs it. `message` is the user's Message (ProtoJSON or 0.3 JSON)."""
+    """An A2A request, as far as capture uses it. `message` is the user's Message (ProtoJSON or 0.3 JSON)."""
 
     operation: Operation
     binding: Binding
@@ -79,9 +79,9 @@ class A2ARequest:
     task_id: str = ""
     includes_artifacts: bool = False
     legacy: bool = False
-    """Whether the method's name is of protocol 0.3."""
+    """Whether the method's name is one of protocol 0.3."""
     has_webhook: bool = False
-    """Whether the agent may notify a webhook of what it does for this request."""
+    """Whether the agent may send the results of this request to a webhook."""
 
     @property
     def named_task(self) -> str:
@@ -91,7 +91,7 @@ class A2ARequest:
 
 
 def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
-    """The operation that an HTTP+JSON path names, its body not yet read; None if it names none.
+    """The operation that an HTTP+JSON path names, its body not yet read, or None.
 
     `path` is percent-decoded, as ASGI's `scope["path"]`.
     """
@@ -120,9 +120,9 @@ def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
 
 
 def rpc_request(body: Any) -> A2ARequest | None:
-    """The operation of a decoded JSON-RPC request; None for notifications of others and junk.
+    """The operation of a decoded JSON-RPC request; None for anything else.
 
-    Agents do without the field `jsonrpc` (a2a-sdk 0.3), so a method of A2A is enough.
+    Agents accept requests without the field `jsonrpc` (a2a-sdk 0.3), so a method of A2A is enough.
     """
     if isinstance(body, list) and body:
         return A2ARequest(Operation.BATCH, Binding.JSONRPC)
@@ -191,9 +191,9 @@ def sets_webhook(params: Any) -> bool:
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode fast; what orjson refuses (NaN, lone surrogates) as Python's json reads it.
+    """Decode with orjson; what it refuses (NaN, lone surrogates) with Python's json.
 
-    Raises ValueError for what is no JSON at all, or nests beyond what either reads.
+    Raises ValueError for text that is not JSON, or nests too deeply for both.
     """
     try:
         return orjson.loads(body)

@@ -1,20 +1,20 @@
-"""Server-sent events cut out of a byte stream, byte for byte, however it is chunked."""
+"""Splits a byte stream into server-sent events, byte for byte, however it is chunked. Pure."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-# A blank line: two line ends in a row, each CRLF, LF or CR (HTML standard, section 9.2.6). Who ended the line before
-# with CRLF will send the LF of this CR too, if it is not here yet.
+# A blank line: two line ends in a row, each CRLF, LF or CR (HTML standard, section 9.2.6). A sender that
+# ended the line before with CRLF sends the LF of this CR too, which may not have arrived yet.
 _BLANK_LINE = re.compile(rb"\r(?:\n(?:\r\n|\n|\r(?!\n|\Z))|\r\n?)|\n(?<!\r\n)(?:\n|\r\n?)")
 _BOM = b"\xef\xbb\xbf"
-"""May stand before a stream (section 9.2.5); what follows it is a line like any other."""
+"""A byte-order mark, which may begin a stream (section 9.2.5)."""
 _LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|$)")
 
 
 class SseEvent(NamedTuple):
-    """One event: its bytes with the blank line that ended it, and its data (b"" for comments and the like)."""
+    """One event: its bytes with the blank line that ended it, and its data (b"" for a comment)."""
 
     raw: bytes
     data: bytes
@@ -25,7 +25,7 @@ class EventTooLargeError(ValueError):
 
 
 class SseSplitter:
-    """Bytes in, whole events out. The `raw` of all events plus `rest` is exactly what was fed."""
+    """Takes bytes and returns whole events. The `raw` of all events plus `rest` is exactly the input."""
 
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
@@ -33,13 +33,13 @@ class SseSplitter:
 
     @property
     def rest(self) -> bytes:
-        """What came after the last whole event."""
+        """The bytes after the last whole event."""
         return self._rest
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that `chunk` completes; [] while an event is still growing.
 
-        Raises EventTooLargeError when an unfinished event has exceeded the limit; `rest` then holds all of it.
+        Raises EventTooLargeError when an unfinished event exceeds the limit; `rest` then holds all of the event.
         """
         if not self._rest:
             if _is_one_line(chunk):
@@ -56,7 +56,7 @@ class SseSplitter:
             events.append(SseEvent(raw, event_data(raw)))
             position = start = match.end()
         self._rest = buffer[position:]
-        if len(self._rest) > self._limit and not events:  # what is whole goes out first
+        if len(self._rest) > self._limit and not events:  # whole events are returned first
             raise EventTooLargeError(f"an event exceeds {self._limit} bytes")
         return events
 

@@ -1,4 +1,4 @@
-"""What is known of the agent's card: whether it declares the extension. Kept fresh by a short TTL."""
+"""Whether the agent's card declares the extension; the card is fetched again after a short TTL."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ Fetch = Callable[[], Awaitable[Any]]
 class Negotiation:
     """Decides whether a request gets the extension's header.
 
-    `mode` is `declared` (if the card declares it), `always` or `never`. `fetch` gets the card (decoded JSON) and
-    raises UpstreamError, ValueError or TimeoutError where there is none. Stale knowledge is used while it is
-    refreshed beside the traffic; only while nothing is known do requests wait, at most `first_wait_s`, and no more
-    once an agent let one wait in vain.
+    `mode` is `declared` (if the card declares it), `always` or `never`. `fetch` returns the card (decoded JSON) and
+    raises UpstreamError, ValueError or TimeoutError where it gets none. A stale card is used until its refresh has
+    finished. Requests wait for the first card only, at most `first_wait_s`, and no longer once one wait timed out.
     """
 
     def __init__(self, mode: str, fetch: Fetch, *, ttl_s: float = 30.0, first_wait_s: float = 2.0) -> None:
@@ -32,17 +31,17 @@ class Negotiation:
         self._first_wait_s = first_wait_s
         self._known_until = 0.0
         self._refreshing: asyncio.Task[None] | None = None
-        self._waited_in_vain = False
-        self._given_up = False
+        self._first_wait_failed = False
+        self._stopped = False
         self.declared = False
-        """Whether the card, when last seen, declared a version of the extension."""
+        """Whether the last card declared a version of the extension."""
         self.known = False
-        """Whether a card was ever seen."""
+        """Whether there was a card yet."""
         self.api_keys: frozenset[ApiKey] = frozenset()
-        """What the card, when last seen, said of API keys."""
+        """The API keys that the last card declared."""
 
     def learn(self, card: Any, now: float) -> None:
-        """A card went by, or was fetched. `now` is monotonic seconds."""
+        """Take over a card that passed, or was fetched. `now` is monotonic seconds."""
         self.declared = bool(declared_uris(card))
         self.known = True
         self.api_keys = declared_api_keys(card)
@@ -52,15 +51,15 @@ class Negotiation:
         return now >= self._known_until
 
     def refresh(self, now: float) -> asyncio.Task[None]:
-        """Fetch the card beside the traffic; the running fetch if there is one."""
+        """Fetch the card in the background; returns the fetch, which may be running already."""
         if self._refreshing is None or self._refreshing.done():
             self._known_until = now + min(1.0, self._ttl_s)  # one try a second while the agent is down
             self._refreshing = asyncio.get_running_loop().create_task(self._load())
         return self._refreshing
 
     def undecided(self, now: float) -> bool:
-        """Whether nothing is known yet, and a card may be about to come."""
-        return not (self.known or self._waited_in_vain) and (
+        """Whether there was no card yet, and one may arrive soon."""
+        return not (self.known or self._first_wait_failed) and (
             self.stale(now) or (self._refreshing is not None and not self._refreshing.done())
         )
 
@@ -68,24 +67,24 @@ class Negotiation:
         """Before the very first request: learn whether the card declares the extension."""
         _, waiting = await asyncio.wait({self.refresh(now)}, timeout=self._first_wait_s)
         if waiting:
-            self._waited_in_vain = True
+            self._first_wait_failed = True
 
     def stop_asking(self, reason: str) -> None:
-        """Ask no more: the agent answers in a way that nobody here can read."""
-        if not self._given_up:
-            self._given_up = True
+        """Stop asking for the extension: the proxy cannot read how the agent responds."""
+        if not self._stopped:
+            self._stopped = True
             logger.error("the agent is not asked for tool calls any more, until the proxy is started again: %s", reason)
 
     def wants_extension(self) -> bool:
-        if self._given_up:
+        if self._stopped:
             return False
         return self._mode == "always" or (self._mode == "declared" and self.declared)
 
     def asks(self, request: A2ARequest | None) -> bool:
-        """Whether the agent is asked for the extension in `request` (None: one that could not be read).
+        """Whether the proxy asks the agent for the extension in `request` (None: a request that it could not read).
 
-        Only where the answer is read and guarded. What the agent sends to a webhook is not: there the tool calls of a
-        request that asks would arrive.
+        Only where the proxy reads and filters the response. It does not filter what the agent sends to a webhook, so
+        the tool calls of such a request would arrive there.
         """
         if request is None or not self.wants_extension():
             return False
@@ -102,6 +101,6 @@ class Negotiation:
         except (UpstreamError, ValueError, TimeoutError, RecursionError) as error:
             logger.debug("agent card not available: %s", error)
             if not isinstance(error, TimeoutError | UpstreamTimeoutError):
-                self._waited_in_vain = False  # it answers, or refuses, at once: it may have been started again
+                self._first_wait_failed = False  # it responds, or refuses, at once: it may have restarted
             return
         self.learn(card, asyncio.get_running_loop().time())

@@ -1,4 +1,4 @@
-"""Which tasks a caller asked the extension for, and which have a webhook: both decide what later requests get."""
+"""The tasks for which a caller asked for the extension, and those with a webhook: both affect later requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CREDENTIALS = frozenset(
         b"ocp-apim-subscription-key",
     }
 )
-"""Header fields that usually say who is calling. A card may declare others."""
+"""Header fields that usually identify the caller. A card may declare others."""
 
 _FORWARDED_FOR = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
 
@@ -38,7 +38,7 @@ Key = TypeVar("Key")
 
 
 class _RecentKeys(Generic[Key]):
-    """A set of at most `limit` keys; the key that was added least recently leaves first."""
+    """A set of at most `limit` keys; the key that was added least recently is removed first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -55,14 +55,14 @@ class _RecentKeys(Generic[Key]):
 
 
 class OptedInTasks:
-    """Remembers which caller asked for which task, and which tasks have a webhook; at most `limit` of each."""
+    """Remembers which caller opted in to which task, and which tasks have a webhook; at most `limit` of each."""
 
     def __init__(self, limit: int = 100_000) -> None:
         self._pairs: _RecentKeys[tuple[bytes, str]] = _RecentKeys(limit)
         self._with_webhook: _RecentKeys[str] = _RecentKeys(limit)
 
     def add(self, caller: bytes | None, task_ids: Iterable[str]) -> None:
-        """`caller` is what `Callers.key` gives; nothing is remembered of nobody."""
+        """`caller` is a key from `Callers.key`; without one, nothing is remembered."""
         if caller is not None:
             for task_id in task_ids:
                 self._pairs.add((caller, task_id))
@@ -81,7 +81,7 @@ class OptedInTasks:
 
 
 class Request(NamedTuple):
-    """What of a request says who sent it: its headers (names in lower case), query and the peer's IP address."""
+    """The parts of a request that identify its caller: headers (names in lower case), query, the peer's IP address."""
 
     headers: Headers
     query: bytes
@@ -89,18 +89,18 @@ class Request(NamedTuple):
 
 
 class Callers:
-    """Tells callers apart by what they show; keeps no secret, only a hash under a key of this process."""
+    """Distinguishes callers by their credentials; keeps no secret, only a hash under a key of this process."""
 
     def __init__(self) -> None:
         self._hash_key = secrets.token_bytes(32)
 
     def key(self, request: Request, declared: Iterable[ApiKey] = ()) -> bytes | None:
-        """The caller's key; None for nobody that could be known again.
+        """The caller's key; None for a caller that cannot be recognized again.
 
-        Callers are who shows the same credentials: Authorization, cookies, API keys under the usual names and under
-        those that the card declares. Who shows none is the peer at this IP address, and where a gateway says for whom
-        it asks (X-Forwarded-For and the like), that one behind the peer: such a header tells callers of one peer
-        apart, and never makes a caller of another peer the same, so that nothing is won by forging it.
+        Requests with the same credentials have the same caller: Authorization, cookies, API keys under the usual
+        names and under those that the card declares. Without credentials the caller is the peer's IP address, together
+        with the headers in which a gateway names its client (X-Forwarded-For, Forwarded, X-Real-IP). Such a header
+        only separates callers of one peer, so forging it does not make the caller of another peer.
         """
         names = _CREDENTIALS | {key.name.lower().encode() for key in declared if key.place == "header"}
         shown = sorted(item for item in request.headers if item[0] in names and item[1].strip())

@@ -204,7 +204,7 @@ class ResponseRelay:
         self._report(decoded)
 
     async def _read_up_to_limit(self) -> tuple[bytes, bool]:
-        """The body up to the limit; and whether that is all of it."""
+        """The body up to the limit, and whether it is complete."""
         response, client = self._response, self._client
         limit = self._context.settings.max_body_bytes
         body = response.whole()

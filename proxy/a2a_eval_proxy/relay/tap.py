@@ -11,7 +11,7 @@ from a2a_tool_capture import Finding, Severity
 from ..capture.exchange import Exchange, RequestFacts
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
-from ..protocol.content_coding import WINDOWS, Decoder, TooLargeError, codings
+from ..protocol.content_coding import WINDOWS, DecodedTooLargeError, Decoder, codings
 from ..protocol.json_density import is_dense
 from ..protocol.operations import A2ARequest, Operation
 from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
@@ -155,7 +155,7 @@ class Tap:
             return chunk
         try:
             return self._decoder.decode(chunk)
-        except TooLargeError as error:
+        except DecodedTooLargeError as error:
             self.stop_reading("body_too_large", str(error))
         except ValueError as error:
             self.stop_reading("undecodable_body", f"the compressed response could not be decoded: {error}")

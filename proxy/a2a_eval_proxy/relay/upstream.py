@@ -1,4 +1,4 @@
-"""The agent as an HTTP origin: where its paths are, and what its card says."""
+"""The agent as an HTTP origin: its paths, headers and card."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Upstream:
     def __init__(self, settings: Settings, files: FileWatch) -> None:
         """Certificates and secrets are read from files, and again when `files` finds them replaced.
 
-        Raises ConfigError where they cannot be used."""
+        Raises ConfigError where they cannot be used.
+        """
         parts = urlsplit(settings.upstream)
         secure = parts.scheme == "https"
         self.base = settings.upstream
@@ -67,8 +68,8 @@ class Upstream:
         self.http.tls = self._tls.client_context()
 
     def headers(self, forwarded: RawHeaders) -> RawHeaders:
-        """What a request to the agent begins with: `Host`, the configured headers, then `forwarded` (names in lower
-        case) without those that were replaced."""
+        """The headers of a request to the agent: `Host`, the configured ones, then `forwarded` (names in lower case)
+        without those that are configured."""
         if self._replaced:
             forwarded = [item for item in forwarded if item[0] not in self._replaced]
         return [*self._own, *forwarded]
@@ -79,7 +80,7 @@ class Upstream:
         return path + b"?" + query if query else path
 
     async def get(self, target: bytes, headers: RawHeaders) -> tuple[Response, bytes]:
-        """GET a small document whole. Raises UpstreamError, also where it exceeds `MAX_CARD_BYTES`."""
+        """GET a small document. Raises UpstreamError, also where it exceeds `MAX_CARD_BYTES`."""
         response = await self.http.request(b"GET", target, headers)
         try:
             chunks: list[bytes] = []
@@ -94,7 +95,7 @@ class Upstream:
             response.close()
 
     async def fetch_card(self) -> Any:
-        """The agent's card, decoded. Raises UpstreamError (no answer), TimeoutError, or ValueError (no card there)."""
+        """The agent's card, decoded. Raises UpstreamError (no response), TimeoutError, or ValueError (no card)."""
         async with asyncio.timeout(_CARD_TIMEOUT_S):
             for path in self.card_paths:
                 headers = self.headers([(b"accept", b"application/json")])
