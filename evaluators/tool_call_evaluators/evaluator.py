@@ -113,7 +113,10 @@ class EvaluatorBase(ABC):
     def _skipped(self, reason: str) -> EvalResult:
         return EvalResult.skipped(self.metric, reason, version=self.version)
 
-    def _errored(self, error: BaseException) -> EvalResult:
+    def _failed(self, error: BaseException) -> EvalResult:
+        """The result for an exception of `measure`: skipped for SkipEvaluation, else errored."""
+        if isinstance(error, SkipEvaluation):
+            return self._skipped(str(error))
         details = getattr(error, "details", None)
         details = details if isinstance(details, Mapping) else {}
         return EvalResult.errored(self.metric, error_reason(error), version=self.version, details=details)
@@ -150,10 +153,8 @@ class SyncEvaluator(EvaluatorBase):
             return unmeasured
         try:
             return self._scored(self.measure(case))
-        except SkipEvaluation as skip:
-            return self._skipped(str(skip))
         except FAILURES as error:  # `measure` may raise anything: the result reports it
-            return self._errored(error)
+            return self._failed(error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,10 +177,8 @@ class AsyncEvaluator(EvaluatorBase):
             return unmeasured
         try:
             return self._scored(await self.measure(case))
-        except SkipEvaluation as skip:
-            return self._skipped(str(skip))
         except FAILURES as error:  # `measure` may raise anything: the result reports it
-            return self._errored(error)
+            return self._failed(error)
 
 
 def is_built_in(evaluator: type[EvaluatorBase]) -> bool:

@@ -119,7 +119,7 @@ def _unmeasured(metric: str, results: Scored) -> Reason:
         if skipped:
             why += f", skipped in {len(skipped)} ({skipped[0]})"
     else:
-        why = f"skipped everywhere ({skipped[0]})" if skipped else "no evaluator produced a score"
+        why = f"every result was skipped ({skipped[0]})" if skipped else "no evaluator produced a score"
     return Reason("unmeasured", f"{metric}: {why}", metric)
 
 

@@ -79,7 +79,7 @@ def test_a_metric_that_was_skipped_everywhere_says_why():
     skipped = EvalResult.skipped("tool_trajectory", "not given: expected_tool_calls")
     verdict = gate(outcomes([skipped], [skipped]))
     assert codes(verdict) == ["unmeasured"]
-    assert verdict.reasons[0].message == ("tool_trajectory: skipped everywhere (not given: expected_tool_calls)")
+    assert verdict.reasons[0].message == ("tool_trajectory: every result was skipped (not given: expected_tool_calls)")
     assert gate(outcomes([skipped], [good("tool_trajectory")])).passed
 
 

@@ -153,7 +153,7 @@ def test_what_errored_is_named_before_what_was_skipped_everywhere() -> None:
     )
     assert "everywhere" not in junit_xml(Report.build("r", turns, verdict.to_dict(), suite=suite))
     skipped_only = run_verdict(suite, follow([turn(3, skipped)]))
-    assert "skipped everywhere (not given: user_goal)" in skipped_only.reasons[-1].message
+    assert "every result was skipped (not given: user_goal)" in skipped_only.reasons[-1].message
 
 
 def test_the_reason_counts_what_could_not_be_seen_and_leaves_failed_turns_to_theirs() -> None:

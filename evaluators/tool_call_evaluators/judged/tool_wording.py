@@ -74,7 +74,7 @@ class _ToolReliability(EvaluatorBase):
         try:
             return self._scored(await self._asked(tools, by_rule))
         except Exception as error:  # noqa: BLE001  # a custom judge may raise anything
-            return self._errored(error)
+            return self._failed(error)
 
     async def _asked(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> Measurement:
         schema = rulings_schema(self.judged_checks)

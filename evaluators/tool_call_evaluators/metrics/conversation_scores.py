@@ -20,9 +20,8 @@ TURN_WEIGHT, GOAL_WEIGHT = 0.75, 0.25
 class TurnSuccessRatio(SyncEvaluator):
     """Turns without a behaviour failure / turns.
 
-    A turn failed where the result of one of `metrics` has a label other than `no failure`, or failed without a
-    label. A turn for which none of them has a result was not judged: then there is no ratio, and the evaluator
-    is skipped; so it is without turns.
+    A turn failed if the result of one of `metrics` has a label other than `no failure`, or failed without a label. If
+    none of them has a result for a turn, or there are no turns, the evaluator is skipped.
     Details: `failed`, a list of `{turn, metric, label, reason}` with turns from 1.
     """
 
