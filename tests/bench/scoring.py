@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.provision import UnavailableError, python_with
+from support.provision import UnavailableError, python_with
 
 from . import cases
 from .part import Measured, Part, Setting

@@ -8,7 +8,7 @@ import pytest
 from bench import cases, procfs
 from bench.preflight import BehaviourError
 from bench.scoring import MODES, RULES, SCORERS, SIZES, check_scores, score
-from e2e.provision import provided_python
+from support.provision import provided_python
 
 OURS, *PEERS = SCORERS
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.turn import Turn
-from e2e.processes import ChildProcess
 from support.postgres_server import PostgresServer, running_postgres, why_not
+from support.processes import ChildProcess
 from support.turn_samples import many_turns
 
 from .part import Measured, Part, Setting

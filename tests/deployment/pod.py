@@ -17,7 +17,7 @@ from a2a.helpers import new_text_message
 from a2a.types import Role, SendMessageRequest, TaskState
 from deployment.containers import IMAGE, Podman
 from deployment.rendering import Manifest, only
-from e2e.ports import free_ports
+from support.ports import free_ports
 
 TOKEN = "a token of this test"
 PROXY = "agent-a2a-eval-proxy"

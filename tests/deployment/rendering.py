@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from e2e.processes import ChildProcess
-from e2e.provision import kubernetes_tools, python_environment
+from support.processes import ChildProcess
+from support.provision import kubernetes_tools, python_environment
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "a2a-eval-proxy"

@@ -20,10 +20,10 @@ from a2a.types import TaskState
 from deployment.containers import IMAGE, NoContainersError, Podman, working_podman
 from deployment.pod import PROXY, TOKEN, Pod, running, say
 from deployment.rendering import overlay
-from e2e.ports import free_ports
-from e2e.provision import UnavailableError
+from support.ports import free_ports
 from support.postgres_server import PostgresServer
 from support.prefork import run
+from support.provision import UnavailableError
 
 HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges")
 CLIENTS = 6

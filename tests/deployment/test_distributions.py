@@ -17,10 +17,10 @@ import pytest
 from a2a_eval_proxy.check.rules.base import CheckVerdict
 from deployment.containers import DEPLOY, REPOSITORY
 from e2e.authors.served import PROGRAM
-from e2e.processes import ChildProcess
-from e2e.provision import UnavailableError, python_environment, python_with
 from packaging.requirements import Requirement
 from support.checking import check
+from support.processes import ChildProcess
+from support.provision import UnavailableError, python_environment, python_with
 
 VERSION = a2a_tool_capture.__version__
 EXTENSION = REPOSITORY / "extension"

@@ -15,10 +15,10 @@ import pytest
 from agents.replay_agent import Answer, ReplayAgent
 from agents.scenario_agent import AgentOptions, scenario_agent
 from e2e.contracts import Client, GetAgent, GetClient, GetProxy
-from e2e.processes import ChildProcess
-from e2e.provision import node_environment, python_environment
-from e2e.proxy import Proxy
-from e2e.recordings import RECORDED_AT, Recording
+from support.processes import ChildProcess
+from support.provision import node_environment, python_environment
+from support.proxy import Proxy
+from support.recordings import RECORDED_AT, Recording
 
 CLIENTS = Path(__file__).parent / "clients"
 ADK_AGENT = Path(__file__).parents[1] / "agents" / "adk_agent.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from e2e.proxy import Proxy
+from support.proxy import Proxy
 
 GetAgent = Callable[[str], str]
 """URL of the test agent of that name: `v1`, `v1-ungated`, `v1-undeclared`, `v0.3`, `v0.3-gated-reads`, `adk-messages`,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.scenarios import RESUMED, SCENARIOS, Call, Scenario
-from e2e.recordings import anonymous
+from support.recordings import anonymous
 
 
 @dataclass(frozen=True)

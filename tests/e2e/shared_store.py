@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx
 import psycopg
-from e2e.processes import ChildProcess
-from e2e.proxy import COMMAND, READY
-from e2e.raw_a2a import RPC, Wire
 from e2e.streams import HEADERS
+from support.processes import ChildProcess
+from support.proxy import COMMAND, READY
+from support.raw_a2a import RPC, Wire
 
 WORKER_READY = r"worker ready: "
 CASE_HEADERS = {**HEADERS, "A2A-Eval-Case": "weather"}

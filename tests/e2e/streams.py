@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
-from e2e.raw_a2a import RPC, Wire
+from support.raw_a2a import RPC, Wire
 
 HEADERS = {"A2A-Version": "1.0", "Content-Type": "application/json"}
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import httpx
-from e2e.raw_a2a import RPC, Wire
 from e2e.streams import HEADERS
+from support.raw_a2a import RPC, Wire
 
 STREAMED = "chunks"
 """Whoever says this to the scenario agent, and streams, hears `STREAMED_TEXT`; `artifact` is answered whole."""

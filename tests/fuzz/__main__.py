@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.proxy import COMMAND
+from support.proxy import COMMAND
 
 from . import plants
 from .plan import BEHAVIOURS, Round, round_of

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 from bench import procfs
-from e2e.proxy import Proxy
+from support.proxy import Proxy
 
 from .agent import Agent
 from .clients import Client

@@ -7,10 +7,10 @@ import secrets
 from dataclasses import replace
 
 import pytest
-from e2e.proxy import COMMAND
 from fuzz.__main__ import told
 from fuzz.plan import BEHAVIOURS, round_of
 from fuzz.rounds import run_round
+from support.proxy import COMMAND
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_tool_capture.wire import normalize_event
-from e2e.recordings import Recording, names
+from support.recordings import Recording, names
 
 TURNS = Path(__file__).parent / "turns"
 

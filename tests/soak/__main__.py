@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 
 import httpx
 from bench import procfs
-from e2e.processes import ChildProcess
-from e2e.proxy import COMMAND, Proxy
+from support.processes import ChildProcess
+from support.proxy import COMMAND, Proxy
 
 from .clients import keep_asking
 from .judge import Outcome, Tally, descriptor_trend, memory_trend, too_much_memory

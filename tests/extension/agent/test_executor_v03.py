@@ -12,8 +12,8 @@ import pytest
 from a2a_tool_capture import URI, CaptureClient, TaskMerger, read_tool_calls
 from a2a_tool_capture.wire import normalize_event
 from agents.serving import ServerThread
-from e2e.processes import ChildProcess
-from e2e.provision import python_environment
+from support.processes import ChildProcess
+from support.provision import python_environment
 
 EXTENSION = Path(__file__).parents[3] / "extension"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from a2a_tool_capture.dialects import function_outcome
-from e2e.provision import python_environment
+from support.provision import python_environment
 
 EXTENSION = Path(__file__).parents[3] / "extension"
 PROGRAMS = Path(__file__).parent

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from e2e.processes import ChildProcess
-from e2e.provision import python_environment
+from support.processes import ChildProcess
+from support.provision import python_environment
 
 HERE = Path(__file__).parent
 AGENT = HERE.parents[1] / "agents" / "adk_agent.py"

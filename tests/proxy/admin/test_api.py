@@ -21,7 +21,7 @@ from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
-from e2e.ports import free_ports
+from support.ports import free_ports
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase

@@ -14,11 +14,11 @@ from a2a_eval_proxy.protocol.operations import rest_request
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, Finding
-from e2e.recordings import Recording, names
 from golden.recorded import expected_turn, recordings
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import almost_events, json_objects, json_values
+from support.recordings import Recording, names
 from tool_call_evaluators.turn_health import turn_failure_of
 
 

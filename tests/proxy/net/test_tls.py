@@ -24,8 +24,8 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import CaptureClient
 from agents.scenario_agent import scenario_agent
-from e2e.raw_a2a import RPC, Wire
 from support.certificates import Authority, MountedSecret, Pair
+from support.raw_a2a import RPC, Wire
 
 pytestmark = pytest.mark.timeout(60, method="thread")  # uvloop does not wake up for a signal
 

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import pytest
 from a2a_eval_proxy.protocol.agent_card import ApiKey, declared_api_keys, declared_uris, rewrite, rewrite_location
 from a2a_tool_capture import URI
-from e2e.recordings import RECORDED_AT, Recording
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_values
+from support.recordings import RECORDED_AT, Recording
 
 UPSTREAM = "http://agent.example.com:9000"
 PUBLIC = "https://proxy.example.com"

@@ -23,10 +23,10 @@ from a2a_eval_proxy.protocol.extension_filter import (
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_tool_capture import METADATA_KEY, URI
 from a2a_tool_capture.spec import BASE_URI
-from e2e.recordings import Recording, anonymous, names
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.junk import almost_events, json_values
+from support.recordings import Recording, anonymous, names
 
 OTHER = "https://example.com/other-extension/v1"
 LATER = URI.replace("/v1", "/v2")

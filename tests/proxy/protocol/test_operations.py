@@ -16,10 +16,10 @@ from a2a_eval_proxy.protocol.operations import (
     sets_webhook,
     user_message,
 )
-from e2e.recordings import Recording, names
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import json_objects, json_values
+from support.recordings import Recording, names
 
 RECORDED_OPERATIONS = {
     "send": Operation.SEND,

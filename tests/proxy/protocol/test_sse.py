@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 from a2a_eval_proxy.protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data, with_data
-from e2e.recordings import Recording, names
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recordings import Recording, names
 
 STREAMS = [name for name in names() if Recording.load(name).streams]
 LIMIT = 1_000_000

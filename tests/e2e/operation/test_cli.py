@@ -1,0 +1,206 @@
+"""The command line as a stranger meets it: one clear sentence for a mistake, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from agents.serving import ServerThread
+from e2e.contracts import GetAgent, GetProxy
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+from support.prefork import COMMAND, run
+from support.processes import ChildProcess
+from support.proxy import READY, Proxy
+from support.raw_a2a import Wire
+
+SUITE = """\
+suite: smallest
+evaluators: [tool_error]
+cases:
+  - id: weather
+    turns:
+      - user: artifact please
+        expect: {tool_calls: [{name: search}, {name: convert}]}
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "suite.yaml"
+    path.write_text(SUITE)
+    return path
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """A URL on which nobody listens, for as long as the test runs."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["serve"], "--upstream"),
+        (["serve", "--upstream", "not-a-url"], "--upstream"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--listen", "8080"], "--listen"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:99999"], "--listen"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--negotiate", "maybe"], "--negotiate"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--dialects", "adk,latin"], "--dialects"),
+        (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--dialects", "latin"], "adk, kagent"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--turn-timeout", "-1"], "--turn-timeout"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--suite", "no-such.yaml"], "no-such.yaml"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--config", "no-such.yaml"], "no-such.yaml"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--store", "no/such/folder/x.db"], "no/such/folder/x.db"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--store", "mysql://me:secret@x/y"], "mysql://"),
+        (["serve", "--upstream", "http://127.0.0.1:1", "--admin", "0.0.0.0:0"], "--admin-token"),
+        (["serve", "--no-such-flag"], "--no-such-flag"),
+        (["no-such-command"], "no-such-command"),
+        (["run", "no-such.yaml", "--agent", "http://127.0.0.1:1"], "no-such.yaml"),
+        (["run", "suite.yaml"], "--agent"),
+        (["run", "suite.yaml", "--agent", "http://user:secret@agent"], "without user name"),
+        (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--report", "suite.yaml/report"], "suite.yaml/report"),
+        (["export", "--store", "no-such.db"], "no-such.db"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_usage(arguments: list[str], named: str, suite: Path, tmp_path: Path) -> None:
+    result = run(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert named in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "content", ["suite: [", "suite: x\ncases: 3\n", "- a\n- b\n", "suite: x\nevaluators: [nope]\n"]
+)
+def test_bad_suite(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(content)
+    result = run("serve", "--upstream", "http://127.0.0.1:1", "--suite", path, "--no-otlp", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "bad.yaml" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_without_arguments_the_help_is_shown(tmp_path: Path) -> None:
+    result = run(cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: a2a-eval-proxy ")
+
+
+@pytest.mark.parametrize("flag", ["--listen", "--admin"])
+def test_address_in_use(flag: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        others = {"--listen": "127.0.0.1:0", "--admin": "127.0.0.1:0"} | {flag: address}
+        flags = [part for pair in others.items() for part in pair]
+        result = run("serve", "--upstream", "http://127.0.0.1:1", "--no-otlp", *flags, cwd=tmp_path)
+    assert result.returncode == 3
+    assert address in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_default_port_of_traces_in_use_stops_nobody(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with suppress(OSError):  # taken already, by whoever receives traces on this machine
+            stack.enter_context(socket.create_server(("127.0.0.1", 4318)))
+        flags = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        serve = [COMMAND, "serve", "--upstream", "http://127.0.0.1:1", *flags]
+        proxy = stack.enter_context(ChildProcess(serve, cwd=tmp_path))
+        assert proxy.wait_for(READY)["traces"] is None
+        assert "no traces are received: cannot listen on 127.0.0.1:4318: Address already in use" in proxy.stderr()
+        strict = run("serve", "--upstream", "http://127.0.0.1:1", *flags, "--expect-traces", cwd=tmp_path)
+    assert strict.returncode == 3
+    assert "127.0.0.1:4318" in strict.stderr
+
+
+def test_what_an_agent_says_does_not_steer_the_terminal(suite: Path, tmp_path: Path) -> None:
+    def broken(url: str) -> Starlette:
+        return Starlette(routes=[Route("/{path:path}", lambda request: Response("\x1b]0;title\x07", 500))])
+
+    with ServerThread(broken) as server:
+        result = run("run", suite, "--agent", server.url, "--store", "turns.db", cwd=tmp_path)
+    assert result.returncode == 3
+    assert "answered HTTP 500: \N{REPLACEMENT CHARACTER}]0;title\N{REPLACEMENT CHARACTER}" in result.stderr
+
+
+def test_run_against_an_unreachable_agent(nobody: str, suite: Path, tmp_path: Path) -> None:
+    result = run("run", suite, "--agent", nobody, "--store", "turns.db", cwd=tmp_path)
+    assert result.returncode == 3
+    assert nobody in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_environment_and_file_set_what_flags_do_not(
+    agent: GetAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("run: from-file\nnegotiate: never\n")
+    monkeypatch.setenv("A2A_EVAL_PROXY_RUN", "from-environment")
+    monkeypatch.setenv("A2A_EVAL_PROXY_NEGOTIATE", "never")
+    arguments = ("--config", str(config), "--negotiate", "always")
+    with Proxy(agent("v1-undeclared"), tmp_path / "turns.db", *arguments) as proxy:
+        text = f"artifact {uuid.uuid4()}"
+        Wire("1.0", "JSONRPC").message(text).to(proxy.url)
+        turn = proxy.turn_of(text)
+    assert turn["run"] == "from-environment"
+    assert len(turn["tool_calls"]) == 2
+
+
+def test_export_has_the_turns_of_the_api(agent: GetAgent, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    with Proxy(agent("v1"), store, "--run", "exported") as proxy:
+        for _ in range(3):
+            Wire("1.0", "JSONRPC").message(f"artifact {uuid.uuid4()}").to(proxy.url)
+        proxy.flush()
+        turns = proxy.turns(run="exported")
+
+    result = run("export", "--store", store, "--run", "exported", cwd=tmp_path)
+
+    assert result.returncode == 0
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(lines) == 3
+    assert sorted(lines, key=str) == sorted(turns, key=str)
+    other = run("export", "--store", store, "--run", "another", cwd=tmp_path)
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == "a2a-eval-proxy: no run 'another'; the store has exported\n"
+
+
+def test_stop_lets_open_streams_finish(agent: GetAgent, tmp_path: Path) -> None:
+    upstream = agent("v1")
+    gate = str(uuid.uuid4())
+    with Proxy(upstream, tmp_path / "turns.db") as proxy:
+        body = Wire("1.0", "JSONRPC").message(f"slow {gate}", stream=True).body
+        with httpx.stream(
+            "POST", f"{proxy.url}/a2a/jsonrpc", content=body, headers={"A2A-Version": "1.0"}, trust_env=False
+        ) as stream:
+            lines = stream.iter_lines()
+            while "before" not in next(lines):
+                pass
+            os.kill(proxy.process_id, signal.SIGTERM)
+            httpx.post(f"{upstream}/_control/open", params={"gate": gate}, trust_env=False).raise_for_status()
+            rest = "\n".join(lines)
+    assert "after" in rest
+    assert "TASK_STATE_COMPLETED" in rest
+
+
+def test_health(agent: GetAgent, proxy_of: GetProxy) -> None:
+    proxy = proxy_of(agent("v1"))
+    assert proxy.get_text("/healthz") == "ok\n"
+    assert proxy.get_text("/readyz") == "ready\n"
+    assert "a2a_eval_proxy" in proxy.get_text("/metrics")

@@ -1,0 +1,156 @@
+"""`evaluate --engine ray`, with a real Ray in an environment of its own: the same results as in process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from agents.serving import ServerThread
+from judges.fake_api import KEY, MODEL, FakeApi
+from support.prefork import run
+from support.provision import python_environment
+from support.stored_runs import store_turns
+from support.turn_samples import many_turns
+
+TURNS = 60  # of more than one task
+
+PLUGIN = """\
+import asyncio, os
+from tool_call_evaluators import metric
+
+@metric()
+def computed(case) -> float:
+    return 1 / (1 + len(case.history))
+
+@metric()
+async def awaited(case) -> bool:
+    await asyncio.sleep(0)
+    return "9" in case.user_text
+
+@metric()
+def deadly(case) -> bool:
+    os._exit(7)
+"""
+SUITE = """\
+suite: again
+plugins: [plugin.py]
+judge: {base_url: "%s/v1", model: %s}
+evaluators:
+  - tool_error
+  - computed
+  - awaited
+  - {external: {id: program, command: ["%s", program.py]}}
+  - {helpfulness: {threshold: null}}
+  - {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}
+cases:
+  - id: case-0
+    turns: [{user: whatever}, {user: and then}]
+    expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-0}}]}
+  - id: case-1
+    turns: [{user: Call me@example.com}, {user: and then}]
+    evaluators: [tool_call_count, {tool_trajectory: {scope: conversation, mode: in_order, id: whole}}]
+    expect: {tool_calls: [{name: refund, arguments: {order_id: me@example.com}}]}
+"""
+DEADLY = "suite: deadly\nplugins: [plugin.py]\nevaluators: [deadly]\ncases: []\n"
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Command]:
+    """The commands, where Ray is installed: in its own environment, with all that is importable here."""
+    python = python_environment("ray")
+    scratch = Path(tempfile.mkdtemp(prefix="ray-"))  # sockets are in there: the path has to be short
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "RAY_TMPDIR": str(scratch),
+        "HOME": str(scratch),
+        "A2A_EVAL_PROXY_JUDGE_API_KEY": KEY,
+    }
+
+    def with_ray(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, "-m", "a2a_eval_proxy", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=tmp_path,
+            env=environment | variables,
+        )
+
+    yield with_ray
+    shutil.rmtree(scratch)
+
+
+def exported(store: Path) -> str:
+    done = run("export", "--store", store)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_results_are_those_of_one_process(command: Command, tmp_path: Path) -> None:
+    """Of evaluators that compute, wait, ask a judge, run a program, or look at conversations; redacted, too."""
+    turns = list(many_turns(TURNS))
+    turns[3]["tool_calls"][1]["arguments"]["order_id"] = "me@example.com"
+    store_turns(tmp_path / "one.db", turns)
+    shutil.copy(tmp_path / "one.db", tmp_path / "two.db")
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    (tmp_path / "program.py").write_text("import json, sys; print(len(json.load(sys.stdin)['case']['tool_calls']) / 4)")
+    api = FakeApi()
+    with ServerThread(api.app) as server:
+        (tmp_path / "suite.yaml").write_text(SUITE % (server.url, MODEL, sys.executable))
+
+        def evaluate(store: str, engine: str) -> tuple[str, str, int]:
+            """What it says, what it keeps, and how many questions it asked."""
+            asked, folder = len(api.requests), f"{store}-{engine}"
+            options = ("--suite", "suite.yaml", "--engine", engine, "--redact", "email", "--report", folder)
+            if engine == "ray":
+                done = command("evaluate", "--store", store, *options)
+            else:
+                done = run("evaluate", "--store", store, *options, cwd=tmp_path, A2A_EVAL_PROXY_JUDGE_API_KEY=KEY)
+            assert done.returncode == 1, done.stderr
+            report = (tmp_path / folder / "report.json").read_text("utf-8")
+            return report, exported(tmp_path / store), len(api.requests) - asked
+
+        alone = evaluate("one.db", "in-process")
+        on_ray = evaluate("two.db", "ray")
+        again = evaluate("two.db", "in-process")
+
+    assert on_ray == alone
+    assert on_ray[2] > TURNS // 2
+    assert again[2] == 0, "what judges told Ray's processes is kept"
+    statuses = {result["status"] for line in on_ray[1].splitlines() for result in json.loads(line)["evaluations"]}
+    assert statuses == {"passed", "failed", "scored", "skipped"}
+
+
+def test_evaluators_that_take_their_process_with_them(command: Command, tmp_path: Path) -> None:
+    store_turns(tmp_path / "turns.db", many_turns(2))
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    (tmp_path / "deadly.yaml").write_text(DEADLY)
+    before = exported(tmp_path / "turns.db")
+    evaluate = ("evaluate", "--store", "turns.db", "--suite", "deadly.yaml", "--engine", "ray")
+    done = command(*evaluate, RAY_TASK_MAX_RETRIES="0")
+    assert done.returncode == 3
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("a2a-eval-proxy: Ray failed: ")
+    assert last.endswith("; turns that are not scored yet stay as they were")
+    assert exported(tmp_path / "turns.db") == before
+
+
+def test_a_cluster_that_is_not_there(command: Command, tmp_path: Path) -> None:
+    store_turns(tmp_path / "turns.db", many_turns(1))
+    (tmp_path / "suite.yaml").write_text("suite: any\nevaluators: [tool_error]\ncases: []\n")
+    evaluate = ("evaluate", "--store", "turns.db", "--suite", "suite.yaml", "--engine", "ray")
+    done = command(*evaluate, RAY_ADDRESS="127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("a2a-eval-proxy: no Ray cluster at '127.0.0.1:1', of the variable RAY_ADDRESS: ")
+    assert done.stderr.count("\n") == 1

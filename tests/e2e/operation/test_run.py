@@ -1,0 +1,252 @@
+"""`run` and `evaluate` as a pipeline calls them: exit codes, reports, an end by SIGKILL, suites of other tools."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from e2e.contracts import GetAgent
+from e2e.operation.test_crash import wait_until_stored
+from support.prefork import COMMAND, run
+from support.processes import ChildProcess
+from support.proxy import Proxy
+from support.raw_a2a import Wire
+
+SUITE = """\
+suite: weather
+evaluators: [tool_error, {tool_trajectory: {mode: in_order}}]
+cases:
+  - id: good
+    turns:
+      - user: artifact please
+        expect: {tool_calls: [{name: search, arguments: null}, {name: convert, arguments: null}]}
+"""
+FAILING = SUITE.replace("name: convert", "name: sing")
+
+
+def written(folder: Path, text: str | bytes, name: str = "suite.yaml") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def exported(store: Path, *arguments: str) -> list[dict[str, Any]]:
+    result = run("export", "--store", store, *arguments, cwd=store.parent)
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+# ── exit codes ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_passes_fails_and_is_evaluated_again(agent: GetAgent, tmp_path: Path) -> None:
+    good, failing = written(tmp_path, SUITE), written(tmp_path, FAILING, "failing.yaml")
+    store, url = tmp_path / "turns.db", agent("v1")
+    passed = run("run", good, "--agent", url, "--store", store, "--run", "one", cwd=tmp_path)
+    assert (passed.returncode, passed.stderr) == (0, "")
+    assert "passed" in passed.stdout
+    failed = run("run", failing, "--agent", url, "--store", store, "--run", "two", cwd=tmp_path)
+    assert failed.returncode == 1
+    assert "good: tool_trajectory failed" in failed.stdout
+
+    again = run("evaluate", "--store", store, "--run", "one", "--suite", failing, "--report", "said", cwd=tmp_path)
+    assert again.returncode == 1
+    assert "good: tool_trajectory failed" in again.stdout
+    report = json.loads((tmp_path / "said/report.json").read_text())
+    assert (report["run"], report["passed"], report["turns"]) == ("one", False, 1)
+    (testsuite,) = ET.parse(tmp_path / "said/junit.xml").getroot().iter("testsuite")
+    assert (testsuite.get("tests"), testsuite.get("failures")) == ("1", "1")
+    assert run("evaluate", "--store", store, "--run", "two", "--suite", good, cwd=tmp_path).returncode == 0
+    assert run("evaluate", "--suite", good, cwd=tmp_path, A2A_EVAL_PROXY_STORE=str(store)).returncode == 0
+
+
+def test_what_the_suite_says_of_the_agent_holds_where_no_flag_says_otherwise(agent: GetAgent, tmp_path: Path) -> None:
+    suite = written(tmp_path, f"agent: {{url: {agent('v1')}, binding: HTTP+JSON}}\n{SUITE}")
+    assert run("run", suite, "--store", "a.db", cwd=tmp_path).returncode == 0
+    assert run("run", suite, "--store", "b.db", "--binding", "JSONRPC", cwd=tmp_path).returncode == 0
+    assert [exported(tmp_path / name)[0]["binding"] for name in ("a.db", "b.db")] == ["HTTP+JSON", "JSONRPC"]
+    assert run("run", suite, "--agent", "http://127.0.0.1:1", "--store", "c.db", cwd=tmp_path).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["run", "suite.yaml"], "--agent"),
+        (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--resume"], "--run NAME"),
+        (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--concurrency", "0"], "--concurrency"),
+        (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--format", "nose"], "--format"),
+        (["run", "suite.yaml", "--agent", "http://127.0.0.1:1", "--format", "arksim"], "suite.yaml"),
+        (["evaluate", "--store", "no-such.db", "--suite", "suite.yaml"], "no-such.db"),
+        (["evaluate", "--store", "no-such.db"], "--suite"),
+        (["evaluate", "--suite", "suite.yaml"], "--store"),
+        (["evaluate", "--store", "no-such.db", "--suite", "missing.yaml"], "missing.yaml"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_usage(arguments: list[str], named: str, tmp_path: Path) -> None:
+    written(tmp_path, SUITE)
+    assert_one_sentence(run(*arguments, cwd=tmp_path), named)
+
+
+def assert_one_sentence(result: subprocess.CompletedProcess[str], *named: str) -> None:
+    assert result.returncode == 2, result.stderr
+    for name in named:
+        assert name in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+def test_a_run_that_the_store_does_not_have(agent: GetAgent, tmp_path: Path) -> None:
+    suite = written(tmp_path, SUITE)
+    assert run("run", suite, "--agent", agent("v1"), "--store", "t.db", "--run", "one", cwd=tmp_path).returncode == 0
+    assert_one_sentence(
+        run("evaluate", "--store", "t.db", "--run", "two", "--suite", suite, cwd=tmp_path), "'two'", "one"
+    )
+    assert_one_sentence(
+        run("run", suite, "--agent", agent("v1"), "--store", "t.db", "--run", "one", cwd=tmp_path), "--resume"
+    )
+
+
+# ── suites of other tools ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_dokimos_dataset_is_run_as_it_is(agent: GetAgent, tmp_path: Path) -> None:
+    example = {"input": "artifact please", "expectedOutputs": {"toolCalls": [{"name": "search"}, {"name": "convert"}]}}
+    dataset = written(tmp_path, json.dumps({"name": "faq", "examples": [example]}), "dataset.json")
+    result = run("run", dataset, "--agent", agent("v1"), "--store", "t.db", "--run", "one", cwd=tmp_path)
+    assert result.returncode in (0, 1), result.stderr
+    assert "run one: 1 turn," in result.stdout
+    named = run("evaluate", "--store", "t.db", "--suite", dataset, "--format", "dokimos", cwd=tmp_path)
+    assert named.returncode == result.returncode
+    assert_one_sentence(
+        run("evaluate", "--store", "t.db", "--suite", dataset, "--format", "uipath", cwd=tmp_path), "dataset.json"
+    )
+
+
+def test_what_was_not_taken_over_is_told(agent: GetAgent, tmp_path: Path) -> None:
+    case = {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "artifact please"}]}}]}
+    evalset = {"eval_set_id": "shop", "eval_cases": [case | {"rubrics": [{"rubric_id": "r"}]}]}
+    suite = written(tmp_path, json.dumps(evalset), "shop.evalset.json")
+    result = run("run", suite, "--agent", agent("v1"), "--store", "t.db", cwd=tmp_path)
+    assert "shop.evalset.json" in result.stderr
+    assert "google-adk" in result.stderr
+    assert "rubric" in result.stderr
+
+
+# ── evaluate on proxied traffic ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_traffic_of_the_proxy_is_matched_by_case_and_by_text(agent: GetAgent, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    with Proxy(agent("v1"), store, "--run", "traffic", "--no-evaluate") as proxy:
+        Wire("1.0", "JSONRPC").message("artifact please").to(proxy.url)
+        Wire("1.0", "JSONRPC").message("artifact again").plus(("A2A-Eval-Case", "named")).to(proxy.url)
+        proxy.flush()
+    more = SUITE + SUITE.partition("cases:\n")[2].replace("good", "named").replace("artifact please", "whatever")
+    result = run("evaluate", "--store", store, "--suite", written(tmp_path, more), "--report", "r", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout
+    report = json.loads((tmp_path / "r/report.json").read_text())
+    assert [item["label"] for item in report["conversations"]] == ["good", "named"]
+    turns = exported(store)
+    assert [turn["status"] for turn in turns] == ["done", "done"]
+    assert all(result["passed"] for turn in turns for result in turn["evaluations"])
+
+
+# ── long runs ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def many(count: int) -> str:
+    """A suite of that many conversations in cases of one or two turns, some of them repeated."""
+    cases = []
+    for number in range(count // 5):
+        cases += [
+            f"  - {{id: one-{number}, turns: [{{user: artifact please}}]}}",
+            f"  - {{id: two-{number}, turns: [{{user: artifact please}}, {{user: message please}}]}}",
+            f"  - {{id: again-{number}, repetitions: 3, turns: [{{user: message please}}]}}",
+        ]
+    return "suite: many\nevaluators: [tool_error]\ncases:\n" + "\n".join(cases)
+
+
+def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path) -> None:
+    suite, store = written(tmp_path, many(200)), tmp_path / "turns.db"
+    command = ["run", suite, "--agent", agent("v1"), "--store", store, "--run", "night", "--concurrency", "8"]
+    seen: set[str] = set()
+    for stop_at in (40, 120):
+        with ChildProcess([COMMAND, *command, "--resume"], cwd=tmp_path) as child:
+            wait_for_store(store, child)
+            wait_until_stored(store, stop_at)
+            child.kill()
+        with sqlite3.connect(store) as database:
+            rows = database.execute("SELECT turn_id, conversation_id, case_id FROM turns").fetchall()
+        database.close()
+        lengths = Counter(conversation for _, conversation, _ in rows)
+        finished = {
+            turn_id
+            for turn_id, conversation, case_id in rows
+            if lengths[conversation] == (2 if case_id.startswith("two-") else 1)
+        }
+        assert seen <= finished  # what was finished before stands
+        seen = finished
+    result = run(*command, "--resume", "--report", "report", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    turns = exported(store)
+    assert seen <= {turn["turn_id"] for turn in turns}
+    conversations = {turn["conversation_id"]: turn["case_id"] for turn in turns}
+    assert Counter(conversations.values()) == {
+        f"{kind}-{number}": count for kind, count in (("one", 1), ("two", 1), ("again", 3)) for number in range(40)
+    }
+    assert len(turns) == 240
+    assert all(turn["status"] == "done" for turn in turns)
+
+
+def test_an_interrupted_run_says_how_to_go_on(agent: GetAgent, tmp_path: Path) -> None:
+    suite, store = written(tmp_path, many(200)), tmp_path / "turns.db"
+    command = ["run", suite, "--agent", agent("v1"), "--store", store]
+    with ChildProcess([COMMAND, *command], cwd=tmp_path) as child:
+        wait_for_store(store, child)
+        wait_until_stored(store, 5)
+        child.process.send_signal(signal.SIGINT)
+        assert child.process.wait(30) == 130
+        found = re.search(r"--run (many-\S+) --resume", child.stderr())
+    assert found
+    result = run(*command, "--run", found[1], "--resume", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(exported(store)) == 240
+
+
+def wait_for_store(store: Path, child: ChildProcess) -> None:
+    """Until the store has its tables."""
+    while True:
+        assert child.process.poll() is None, child.stderr()
+        if store.exists():
+            with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as database:
+                (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            database.close()
+            if tables:
+                return
+
+
+@pytest.mark.slow
+def test_a_thousand_conversations_take_little_memory(agent: GetAgent, tmp_path: Path) -> None:
+    suite, store = written(tmp_path, many(1000)), tmp_path / "turns.db"
+    peak = "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); "
+    peak += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(code)"
+    result = subprocess.run(
+        [sys.executable, "-c", peak, COMMAND, "run", suite, "--agent", agent("v1"), "--store", store],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr
+    assert "1200 turns" in result.stdout
+    assert int(result.stderr) < 200 * 1024  # kB; an empty run takes some 80 MB

@@ -1,0 +1,138 @@
+"""The walk through the README, command by command, with the output it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import pytest
+from tool_call_evaluators import load_suite
+
+README = Path(__file__).parents[3] / "README.md"
+HEADING = "## From zero to a failing gate and back\n"
+END = "\n## What must my agent do?\n"
+PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
+"""The ports of the README, and the variables that put the proxy elsewhere."""
+READY = ("Sample agent ready", "a2a-eval-proxy ready")
+DONE = "--- done ---"
+
+
+class Shell:
+    """A bash that is given one command after the other, as at a prompt; `cwd` is where it starts.
+
+    `variables` are for the environment, without the prefix."""
+
+    def __init__(self, cwd: Path, variables: Mapping[str, str] | None = None) -> None:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
+        clean |= {f"A2A_EVAL_PROXY_{name}": value for name, value in (variables or {}).items()}
+        self._bash = subprocess.Popen(
+            ["bash"],
+            cwd=cwd,
+            env=clean | {"PATH": path, "COLUMNS": "80", "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends what runs in the background, too."""
+        assert self._bash.stdin is not None
+        if self._bash.poll() is None:
+            self._bash.stdin.write("kill $(jobs -p) 2>/dev/null; exit\n")
+        self._bash.stdin.close()
+        self._bash.wait(30)
+        assert self._bash.stdout is not None
+        self._bash.stdout.close()
+
+    def run(self, command: str) -> list[str]:
+        """The lines that a command printed; those of one in the background until it says that it is ready."""
+        assert self._bash.stdin is not None
+        assert self._bash.stdout is not None
+        in_background = command.endswith("&")
+        # on a line of its own, whatever the command printed; and the next command may ask for $?
+        marked = f"{command}\n_code=$?; printf '\\n%s\\n' '{DONE}'; (exit $_code)\n"
+        self._bash.stdin.write(f"{command}\n" if in_background else marked)
+        lines: list[str] = []
+        for line in self._bash.stdout:
+            if line.rstrip() == DONE:
+                return lines
+            lines.append(line.rstrip())
+            if in_background and line.startswith(READY):
+                return lines
+        raise AssertionError(f"the shell ended at {command!r}: {lines}")
+
+
+@pytest.fixture
+def ports() -> dict[str, str]:
+    """A free port for each of the README's."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in PORTS]
+        for one in taken:
+            one.bind(("127.0.0.1", 0))
+        return {shown: str(one.getsockname()[1]) for shown, one in zip(PORTS, taken, strict=True)}
+
+
+def steps(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of the console blocks, each with the lines that are shown below it."""
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        first, *rest = re.split(r"^\$ ", block, flags=re.MULTILINE)
+        assert first == "", "a block begins with a command"
+        for step in rest:
+            command, *shown = step.splitlines()
+            yield command, [line.rstrip() for line in shown]
+
+
+def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
+    """Every line shown was printed, in this order; `...` stands for lines, and at the end of a line for its rest."""
+    rest = iter(printed)
+    for line in shown:
+        if line not in ("...", ""):
+            found = any(out.startswith(line[:-3]) if line.endswith("...") else out == line for out in rest)
+            assert found, f"{command}\nshows {line!r} and printed:\n" + "\n".join(printed)
+
+
+def test_the_demo_on_the_first_screen(tmp_path: Path) -> None:
+    command, shown = next(steps(README.read_text("utf-8")))
+    assert command == "make demo"
+    with Shell(tmp_path) as shell:
+        assert_shown(shown, shell.run("a2a-eval-proxy demo"), command)
+
+
+@pytest.mark.slow
+def test_the_walk(tmp_path: Path, ports: dict[str, str]) -> None:
+    text = README.read_text("utf-8").partition(HEADING)[2].partition(END)[0]
+    for shown, free in ports.items():
+        text = text.replace(f":{shown}", f":{free}").replace(f" {shown}", f" {free}")
+    variables = {name: f"127.0.0.1:{ports[shown]}" for shown, name in PORTS.items() if name}
+    (suite,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "suite.yaml").write_text(suite, "utf-8")
+    commands = []
+    with Shell(tmp_path, variables) as shell:
+        for command, shown in steps(text):
+            commands.append(command)
+            if command != "pip install .":  # done: it is what is tested
+                assert_shown(shown, shell.run(command), command)
+    assert commands[0] == "pip install ."
+    assert {command.split()[1] for command in commands if command.startswith("a2a-eval-proxy")} >= {
+        "run",
+        "compare",
+        "record",
+        "serve",
+        "evaluate",
+        "check",
+    }
+    assert (tmp_path / "report" / "report.html").exists()
+    assert load_suite(tmp_path / "recorded.yaml").cases

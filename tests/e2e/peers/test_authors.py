@@ -1,0 +1,78 @@
+"""Agents of frameworks that serve A2A themselves, as extension/docs/bridges.md shows them to their authors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from a2a_eval_proxy.check.probe.record import Activation
+from a2a_eval_proxy.check.probe.responses import calls_of
+from a2a_eval_proxy.check.report.report import CheckReport
+from a2a_eval_proxy.check.rules.base import CheckVerdict, RuleStatus
+from e2e.authors.served import PAGE, PROGRAM
+from support.checking import check, rules_with
+from support.processes import ChildProcess
+from support.provision import python_environment
+
+EXTENSION = PAGE.parents[1]
+MOST_CHANGED_LINES = 5
+QUESTION = "Where is order ORD-1001?"
+
+AUTHORS = {"adk": "frameworks", "pydanticai": "frameworks", "strandsagents": "strands"}
+"""The environment of each program of the folder `authors`."""
+
+
+@contextmanager
+def served(script: str, side: str) -> Iterator[str]:
+    """The URL of an agent before (`-`) or after (`+`) its author used the library."""
+    command: list[str | Path] = [python_environment((AUTHORS | FAILING)[script]), PROGRAM, script, side]
+    with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as agent:
+        yield agent.read_line().removeprefix("listening on ")
+
+
+def failures(report: CheckReport) -> list[tuple[str, str, str]]:
+    return [
+        (result.rule.id, str(result.interface), problem.message)
+        for result in report.results
+        for problem in result.outcome.problems
+    ]
+
+
+FAILING = {"pydanticai_failing": "frameworks"}
+"""An agent whose task fails after the call: the call is on an artifact of its own."""
+
+
+@pytest.mark.parametrize("script", [*AUTHORS, *FAILING])
+async def test_few_changed_lines_make_an_agent_conform(script: str) -> None:
+    """It reports its call to who asks, and to nobody else."""
+    with served(script, "+") as url:
+        report = await check(url, QUESTION)
+    assert (failures(report), report.verdict) == ([], CheckVerdict.CONFORMING)
+    assert not {"send-asked", "send-silent", "get-silent"} & rules_with(report, RuleStatus.UNSEEN)
+    for conversation in report.record.conversations:
+        for turn in conversation.turns:
+            if turn.activation is Activation.V1:
+                told = [calls for exchange in turn.exchanges if (calls := calls_of(exchange))]
+                (call,) = told[0]
+                assert (call.id, call.name, call.arguments) == ("call_0", "look_up", {"order_id": "ORD-1001"})
+                assert "shipped" in (call.result or "")
+
+
+@pytest.mark.parametrize("script", AUTHORS)
+async def test_without_these_lines_it_answers_and_reports_nothing(script: str) -> None:
+    with served(script, "-") as url:
+        report = await check(url, QUESTION)
+    assert not report.calls_seen
+    assert "answers" not in rules_with(report, RuleStatus.FAILED)
+    openings = [turn.opening for conversation in report.record.conversations for turn in conversation.turns]
+    assert [opening.problem for opening in openings] == [""] * len(openings)
+
+
+@pytest.mark.parametrize("word", ["bridges.google_adk", "bridges.pydantic_ai", "bridges.strands"])
+def test_few_lines_are_enough(word: str) -> None:
+    (diff,) = [diff for diff in re.findall(r"```diff\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if word in diff]
+    added = [line for line in diff.splitlines() if line.startswith("+") and line != "+"]
+    assert len(added) <= MOST_CHANGED_LINES

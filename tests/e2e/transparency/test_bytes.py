@@ -1,0 +1,245 @@
+"""Not a byte changes on the way: requests as the agent gets them, responses as the client gets them."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+from pathlib import Path
+
+import pytest
+from agents.replay_agent import Answer, Received, ReplayAgent
+from agents.scenarios import URI
+from e2e.raw_http import Headers, RawConnection, RawResponse, exchange
+from support.recordings import EXTENSION_HEADERS, Recording, names
+
+PER_CONNECTION = {"host", "connection"}
+
+ADDED_BY_PROXY = {*EXTENSION_HEADERS, "traceparent"}
+
+# Cards and redirects name the agent's address, so they are rewritten: see test_cards.py.
+REWRITTEN = {name for name in names() if "card" in name} | {"not-found"}
+UNCHANGED = [name for name in names() if name not in REWRITTEN]
+WITHOUT_EXTENSION = [name for name in UNCHANGED if URI.encode() not in Recording.load(name).response_body]
+STREAMS = [name for name in UNCHANGED if Recording.load(name).streams]
+
+
+def play(replay: ReplayAgent, url: str, recording: Recording, headers: Headers) -> tuple[RawResponse, Received]:
+    replay.prepare(recording.answer())
+    response = exchange(url, recording.request_line, headers, recording.request_body)
+    (request,) = replay.received
+    return response, request
+
+
+def assert_same(proxied: tuple[RawResponse, Received], direct: tuple[RawResponse, Received]) -> None:
+    assert_same_response(proxied[0], direct[0])
+    assert_same_request(proxied[1], direct[1])
+
+
+def assert_same_response(proxied: RawResponse, direct: RawResponse) -> None:
+    assert direct.complete
+    assert proxied.complete
+    assert proxied.status_line == direct.status_line
+    assert proxied.end_to_end_headers == direct.end_to_end_headers
+    assert proxied.body == direct.body
+
+
+def assert_same_request(proxied: Received, direct: Received) -> None:
+    assert proxied.request_line == direct.request_line
+    assert proxied.body == direct.body
+    sent = sorted(header for header in direct.headers if header[0] not in PER_CONNECTION)
+    got = sorted(header for header in proxied.headers if header[0] not in PER_CONNECTION)
+    assert [header for header in sent if header not in got] == []
+    assert {name for name, _ in got if name not in {key for key, _ in sent}} <= ADDED_BY_PROXY
+    assert len([header for header in got if header[0] not in ADDED_BY_PROXY]) == len(
+        [header for header in sent if header[0] not in ADDED_BY_PROXY]
+    )
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_recorded_traffic_of_a_client_that_asked(name: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load(name).renewed()
+    headers = recording.request_headers(asking=True)
+
+    direct = play(replay, replay.url, recording, headers)
+    proxied = play(replay, replay_proxy_url, recording, headers)
+
+    assert direct[0].body == recording.response_body
+    assert_same(proxied, direct)
+
+
+@pytest.mark.parametrize("name", WITHOUT_EXTENSION)
+def test_recorded_traffic_without_the_extension(name: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load(name).renewed()
+    headers = recording.request_headers(asking=False)
+
+    direct = play(replay, replay.url, recording, headers)
+    proxied = play(replay, replay_proxy_url, recording, headers)
+
+    assert_same(proxied, direct)
+
+
+@pytest.mark.parametrize("asking", [True, False])
+@pytest.mark.parametrize("name", STREAMS)
+def test_events_arrive_one_by_one(name: str, asking: bool, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    """The agent sends an event only after the client has the one before: whoever holds one back stalls here."""
+    recording = Recording.load(name).renewed()
+    replay.prepare(recording.answer(paced=True))
+    headers = recording.request_headers(asking=asking)
+    with RawConnection(replay_proxy_url) as connection:
+        connection.send(recording.request_line, headers, recording.request_body)
+        response = connection.read_head()
+        pieces = connection.pieces()
+        for number, chunk in enumerate(recording.chunks, start=1):
+            while response.body.count(b"\r\n\r\n") < number:
+                next(pieces)
+            assert not asking or response.body.endswith(chunk)
+            replay.release()
+        assert list(pieces) == []
+        assert response.complete
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/a2a/rest/tasks/a%2Fb%20c?historyLength=1&x=%C3%A4",
+        "/a2a/rest/tasks/x/",
+        "/a2a/rest/tasks?pageSize=50&pageToken=a+b%2B",
+        "/tenant/message:send",
+        "//double//slashes",
+        "/a2a/rest/tasks/%7Etilde~;p=1:cancel",
+    ],
+)
+def test_targets_are_not_normalised(target: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load("rest-v1.0-get-nonexistent")
+    for url in (replay.url, replay_proxy_url):
+        replay.prepare(recording.answer())
+        exchange(url, f"GET {target} HTTP/1.1", [])
+        (request,) = replay.received
+        assert request.request_line == f"GET {target} HTTP/1.1"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "PUT", "PATCH"])
+def test_methods_pass(method: str, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    body = b"{}" if method in ("PUT", "PATCH") else b""
+    answer = Answer([b"HTTP/1.1 204 No Content\r\nallow: GET, POST\r\nx-odd:  spaced \r\n\r\n"])
+    received, responses = [], []
+    for url in (replay.url, replay_proxy_url):
+        replay.prepare(answer)
+        responses.append(
+            exchange(url, f"{method} /a2a/rest/tasks/x HTTP/1.1", [("Origin", "https://ui.example")], body)
+        )
+        received += replay.received
+    assert_same_response(responses[1], responses[0])
+    assert_same_request(received[1], received[0])
+
+
+def test_repeated_and_unusual_headers_pass(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    asked = [
+        ("Cookie", "a=1; b=2"),
+        ("X-Thing", "one"),
+        ("X-Thing", "two"),
+        ("Authorization", "Bearer secret"),
+        ("Accept-Encoding", "gzip, deflate"),
+        ("X-Latin", "caf\xe9"),
+        ("X-Utf8", "caf\xc3\xa9"),  # two bytes on the wire
+        ("X-Empty", ""),
+    ]
+    answer = Answer(
+        [
+            b"HTTP/1.1 202 Weird But Fine\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Latin: caf\xe9\r\n"
+            b"X-Empty:\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok"
+        ]
+    )
+    received, responses = [], []
+    for url in (replay.url, replay_proxy_url):
+        replay.prepare(answer)
+        responses.append(exchange(url, "POST /a2a/jsonrpc HTTP/1.1", asked, b"{}"))
+        received += replay.received
+    assert responses[1].status == 202
+    assert responses[1].end_to_end_headers == responses[0].end_to_end_headers
+    assert responses[1].body == b"ok"
+    assert_same_request(received[1], received[0])
+
+
+def test_connections_are_reused(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load("jsonrpc-v1.0-send-message")
+    replay.prepare(recording.answer())
+    with RawConnection(replay_proxy_url) as connection:
+        for _ in range(3):
+            connection.send(recording.request_line, recording.request_headers(asking=True), recording.request_body)
+            response = connection.read_head()
+            list(connection.pieces())
+            assert response.body == recording.response_body
+
+
+@pytest.mark.parametrize("asking", [True, False])
+@pytest.mark.parametrize("name", ["jsonrpc-v1.0-send-artifact", "jsonrpc-v1.0-stream-chunks"])
+def test_compressed_bodies_pass_compressed(name: str, asking: bool, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load(name).renewed()
+    packed = gzip.compress(recording.response_body)
+    kind = b"text/event-stream" if recording.streams else b"application/json"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n"
+    replay.prepare(Answer([head % (kind, len(packed)) + packed]))
+    headers = recording.request_headers(asking=asking)
+    request = (recording.request_line, [*headers, ("Accept-Encoding", "gzip")], recording.request_body)
+
+    response = exchange(replay_proxy_url, *request)
+
+    assert response.complete
+    if asking or not recording.streams:
+        assert response.header("content-encoding") == "gzip"
+        assert response.body == packed
+    else:  # a guarded stream is looked at event by event, so it may travel in the clear
+        packed_still = response.header("content-encoding") == "gzip"
+        assert (gzip.decompress(response.body) if packed_still else response.body) == recording.response_body
+
+
+def test_upload_of_many_megabytes(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load("jsonrpc-v1.0-send-message")
+    body = recording.request_body.replace(b"message please", b"message " + b"0123456789abcdef" * (1 << 20))
+    replay.prepare(recording.answer())
+
+    response = exchange(replay_proxy_url, recording.request_line, recording.request_headers(asking=True), body)
+
+    (request,) = replay.received
+    assert response.body == recording.response_body
+    assert len(request.body) == len(body)
+    assert request.body == body
+
+
+def test_chunked_upload_with_curl(replay: ReplayAgent, replay_proxy_url: str, tmp_path: Path) -> None:
+    recording = Recording.load("jsonrpc-v1.0-send-artifact-ext").renewed()
+    replay.prepare(recording.answer())
+    body = tmp_path / "body.json"
+    body.write_bytes(recording.request_body)
+    command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--data-binary", f"@{body}"]
+    for name, value in [*recording.request_headers(asking=True), ("Transfer-Encoding", "chunked")]:
+        command += ["--header", f"{name}: {value}"]
+
+    output = subprocess.run(
+        [*command, f"{replay_proxy_url}/a2a/jsonrpc"], check=True, capture_output=True, timeout=30
+    ).stdout
+
+    assert output == recording.response_body
+    assert replay.received[0].body == recording.request_body
+
+
+def test_not_modified_may_tell_the_length_of_what_it_leaves_out(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    """RFC 9110, section 8.6. The connection goes on."""
+    replay.prepare(Answer([b'HTTP/1.1 304 Not Modified\r\netag: "x"\r\ncontent-length: 1234\r\n\r\n']))
+    with RawConnection(replay_proxy_url) as connection:
+        for _ in range(2):
+            connection.send("GET /files/a HTTP/1.1", [("If-None-Match", '"x"')])
+            assert connection.read_head().status == 304
+
+
+def test_answer_that_ends_with_the_connection(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    """HTTP/1.1 allows a body without a length: its end is the connection's."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+    body = Recording.load("jsonrpc-v1.0-send-message").response_body
+    replay.prepare(Answer([head, body], cut=True))
+
+    response = exchange(replay_proxy_url, "POST /a2a/jsonrpc HTTP/1.1", [("A2A-Version", "1.0")], b"{}")
+
+    assert response.complete
+    assert response.body == body

@@ -1,0 +1,297 @@
+"""Agent cards through the proxy: every address in them leads back to the proxy, or the card is left alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.replay_agent import Answer, ReplayAgent
+from agents.scenario_agent import AgentOptions, scenario_agent
+from e2e.contracts import GetAgent, GetProxy
+from e2e.raw_http import Headers, RawResponse, exchange
+from support.proxy import Proxy
+from support.recordings import RECORDED_AT, Recording
+
+CARD = "/.well-known/agent-card.json"
+CARD_PATHS = [CARD, "/.well-known/agent.json"]
+PUBLIC = "https://eval.example.com/agents/orders"
+
+
+def get(url: str, path: str = CARD, headers: Headers | None = None) -> RawResponse:
+    return exchange(url, f"GET {path} HTTP/1.1", headers or [])
+
+
+def interface_urls(card: Any) -> list[str]:
+    entries = [*card.get("supportedInterfaces", []), *card.get("additionalInterfaces", [])]
+    return [entry["url"] for entry in entries] + ([card["url"]] if "url" in card else [])
+
+
+@pytest.mark.parametrize("name", ["v1", "v0.3"])
+@pytest.mark.parametrize("path", CARD_PATHS)
+def test_every_interface_leads_to_the_proxy(path: str, name: str, agent: GetAgent, proxy_of: GetProxy) -> None:
+    upstream = agent(name)
+    proxy = proxy_of(upstream)
+    direct = json.loads(get(upstream, path).body)
+
+    card = json.loads(get(proxy.url, path).body)
+
+    carried = [url.replace(upstream, proxy.url) for url in interface_urls(direct) if url.startswith(upstream)]
+    assert carried
+    assert interface_urls(card) == carried
+    untouched = {"supportedInterfaces", "additionalInterfaces", "url"}
+    assert {key: value for key, value in card.items() if key not in untouched} == {
+        key: value for key, value in direct.items() if key not in untouched
+    }
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", "eval.example.com")], "https://eval.example.com"),
+        ([("Forwarded", 'for=1.2.3.4;proto=https;host="eval.example.com:8443"')], "https://eval.example.com:8443"),
+    ],
+)
+def test_public_url_from_forwarding_headers(
+    headers: Headers, expected: str, agent: GetAgent, proxy_of: GetProxy
+) -> None:
+    card = json.loads(get(proxy_of(agent("v1")).url, headers=headers).body)
+    assert {url.split("/a2a/")[0] for url in interface_urls(card)} == {expected}
+
+
+CACHED = b"cache-control: public, max-age=3600, s-maxage=7200"
+
+
+@pytest.mark.parametrize(
+    "caching",
+    [CACHED, b"cdn-cache-control: max-age=3600", b"surrogate-control: max-age=3600", b"expires: Fri, 01 Jan 2100"],
+)
+@pytest.mark.parametrize("host", ["attacker.example", "the agent itself"])
+def test_no_shared_cache_gives_a_card_to_others(
+    host: str, caching: bytes, replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    """Anybody may say in a header which host the card names, the agent's own among them, which bypasses the proxy."""
+    card = b'{"url":"%b/rpc"}' % replay.url.encode()
+    proxy = proxy_of(replay.url)
+    replay.card = Answer([b"HTTP/1.1 200 OK\r\n%b\r\ncontent-length: %d\r\n\r\n%b" % (caching, len(card), card)])
+
+    response = get(proxy.url, headers=[("X-Forwarded-Host", host.replace("the agent itself", replay.authority))])
+
+    assert_private(response)
+
+
+def test_no_shared_cache_gives_a_redirect_to_others(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    proxy = proxy_of(replay.url)
+    head = b"HTTP/1.1 308 Permanent Redirect\r\nlocation: %b/there\r\n%b\r\ncontent-length: 0\r\n\r\n"
+    replay.prepare(Answer([head % (replay.url.encode(), CACHED)]))
+
+    response = get(proxy.url, "/here", [("X-Forwarded-Host", "attacker.example")])
+
+    assert response.header("location") == "http://attacker.example/there"
+    assert_private(response)
+
+
+def assert_private(response: RawResponse) -> None:
+    """No cache that others share may keep it (RFC 9111, section 3; RFC 9213)."""
+    control = (response.header("cache-control") or "").replace(" ", "").split(",")
+    assert "private" in control
+    assert not [word for word in control if word == "public" or word.startswith("s-maxage")]
+    assert response.header("cdn-cache-control") is None
+    assert response.header("surrogate-control") is None
+    assert "x-forwarded-host" in (response.header("vary") or "")
+
+
+def test_conditional_requests(agent: GetAgent, proxy_of: GetProxy) -> None:
+    """The tag belongs to the rewritten card: the agent's own tag does not match it."""
+    upstream = agent("v1")
+    url = proxy_of(upstream).url
+    tag = get(url).header("etag") or ""
+    foreign_tag = get(upstream).header("etag") or ""
+
+    unchanged = get(url, headers=[("If-None-Match", tag)])
+    foreign = get(url, headers=[("If-None-Match", foreign_tag)])
+
+    assert tag != foreign_tag
+    assert (unchanged.status, unchanged.body) == (304, b"")
+    assert unchanged.header("etag") == tag
+    assert foreign.status == 200
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Iterator[tuple[str, Proxy]]:
+    """An agent whose card already names the proxy's public URL, and its proxy."""
+    with (
+        scenario_agent(AgentOptions(public_url=PUBLIC)) as agent,
+        Proxy(agent.url, tmp_path / "turns.db", "--public-url", PUBLIC) as proxy,
+    ):
+        yield agent.url, proxy
+
+
+def test_card_that_names_the_proxy_is_left_alone(published: tuple[str, Proxy]) -> None:
+    upstream, proxy = published
+    direct, proxied = get(upstream), get(proxy.url)
+    assert proxied.body == direct.body
+    assert proxied.header("etag") == direct.header("etag")
+
+
+def signed_card(replay: ReplayAgent) -> dict[str, Any]:
+    text = Recording.load("card").text.replace(RECORDED_AT, replay.authority)
+    card: dict[str, Any] = json.loads(Recording("card", text).response_body)
+    return card | {"signatures": [{"protected": "eyJhbGciOiJFUzI1NiJ9", "signature": "c2lnbmF0dXJl"}]}
+
+
+def card_answer(card: dict[str, Any]) -> Answer:
+    body = json.dumps(card).encode()
+    return Answer(
+        [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)]
+    )
+
+
+def test_signature_of_a_rewritten_card_goes(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    """It would not verify."""
+    proxy = proxy_of(replay.url)
+    replay.card = card_answer(signed_card(replay))
+
+    card = json.loads(get(proxy.url).body)
+
+    assert "signatures" not in card
+    assert replay.authority not in json.dumps(card)
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"\\ud83d", b"\\ud83d\\ude00", "☕".encode()])
+def test_odd_names_are_no_way_round_the_proxy(name: bytes, replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    """Bytes that are not UTF-8, and half a character: there are clients that read on."""
+    card = b'{"name":"%b","url":"%b/rpc"}' % (name, replay.url.encode())
+    proxy = proxy_of(replay.url)
+    replay.card = Answer([b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(card) + card])
+
+    response = get(proxy.url)
+
+    assert response.status == 200
+    assert response.body.startswith(b'{"name":"')
+    assert response.body.endswith(b'"url":"%b/rpc"}' % proxy.url.encode())
+
+
+def test_checksums_of_a_rewritten_card_go(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    card = b'{"url":"%b/rpc"}' % replay.url.encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-digest: sha-256=:eA==:\r\nx-other: 1\r\ncontent-length: %d\r\n\r\n"
+    proxy = proxy_of(replay.url)
+    replay.card = Answer([head % len(card) + card])
+
+    response = get(proxy.url)
+
+    assert response.header("x-other") == "1"
+    assert response.header("content-digest") is None
+
+
+def test_interfaces_elsewhere_are_left_out(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    """One that is not rewritten would bypass the proxy silently."""
+    card = signed_card(replay)
+    elsewhere = {"url": "https://other.example.com/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card["supportedInterfaces"].append(elsewhere)
+    proxy = proxy_of(replay.url)
+    replay.card = card_answer(card)
+
+    got = json.loads(get(proxy.url).body)
+
+    assert {url.split("/a2a/")[0] for url in interface_urls(got)} == {proxy.url}
+    assert {interface["protocolBinding"] for interface in got["supportedInterfaces"]} == {"JSONRPC", "HTTP+JSON"}
+
+
+def test_redirects_lead_to_the_proxy(replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    proxy = proxy_of(replay.url)
+    recording = Recording.load("not-found")
+    text = recording.text.replace(RECORDED_AT, replay.authority)
+    replay.prepare(Recording(recording.name, text).answer())
+
+    response = exchange(proxy.url, recording.request_line, recording.request_headers(asking=True))
+
+    assert response.status == 307
+    assert response.header("location") == f"{proxy.url}/no-such/"
+
+
+@pytest.mark.parametrize("path", ["/custom/card.json", CARD, f"/agents/orders{CARD}"])
+def test_card_path(path: str, replay: ReplayAgent, tmp_path: Path) -> None:
+    """For agents whose card is not at the well-known place; one that is there too is a card all the same."""
+    replay.card = card_answer(signed_card(replay))
+    replay.prepare(replay.card)
+    with Proxy(replay.url, tmp_path / "turns.db", "--card-path", "/custom/card.json") as proxy:
+        card = json.loads(get(proxy.url, path).body)
+        assert {url.split("/a2a/")[0] for url in interface_urls(card)} == {proxy.url}
+
+
+EXTENDED = ["/extendedAgentCard", "/v1/card", "/agent/authenticatedExtendedCard"]
+
+
+@pytest.mark.parametrize("path", EXTENDED)
+def test_compressed_extended_cards_lead_to_the_proxy(path: str, replay: ReplayAgent, proxy_of: GetProxy) -> None:
+    proxy = proxy_of(replay.url)
+    body = gzip.compress(json.dumps(signed_card(replay)).encode())
+    head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
+    replay.prepare(Answer([head + body]))
+
+    response = get(proxy.url, path, [("Accept-Encoding", "gzip")])
+
+    assert response.header("content-encoding") is None
+    assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body))} == {proxy.url}
+
+
+@pytest.mark.parametrize("public", [[], ["--public-url", PUBLIC]])
+@pytest.mark.parametrize("path", EXTENDED)
+def test_an_extended_card_that_is_changed_is_cached_as_what_it_is(
+    path: str, public: list[str], replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    """By its caller alone, since others may get another one, and by a tag of its own."""
+    proxy = proxy_of(replay.url, *public)
+    body = json.dumps(signed_card(replay)).encode()
+    validators = b'etag: "agent"\r\nlast-modified: Sun, 22 Nov 2026 08:00:00 GMT'
+    head = b"HTTP/1.1 200 OK\r\n%b\r\n%b\r\ncontent-length: %d\r\n\r\n" % (CACHED, validators, len(body))
+    replay.prepare(Answer([head + body]))
+
+    first = get(proxy.url, path)
+    tag = first.header("etag") or ""
+    known = get(proxy.url, path, [("If-None-Match", tag)])
+    foreign = get(
+        proxy.url, path, [("If-None-Match", '"agent"'), ("If-Modified-Since", "Sun, 22 Nov 2026 08:00:00 GMT")]
+    )
+
+    assert_private(first)
+    assert first.header("last-modified") is None
+    assert (known.status, known.body, known.header("etag")) == (304, b"", tag)
+    assert (foreign.status, foreign.body) == (200, first.body)
+    conditions = {name for request in replay.received for name, _ in request.headers if name.startswith("if-")}
+    assert conditions == set(), "the agent could only answer them for its own card"
+
+
+def test_an_extended_card_that_names_the_proxy_is_cached_as_the_agent_says(
+    replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    proxy = proxy_of(replay.url, "--public-url", PUBLIC)
+    body = json.dumps({"url": f"{PUBLIC}/rpc"}).encode()
+    head = b'HTTP/1.1 200 OK\r\n%b\r\netag: "agent"\r\ncontent-length: %d\r\n\r\n' % (CACHED, len(body))
+    replay.prepare(Answer([head + body]))
+
+    response = get(proxy.url, EXTENDED[0])
+    known = get(proxy.url, EXTENDED[0], [("If-None-Match", '"agent"')])
+
+    assert (response.body, response.header("etag")) == (body, '"agent"')
+    assert response.header("cache-control") == CACHED.decode().partition(": ")[2]
+    assert (known.status, known.body) == (304, b"")
+
+
+def test_an_extended_card_over_json_rpc_keeps_no_validator_of_other_bytes(
+    replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    proxy = proxy_of(replay.url)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": signed_card(replay)}).encode()
+    head = b'HTTP/1.1 200 OK\r\netag: "agent"\r\nlast-modified: now\r\ncontent-length: %d\r\n\r\n' % len(body)
+    replay.prepare(Answer([head + body]))
+    asking = b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}'
+
+    response = exchange(proxy.url, "POST /rpc HTTP/1.1", [], asking)
+
+    assert {url.split("/a2a/")[0] for url in interface_urls(json.loads(response.body)["result"])} == {proxy.url}
+    assert (response.header("etag"), response.header("last-modified")) == (None, None)

@@ -1,0 +1,205 @@
+"""The proxy closes a client's connection in stages (RFC 9112, section 9.6): no answer is lost to a reset."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from agents.h11_agent import H11Agent, Request, Wire, echo
+from e2e.transparency.test_slow_peers import GET, connect, errors, open_files
+from support.proxy import Proxy
+
+TIMEOUT_S = 30
+LARGE = 2_000_000
+SURPLUS = bytes(400_000)
+"""More than the proxy reads ahead of an answer: a part stays in its socket."""
+
+JUNK = b"no request\r\n\r\n" + SURPLUS
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[H11Agent]:
+    with H11Agent() as agent:
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def proxy(agent: H11Agent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with Proxy(agent.url, tmp_path_factory.mktemp("store") / "turns.db", "--client-body-timeout", "1") as proxy:
+        yield proxy
+
+
+@pytest.fixture(autouse=True)
+def _forget(agent: H11Agent) -> None:
+    agent.behave = echo
+
+
+async def large(wire: Wire, request: Request) -> None:
+    """Answers once it has read the request."""
+    await wire.read_body(request)
+    wire.answer(b"x" * LARGE, content_type=b"text/plain")
+
+
+def early(status: int) -> Callable[[Wire, Request], object]:
+    """An agent that answers with `status` before it has read the body."""
+
+    async def behave(wire: Wire, request: Request) -> None:
+        wire.answer(b"early", status=status, content_type=b"text/plain")
+        await wire.read_body(request)
+
+    return behave
+
+
+def slow_client(proxy: Proxy) -> socket.socket:
+    """A connection whose kernel takes little of an answer that is not read."""
+    host, port = proxy.url.removeprefix("http://").split(":")
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    client.settimeout(TIMEOUT_S)
+    client.connect((host, int(port)))
+    return client
+
+
+def read_all(client: socket.socket, piece: int = 65_536) -> bytes:
+    """Everything up to an end in order. Raises ConnectionError where the connection is reset."""
+    received = bytearray()
+    while data := client.recv(piece):
+        received += data
+    return bytes(received)
+
+
+def head_and_body(answer: bytes) -> tuple[bytes, bytes]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head, body
+
+
+@pytest.mark.parametrize(
+    "request_", [b"GET /a HTTP/1.0\r\n\r\n", GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n") % b"a"]
+)
+def test_a_slow_reader_gets_all_of_its_answer_though_it_sent_too_much(
+    request_: bytes, agent: H11Agent, proxy: Proxy
+) -> None:
+    agent.behave = large
+    with slow_client(proxy) as client:
+        client.sendall(request_ + SURPLUS)
+        head, body = head_and_body(read_all(client, 8192))
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert len(body) == LARGE
+
+
+def test_a_slow_reader_that_goes_on_sending_gets_all_of_its_answer(agent: H11Agent, proxy: Proxy) -> None:
+    agent.behave = large
+    with slow_client(proxy) as client:
+        client.sendall(b"GET /a HTTP/1.0\r\n\r\n")
+        received = bytearray()
+        while data := client.recv(8192):
+            received += data
+            client.sendall(b"more" * 1000)
+    assert len(head_and_body(bytes(received))[1]) == LARGE
+
+
+def test_a_broken_request_takes_no_answer_before_it_away(agent: H11Agent, proxy: Proxy) -> None:
+    agent.behave = large
+    with slow_client(proxy) as client:
+        client.sendall(GET % b"a" + JUNK)
+        answer = read_all(client, 8192)
+    first, _, second = answer.rpartition(b"HTTP/1.1 400 ")
+    assert len(head_and_body(first)[1]) == LARGE
+    assert second.endswith(b"Invalid HTTP request received.")
+
+
+@pytest.mark.parametrize("status", [401, 413, 431])
+def test_who_sends_all_before_it_reads_gets_an_early_answer(status: int, agent: H11Agent, proxy: Proxy) -> None:
+    agent.behave = early(status)  # type: ignore[assignment]  # a behaviour
+    with connect(proxy) as client:
+        client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\n")
+        client.sendall(b"connection: close\r\ncontent-length: 20000000\r\n\r\n")
+        for _ in range(20):
+            client.sendall(bytes(1_000_000))
+        head, body = head_and_body(read_all(client))
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert body == b"early"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [(JUNK, 400), (b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"x" * 400_000, 431)],
+    ids=["no request", "a header without end"],
+)
+def test_who_sends_all_before_it_reads_gets_a_refusal(sent: bytes, status: int, proxy: Proxy) -> None:
+    with connect(proxy) as client:
+        client.sendall(sent)
+        for _ in range(20):
+            client.sendall(b"x" * 1_000_000)
+        assert read_all(client).startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_an_upload_that_stalls_and_goes_on_too_late_is_not_reset(agent: H11Agent, proxy: Proxy) -> None:
+    with connect(proxy) as client:
+        client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\ncontent-length: 20000000\r\n\r\nhalf")
+        assert select.select([client], [], [], TIMEOUT_S)[0]  # the refusal has come
+        for _ in range(19):
+            client.sendall(bytes(1_000_000))
+        assert read_all(client).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_sends_without_end_is_cut_off(proxy: Proxy) -> None:
+    before = errors(proxy, "close_ignored")
+    with connect(proxy) as client:
+        client.sendall(JUNK)
+        with pytest.raises(ConnectionError):
+            client.sendall(bytes(200_000_000))
+    assert errors(proxy, "close_ignored") == before + 1
+
+
+def test_a_connection_that_is_being_closed_takes_a_place(agent: H11Agent, tmp_path: Path) -> None:
+    with Proxy(agent.url, tmp_path / "turns.db", "--max-client-connections", "1") as proxy:
+        with connect(proxy) as first:
+            first.sendall(b"GET /a HTTP/1.0\r\n\r\n")
+            assert read_all(first).startswith(b"HTTP/1.1 200 ")
+            for _ in range(3):  # and one that was refused takes none
+                with connect(proxy) as late:
+                    late.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n" + bytes(100_000))
+                    assert read_all(late).startswith(b"HTTP/1.1 503 ")
+            until_served(proxy)  # the first is not waited for without end
+        assert errors(proxy, "close_ignored") == 0
+
+
+def until_served(proxy: Proxy) -> None:
+    """Ask until there is an answer; the test's time limit ends it."""
+    while True:
+        with connect(proxy) as client:
+            client.sendall(b"GET /a HTTP/1.0\r\n\r\n")
+            if read_all(client).startswith(b"HTTP/1.1 200 "):
+                return
+
+
+def test_connections_that_are_refused_are_bounded_too(agent: H11Agent, tmp_path: Path) -> None:
+    with Proxy(agent.url, tmp_path / "turns.db", "--max-client-connections", "1") as proxy, connect(proxy) as first:
+        first.sendall(GET % b"a")
+        assert first.recv(12) == b"HTTP/1.1 200"
+        before = open_files(proxy)
+        crowd = [connect(proxy) for _ in range(200)]
+        assert select.select([crowd[-1]], [], [], TIMEOUT_S)[0]
+        assert open_files(proxy) - before < 50
+        for one in crowd:
+            one.close()
+
+
+def test_clients_that_do_not_close_do_not_hold_up_the_end(agent: H11Agent, tmp_path: Path) -> None:
+    with (
+        Proxy(agent.url, tmp_path / "turns.db", "--shutdown-timeout", "600") as proxy,
+        connect(proxy) as idle,
+        connect(proxy) as closing,
+        connect(proxy) as half,
+    ):
+        idle.sendall(GET % b"a")
+        assert idle.recv(12) == b"HTTP/1.1 200"
+        closing.sendall(b"GET /a HTTP/1.0\r\n\r\n")
+        assert read_all(closing)
+        half.sendall(b"GET /a HTTP/1.1\r\n")
+        proxy.terminate()
+        assert proxy.wait(TIMEOUT_S) == 0

