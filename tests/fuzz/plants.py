@@ -182,10 +182,10 @@ PLANTS = {
         "a connection on which the agent said more than it was asked is used again",
         (
             Edit("net.http_connection", "        return not self._poll.poll(0)\n", "        return True\n"),
-            Edit("net.http_connection", "            self.abort()  # nobody asked for this", "            pass"),
+            Edit("net.http_connection", "            self.abort()  # unrequested data", "            pass"),
             Edit(
                 "net.http_connection",
-                "            parser.reusable = False  # nobody asked for this",
+                "            parser.reusable = False  # unrequested data",
                 "            pass",
             ),
             Edit(
