@@ -1,4 +1,4 @@
-"""Turns and results without content, for `--no-content`: names, shapes and scores are left. Pure."""
+"""Removes the content of turns and results for `--no-content`: names, structure and scores remain. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NAME = re.compile(r"[A-Za-z_$@][\w$.-]{0,63}", re.ASCII)
 _MAX_DEPTH = 100
 
 _JUDGE = "judge"
-"""Under this key a result's details say what its judge cost."""
+"""The key of a judge's usage in the details of a result."""
 
 
 def without_content(turn: Turn) -> Turn:
-    """What is kept of a turn: who called what with arguments of what kind, and how long the texts were."""
+    """Returns the turn with the names of its calls, the types of their arguments and the lengths of its texts."""
     return replace(
         turn,
         state=state_without_content(turn.state),
@@ -34,23 +34,23 @@ def without_content(turn: Turn) -> Turn:
 
 
 def state_without_content(state: str | None) -> str | None:
-    """A state that A2A has. Any other is the agent's own words, in capitals and with hyphens gone."""
+    """Returns a state that A2A defines. Any other state is text of the agent and is removed."""
     return state if state is None or state in TASK_STATES else "[redacted]"
 
 
 def lacks_content(user_text: str) -> bool:
-    """Whether a turn with this text was kept without its content, so that nothing can be scored by it."""
+    """Whether a turn with this text was stored without content and so cannot be scored."""
     return _LENGTH.fullmatch(user_text) is not None
 
 
 def result_without_content(result: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation result (JSON form) without what it quotes: its reason, and details but for what a judge cost."""
+    """Returns an evaluation result (JSON form) without its reason, and without details except a judge's usage."""
     details = {key: value for key, value in result["details"].items() if key == _JUDGE}
     return {**result, "reason": "", "details": details}
 
 
 def shape(value: Any, depth: int = _MAX_DEPTH) -> Any:
-    """Objects and lists with the JSON types of what is in them; keys that are no names are "key", "key 2"…"""
+    """Returns objects and lists with the JSON types of their values; keys that are not names become "key", "key 2"…"""
     if value is None:
         return None
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What looks like personal data or a secret: for each kind, where in a text it stands. Pure, linear in the text."""
+"""Detectors of personal data and secrets in texts. Pure, and linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from itertools import compress
 SpanIterator = Iterator[tuple[int, int]]
 
 Detector = Callable[[str], SpanIterator]
-"""Yields where (begin, end) in a text there is one, from left to right and without overlap."""
+"""Yields the spans (begin, end) of matches in a text, from left to right and without overlap."""
 
 _FINE_BLANKS = "\u00a0\u2009\u202f\u2010\u2011\u2013"
-"""What models and typesetters put between groups of digits: blanks and hyphens that do not break, dashes."""
+"""Separators of digit groups in generated and typeset texts: non-breaking spaces and hyphens, dashes."""
 
 _BLANK = f"(?:[ {_FINE_BLANKS}+-]|%20)"
 
 
 def _compiled(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """What stands for what: `<begin>` is not within a word, but perhaps after an escape of JSON or of a URL.
-
-    `<gap>` is at most one blank, `<fine>` goes into brackets.
+    """Compile a pattern with placeholders: `<begin>` is the start of a word, also after an escape of JSON or a URL;
+    `<gap>` is an optional space; `<fine>` is the content of a character class with _FINE_BLANKS.
     """
     begin = r"(?:(?<![^\W_])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
     filled = pattern.replace("<begin>", begin).replace("<gap>", f"{_BLANK}?").replace("<fine>", _FINE_BLANKS)
     return re.compile(filled, flags)
 
 
-# What texts have in which there may be a phone number, a card number, an address: quicker to look for than these.
+# Cheap tests: texts without a match contain no phone number, card number or IP address.
 _SIX_DIGITS = _compiled(r"\d[\d ().\-/+%<fine>]{5,}")
 _TWELVE_DIGITS = _compiled(r"[0-9][0-9 +%<fine>-]{10,}[0-9]")
 _DOTS = re.compile(r"[0-9]\.[0-9]{1,3}\.[0-9]")
@@ -63,7 +62,10 @@ _IBAN_REST = {
     entry[:2]: _compiled(f"(?:<gap>[A-Za-z0-9]){{{int(entry[2:]) - 4}}}(?![A-Za-z0-9])")
     for entry in _IBAN_LENGTHS.split()
 }
-"""What follows the first four characters, by country (SWIFT's IBAN registry)."""
+"""The characters after the first four, by country (SWIFT's IBAN registry).
+
+The table and the check digits are our own: python-stdnum would save few lines, and keeps the lengths in private data.
+"""
 
 _GROUP = re.compile(r"(?:(?<=%20)|(?<![0-9%]))[0-9]+")
 _IPV4 = _compiled(
@@ -83,7 +85,7 @@ SECRET_NAME = re.compile(
     r"|credentials?"
     r"|authorization|(?:set[_-]?)?cookie)$"
 )
-"""Keys of objects, and names of headers, whose values are secrets whatever they look like."""
+"""Keys of objects and names of headers whose values are always secrets."""
 
 _NAMED = (
     r"(?i:api[_-]?key|(?:access|auth|refresh|id|session)[_-]?token|token|(?:client|app|shared)[_-]?secret|secret"
@@ -92,12 +94,25 @@ _NAMED = (
 _PLAIN_NAMES = ("token", "secret", "password", "passwd", "passphrase", "pwd")
 _KEY_NAMES = tuple(f"{kind}{join}key" for kind in ("api", "private", "access") for join in ("", "_", "-"))
 _ISSUED = (
-    *("eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
-    *("xox", "akia", "asia", "aiza", "ya29.", "hf_", "npm_", "sg.", "whsec_"),
+    ("eyj", r"eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?", "JSON Web Token: RFC 7519, section 3.1"),
+    ("sk- sk_ pk- pk_ rk- rk_", r"(?:sk|pk|rk)[-_][\w-]{16,}", "OpenAI, Anthropic; Stripe: API keys"),
+    ("ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_\w{20,}", "GitHub changelog, 2021-03-31: token format updates"),
+    ("github_pat_", r"github_pat_\w{20,}", "GitHub: fine-grained personal access tokens"),
+    ("glpat-", r"glpat-[\w-]{16,}", "GitLab, issue 342327: default prefix of personal access tokens"),
+    ("xox", r"xox[abeprs]-[\w-]{10,}", "Slack: token types"),
+    ("akia asia", r"(?:AKIA|ASIA)[0-9A-Z]{16}(?!\w)", "AWS IAM: unique ID prefixes of access keys"),
+    ("aiza", r"AIza[\w-]{30,}", "Google Cloud: API keys"),
+    ("ya29.", r"ya29\.[\w-]{16,}", "Google: OAuth 2.0 access tokens"),
+    ("hf_", r"hf_[A-Za-z0-9]{20,}", "Hugging Face Hub: user access tokens"),
+    ("npm_", r"npm_[A-Za-z0-9]{20,}", "GitHub: npm access token format"),
+    ("sg.", r"SG\.[\w-]{16,}\.[\w-]{16,}", "SendGrid: API keys"),
+    ("whsec_", r"whsec_[\w+/=-]{16,}", "Standard Webhooks specification: signing secrets"),
 )
+"""Prefixes in lower case, the pattern of the whole token, and the source of the format."""
+
 _TOKENS = (
-    # each with words of which its texts have one, in lower case: most texts have none
-    # after its scheme: with a digit, or too long for a word
+    # each with words in lower case: a text with none of them has no match
+    # after an authentication scheme: with a digit, or too long for a word
     (
         ("bearer", "basic", "token"),
         r"(?i:<begin>(?:bearer|basic|token)(?:\s|%20|\+)+)(?P<bearer>(?=[^\s\"'\\]*\d|[^\s\"'\\]{20})[\w.~+/=-]{8,})",
@@ -105,10 +120,10 @@ _TOKENS = (
     (
         ("authorization",),
         r"(?i:authorization)[\"'\\]*\s*[:=]\s*[\"'\\]*(?:(?i:bearer|basic|token|digest|apikey)\s+(?P<header>[\w.~+/=-]{4,})"
-        # of another scheme, too; but no scheme alone, whose token was taken out before
+        # of another scheme, too; but not a scheme alone, whose token is redacted already
         r"|(?!(?i:bearer|basic|token|digest|apikey)(?![\w.~+/=-]))(?P<whole>[\w.~+/=-]{4,}(?: +[\w.~+/=-]{8,})?))",
     ),
-    # after its name, in a query, a form, a header or in JSON
+    # after the name of a secret, in a query, a form, a header or JSON
     (
         (*_KEY_NAMES, *_PLAIN_NAMES),
         r"(?:<begin>|_|(?<=[a-z])(?=[A-Z]))"
@@ -117,7 +132,7 @@ _TOKENS = (
         r"|(?P<value>[^\s\"'\\,;&<>()\[\]{}]{4,}))",
     ),
     (("cookie",), r"<begin>(?i:cookie)[\"'\\]*\s*:\s*[\"'\\]*(?P<cookie>[\w!#$%&*+.^|~-]{1,128}=[^\r\n\"'\\]+)"),
-    # in a URL; who logs in to a database without a password there is no secret
+    # the password in a URL; a user name alone is not a secret in the URL of a database
     (
         ("://",),
         r"://(?:[^\s/@:\"'\\]{0,256}:|(?<!postgresql://)(?<!postgres://))(?!\*+@)"
@@ -125,11 +140,8 @@ _TOKENS = (
     ),
     # by their issuer's prefix
     (
-        _ISSUED,
-        r"(?P<issued><begin>eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?"
-        r"|<begin>(?:sk|pk|rk)[-_][\w-]{16,}|<begin>gh[pousr]_\w{20,}|<begin>github_pat_\w{20,}|<begin>glpat-[\w-]{16,}"
-        r"|<begin>xox[abeprs]-[\w-]{10,}|<begin>(?:AKIA|ASIA)[0-9A-Z]{16}(?!\w)|<begin>AIza[\w-]{30,}|<begin>ya29\.[\w-]{16,}"
-        r"|<begin>hf_[A-Za-z0-9]{20,}|<begin>npm_[A-Za-z0-9]{20,}|<begin>SG\.[\w-]{16,}\.[\w-]{16,}|<begin>whsec_[\w+/=-]{16,})",
+        tuple(prefix for prefixes, _, _ in _ISSUED for prefix in prefixes.split()),
+        f"(?P<issued>{'|'.join(f'<begin>{pattern}' for _, pattern, _ in _ISSUED)})",
     ),
     (
         ("-----begin ",),
@@ -150,13 +162,13 @@ def emails(text: str) -> SpanIterator:
 
 
 def phones(text: str) -> SpanIterator:
-    """Numbers with a plus (E.164), or grouped as people write them. Bare digits are not taken for a number."""
+    """Numbers with a plus (E.164), or in the usual groups. Digits without separators are not a phone number."""
     if _SIX_DIGITS.search(text):
         yield from (match.span() for match in _PHONE.finditer(text))
 
 
 def cards(text: str) -> SpanIterator:
-    """Payment card numbers (ISO/IEC 7812): 12 to 19 digits, an issuer of cards first, with a right check digit."""
+    """Payment card numbers (ISO/IEC 7812): 12 to 19 digits with a card issuer's first digit and a valid check digit."""
     for match in _DIGITS.finditer(text) if _TWELVE_DIGITS.search(text) else ():
         if text[match.end() : match.end() + 1].isalpha():
             continue
@@ -164,7 +176,7 @@ def cards(text: str) -> SpanIterator:
 
 
 def ibans(text: str) -> SpanIterator:
-    """Account numbers (ISO 13616) whose check digits are right, in groups or not."""
+    """Account numbers (ISO 13616) with valid check digits, grouped or not."""
     position = 0
     while head := _IBAN_HEAD.search(text, position):
         position = head.end()
@@ -176,7 +188,7 @@ def ibans(text: str) -> SpanIterator:
 
 
 def addresses(text: str) -> SpanIterator:
-    """IP addresses, version 4 and 6. A version number of four parts looks the same and is taken for one."""
+    """IP addresses, version 4 and 6. Also matches version numbers with four parts."""
     spans = [match.span() for match in _IPV4.finditer(text)] if _DOTS.search(text) else []
     if _COLONS.search(text):
         spans += [span for match in _IPV6.finditer(text) if (span := _ipv6(match)) is not None]
@@ -203,7 +215,7 @@ DETECTORS: Mapping[str, Detector] = {
     "phone": phones,
     "ip": addresses,
 }
-"""By name, in the order in which they look: what is a card number is no phone number."""
+"""Detectors by name, in the order in which they run: a card number is never reported as a phone number."""
 
 
 def luhn(digits: str) -> bool:
@@ -213,7 +225,7 @@ def luhn(digits: str) -> bool:
 
 
 def mod97(iban: str) -> bool:
-    """Whether the check digits of an IBAN without blanks are right (ISO 7064, mod 97-10)."""
+    """Whether the check digits of an IBAN without spaces are valid (ISO 7064, mod 97-10)."""
     return int("".join(str(int(char, 36)) for char in iban[4:] + iban[:4])) % 97 == 1
 
 
@@ -222,7 +234,7 @@ def _is_card(digits: str) -> bool:
 
 
 def _ipv6(match: re.Match[str]) -> tuple[int, int] | None:
-    """Where the address in a run of its characters is, which may stand between colons of the sentence."""
+    """Returns the span of the address in a run of its characters, without colons of the sentence around it."""
     begin, end = match.span()
     run = match.group()
     if _is_ipv6(run):
@@ -241,9 +253,9 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _card_windows(text: str, begin: int, end: int) -> SpanIterator:
-    """Runs of whole groups of digits that are a card number together; the longest first.
+    """Yields the longest runs of whole digit groups that form a card number.
 
-    Numbers stand beside other groups of digits, an expiry date say.
+    Other groups of digits, such as an expiry date, may precede or follow the number.
     """
     groups = [match.span() for match in _GROUP.finditer(text, begin, end)]
     first = 0

@@ -16,7 +16,7 @@ _MAX_DEPTH = 200
 
 
 class Dropped:
-    """What an edit answers for a value that is to go."""
+    """Returned by an edit to remove a value."""
 
 
 DROPPED = Dropped()
@@ -40,7 +40,7 @@ Path = tuple[Step, ...]
 
 
 def parse_path(text: str) -> Path:
-    """Raises ValueError, which says where, for what is no such path."""
+    """Parse a path. Raises ValueError with the position of an error."""
     if not text.startswith("$"):
         raise ValueError("a path begins with $")
     steps, position = [], 1
@@ -87,7 +87,7 @@ def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = _MAX
 
 
 def json_inside(text: str) -> Any:
-    """The object, list or text whose JSON `text` is; None for any other text. Raises ValueError for too many values."""
+    """Returns the object, list or string that `text` is the JSON of, or None. Raises ValueError for too many values."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return None
     if is_dense(text):

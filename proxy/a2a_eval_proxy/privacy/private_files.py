@@ -1,4 +1,4 @@
-"""Files that only their owner may read: what agents say is nobody else's business."""
+"""Writes files that only their owner can read, since they contain the content of turns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from pathlib import Path
 
 
 def write_out(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) where a user asked for it: to a file as `write_own` does, or to what is none.
-
-    That is such as /dev/stdout, or a pipe of the shell. Raises OSError.
-    """
+    """Write `text` (UTF-8) to a file as `write_own` does, or to a device or pipe such as /dev/stdout. Raises OSError."""
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_text(text, "utf-8")
     else:
@@ -20,10 +17,10 @@ def write_out(path: Path, text: str) -> None:
 
 
 def write_own(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) to a file with mode 0600, whole or not at all, also where it was there with another mode.
+    """Write `text` (UTF-8) to a file with mode 0600, atomically, whatever the mode of an existing file.
 
-    A symbolic link is not followed, and a pipe or device gives way to the file: whoever may write to a folder must not
-    choose which file of ours is overwritten, or who reads what is written. Raises OSError.
+    Does not follow a symbolic link, and replaces a pipe or device: other users with write access to the directory must
+    not choose which file is overwritten or who reads the text. Raises OSError.
     """
     refuse_link(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -42,5 +39,5 @@ def refuse_link(path: Path) -> None:
     """Raise OSError for a symbolic link."""
     if path.is_symlink():
         raise OSError(
-            errno.ELOOP, "it is a symbolic link, which is not followed; delete it, or give another place", str(path)
+            errno.ELOOP, "it is a symbolic link, which is not followed; delete it, or give another path", str(path)
         )

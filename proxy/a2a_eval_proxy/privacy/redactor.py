@@ -1,4 +1,4 @@
-"""Redaction: what the rules find in a text, a JSON value or a turn is masked, hashed or dropped. Pure."""
+"""Masks, hashes or drops the matches of rules in texts, JSON values and turns. Pure."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from .detectors import DETECTORS, SECRET_NAME, Detector
 from .json_paths import DROPPED, Path, edited, json_inside
 
 MAX_DEPTH = 200
-"""What nests deeper is masked unread."""
+"""Maximum nesting; deeper values are masked without inspection."""
 
 REDACTED = "redacted"
-"""The word for what no detector of ours found."""
+"""The kind in the placeholder of a match by path."""
 
 _LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 _PLACEHOLDER = re.compile(rf"(\[(?:{'|'.join(DETECTORS)}|{REDACTED})(?::[a-p]{{16}})?\])")
 
 
 class Action(StrEnum):
-    """What becomes of what is found.
+    """The replacement of a match.
 
-    `mask`: `[email]`. `hash`: `[email:` and 16 letters, the same for equal values under one key. `drop`: nothing.
+    `mask`: `[email]`. `hash`: `[email:` and 16 letters, the same for equal values under one key. `drop`: removed.
     """
 
     MASK = "mask"
@@ -43,9 +43,9 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """What `find` finds in any text. `kind` is the word that stands in its place.
+    """Redacts the matches of `find` in any text. `kind` is the word in the placeholder.
 
-    `names`: the value of a member with such a name is found whole, whatever it is.
+    Also redacts the whole value of an object member whose name matches `names`.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class TextRule:
 
 @dataclass(frozen=True, slots=True)
 class PathRule:
-    """What `path` leads to in a turn's JSON: in user_text, response_text, tool_calls."""
+    """Redacts the values at `path` in a turn's JSON: in user_text, response_text, tool_calls."""
 
     path: Path
     action: Action = Action.MASK
@@ -71,9 +71,9 @@ def detector_rule(name: str, action: Action = Action.MASK) -> TextRule:
 
 
 class Redactor:
-    """Applies rules, those by path first. What it has put in place of something it leaves alone: twice is as once.
+    """Applies rules, path rules first. Idempotent: it never changes its own placeholders.
 
-    `key` is that of the hashes; the same key gives the same hash for the same value, anywhere.
+    `key` is the key of the hashes: equal values have equal hashes under one key.
     """
 
     def __init__(self, rules: Iterable[Rule], key: bytes, spares: Callable[[Any], bool] | None = None) -> None:
@@ -82,52 +82,52 @@ class Redactor:
         self._paths = [rule for rule in rules if isinstance(rule, PathRule)]
         self._texts = sorted(
             (rule for rule in rules if isinstance(rule, TextRule)),
-            key=lambda rule: order.index(rule.kind) if rule.kind in order else -1,  # the operator's own come first
+            key=lambda rule: order.index(rule.kind) if rule.kind in order else -1,  # custom rules first
         )
         self._key = key
         self._spares = spares
 
     def sparing(self, spares: Callable[[Any], bool]) -> Redactor:
-        """One that does not take a value which `spares` is true of for a secret, whatever its member is called."""
+        """Returns a redactor that does not redact values by their member's name if `spares` is true for them."""
         return Redactor([*self._paths, *self._texts], self._key, spares)
 
     @property
     def has_paths(self) -> bool:
-        """Whether there are rules that only see turns: in other texts they find nothing."""
+        """Whether there are path rules: they apply to turns only, not to other texts."""
         return bool(self._paths)
 
     def turn(self, turn: Turn) -> Turn:
-        """A turn as it may be seen. Ids that the two sides chose are hashed, never masked: they keep turns apart."""
-        said = self._without_paths(turn.user_text, turn.response_text, turn.tool_calls)
+        """Returns the redacted turn. Matches in ids are hashed, never masked, so that ids stay distinct."""
+        content = self._without_paths(turn.user_text, turn.response_text, turn.tool_calls)
         return replace(
             turn,
             run=self.identifier(turn.run),
             conversation_id=self.identifier(turn.conversation_id),
             task_id=self.identifier(turn.task_id),
             state=state_without_content(turn.state),
-            user_text=self._optional(said.get("user_text")) or "",
-            response_text=self._optional(said.get("response_text")) or "",
-            tool_calls=self._calls(turn.tool_calls, said),
+            user_text=self._optional(content.get("user_text")) or "",
+            response_text=self._optional(content.get("response_text")) or "",
+            tool_calls=self._calls(turn.tool_calls, content),
             findings=[self.finding(finding) for finding in turn.findings],
         )
 
     def calls(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
-        """Calls as in a turn that made these."""
+        """Returns the calls redacted as in a turn."""
         return self._calls(calls, self._without_paths("", "", calls))
 
     def finding(self, finding: Finding) -> Finding:
         return replace(finding, message=self.text(finding.message), where=self.text(finding.where))
 
     def identifier(self, text: str) -> str:
-        """An id: what is found in it is hashed, whatever the rules would do."""
+        """Returns an id with its matches hashed, whatever the rules' actions."""
         return self._in_text(text, MAX_DEPTH, Action.HASH) if text else text
 
     def text(self, text: str) -> str:
-        """Any text, in which JSON may stand."""
+        """Returns the redacted text; a text that is JSON is redacted as a value."""
         return self._in_text(text, MAX_DEPTH, None)
 
     def value(self, value: Any, depth: int = MAX_DEPTH) -> Any:
-        """A JSON value, keys of objects included; the same object where nothing is found."""
+        """Returns the redacted JSON value, including keys; the same object without matches."""
         if isinstance(value, str):
             return self._in_text(value, depth, None)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -142,26 +142,26 @@ class Redactor:
         return value if all(new is item for new, item in zip(items, value, strict=True)) else items
 
     def _without_paths(self, user_text: str, response_text: str, calls: Sequence[ToolCall]) -> Mapping[str, Any]:
-        """What a turn says, after the rules by path."""
-        said: Any = {
+        """Returns the content of a turn after the path rules."""
+        content: Any = {
             "user_text": user_text,
             "response_text": response_text,
             "tool_calls": [{"arguments": call.arguments, "result": call.result, "error": call.error} for call in calls],
         }
         for rule in self._paths:
-            said = edited(said, rule.path, partial(self._replaced, REDACTED, rule.action))
-        return said if isinstance(said, Mapping) else {}
+            content = edited(content, rule.path, partial(self._replaced, REDACTED, rule.action))
+        return content if isinstance(content, Mapping) else {}
 
-    def _calls(self, calls: Sequence[ToolCall], said: Mapping[str, Any]) -> list[ToolCall]:
-        left = said.get("tool_calls")
-        if not isinstance(left, list) or len(left) != len(calls):  # a path led to calls as a whole
+    def _calls(self, calls: Sequence[ToolCall], content: Mapping[str, Any]) -> list[ToolCall]:
+        left = content.get("tool_calls")
+        if not isinstance(left, list) or len(left) != len(calls):  # a path matched whole calls
             left = [None] * len(calls)
         return [
             self._call(call, kept if isinstance(kept, Mapping) else {}) for call, kept in zip(calls, left, strict=True)
         ]
 
     def _call(self, call: ToolCall, left: Mapping[str, Any]) -> ToolCall:
-        """`call`, of which the rules by path left this."""
+        """Returns the redacted call; `left` is its content after the path rules."""
         arguments = left.get("arguments")
         return replace(
             call,
@@ -180,7 +180,7 @@ class Redactor:
         for key, item in value.items():
             known = self._in_text(str(key), 0, None)
             number, place = 1, known
-            while place in new:  # two keys of one kind
+            while place in new:  # two keys with the same placeholder
                 number += 1
                 place = f"{known} {number}"
             kept = self._named(key, item, depth)
@@ -192,7 +192,7 @@ class Redactor:
         return value if unchanged else new
 
     def _named(self, key: Any, item: Any, depth: int) -> Any:
-        """The member `item`; as a whole where its name says that it is a secret."""
+        """Returns the redacted member; the whole value if its name is that of a secret."""
         if isinstance(key, str) and item is not None and not isinstance(item, bool) and item not in ("", [], (), {}):
             if self._spares is not None and self._spares(item):
                 return self.value(item, depth)
@@ -202,7 +202,7 @@ class Redactor:
         return self.value(item, depth)
 
     def _number(self, value: float) -> Any:
-        """Long numbers may be card numbers; protobuf makes floats of them."""
+        """Redacts long numbers, which may be card numbers; protobuf converts them to floats."""
         if abs(value) < 1e9 or (isinstance(value, float) and not (abs(value) < 1e20 and value.is_integer())):
             return value
         if abs(value) >= 10**40:
@@ -234,7 +234,7 @@ class Redactor:
         return "".join([*pieces, text[position:]]) if pieces else text
 
     def _replaced(self, kind: str, action: Action, value: Any) -> Any:
-        """What stands in the place of a whole value."""
+        """Returns the replacement of a whole value."""
         if action is Action.DROP:
             return DROPPED
         if value is None or (isinstance(value, str) and _PLACEHOLDER.fullmatch(value)):

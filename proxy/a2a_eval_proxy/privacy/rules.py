@@ -1,4 +1,4 @@
-"""Redaction rules as people write them: `email,card:hash`, or a list of objects in the config file."""
+"""Parses redaction rules: `email,card:hash`, or a list of objects in the config file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .json_paths import parse_path
 from .redactor import REDACTED, Action, PathRule, Rule, TextRule, detector_rule
 
 _PATTERN_S = 0.5
-"""Time for a pattern of the operator's to look through a text."""
+"""Time limit of a custom pattern for one text."""
 
 _ROOTS = ("user_text", "response_text", "tool_calls")
 _FORMS = "{detector: NAME}, {path: PATH} or {pattern: REGEX}, each with an action if it is not mask"
@@ -20,9 +20,9 @@ _FORMS = "{detector: NAME}, {path: PATH} or {pattern: REGEX}, each with an actio
 
 @dataclass(frozen=True, slots=True)
 class PatternDetector:
-    """Finds what a regular expression of the operator's matches.
+    """Detects the matches of a custom regular expression.
 
-    One that backtracks without end is stopped after half a second, and then the whole text counts as found.
+    If the search exceeds half a second, because the pattern backtracks, the whole text counts as a match.
     """
 
     pattern: str
@@ -39,9 +39,9 @@ class PatternDetector:
 
 
 def parse_rules(value: Any) -> tuple[Rule, ...]:
-    """Rules from `NAME[:ACTION],...`, or from a list (or its JSON text) of names and objects.
+    """Returns the rules of `NAME[:ACTION],...`, or of a list (or its JSON text) of names and objects.
 
-    Raises ValueError with what is accepted.
+    Raises ValueError with the accepted values.
     """
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:

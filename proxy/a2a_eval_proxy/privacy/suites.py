@@ -1,4 +1,4 @@
-"""Cases redacted by the rules for turns, so that what was expected is still what was seen. Pure."""
+"""Redacts cases by the rules for turns, so that expected and actual values still match. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .redactor import Redactor
 
 
 def redacted_suite(suite: Suite, redactor: Redactor) -> Suite:
-    """The suite as turns are held against it. What is sent to the agent is not taken from it."""
+    """Returns the suite for comparison with redacted turns. Messages to the agent come from the original suite."""
     return replace(suite, cases=tuple(redacted_case(case, redactor) for case in suite.cases))
 
 
 def redacted_case(case: Case, redactor: Redactor) -> Case:
-    """The case with redacted texts and calls, with which turns are compared. Options of evaluators stay as they are."""
+    """Returns the case with redacted texts and calls. Options of evaluators are unchanged."""
     redactor = redactor.sparing(is_placeholder)
     texts: dict[str, Any] = {
         item.name: _texts(getattr(case, item.name), redactor) for item in fields(case) if item.name not in _KEPT
@@ -27,7 +27,7 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
 
 
 _KEPT = {"id", "tags", "repetitions", "tools", "evaluators", "turns", "expect"}
-"""Fields of a case that are not redacted as texts. Any other is: a key that is added later cannot be forgotten."""
+"""Fields of a case that are not redacted as texts. All others are, including fields that are added later."""
 
 
 def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:

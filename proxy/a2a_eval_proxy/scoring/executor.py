@@ -164,7 +164,7 @@ class ThreadExecutor:
         merged = job.turn if evidence is None else _merged(job, evidence)
         if merged is job.turn:
             return job.redacted
-        return merged if self._privacy is None else self._privacy.shown(merged)
+        return merged if self._privacy is None else self._privacy.redacted(merged)
 
 
 def _merged(job: Job, evidence: Evidence) -> Turn:

@@ -168,14 +168,14 @@ class RedactingIntake(TurnIntake):
     # ── in the redacting thread ─────────────────────────────────────────────────────────────────────────
 
     def _keep_redacted(self, turn: Turn) -> None:
-        self._store.add([self._privacy.stored(self._privacy.shown(turn))], _nothing)
+        self._store.add([self._privacy.stored(self._privacy.redacted(turn))], _nothing)
 
     def _redact(self, turns: Sequence[Turn]) -> list[tuple[TurnViews, str | None]]:
         """The views of each turn, and the case that its client named."""
         privacy = self._privacy
         found = []
         for turn in turns:
-            redacted = privacy.shown(turn)
+            redacted = privacy.redacted(turn)
             views = TurnViews(turn, redacted, privacy.stored(redacted))
             found.append((views, turn.case_id and privacy.identifier(turn.case_id)))
         return found

@@ -179,7 +179,7 @@ class Pipeline:
             case_id = self._cases.match(known, turn.conversation_id, turn.user_text)
             if case_id is not None and case_id != turn.case_id:
                 turn.case_id = self.moved[turn.turn_id] = case_id
-            redacted = turn if self._privacy is None else self._privacy.shown(turn)
+            redacted = turn if self._privacy is None else self._privacy.redacted(turn)
             job = self._job(TurnViews(turn, redacted, turn), ended=True)
             jobs.append(replace(job, late=item["status"] == "done", kept=item["evaluations"]))
         self._score_again(jobs)

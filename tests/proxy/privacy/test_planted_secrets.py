@@ -561,7 +561,7 @@ def test_the_key_may_be_in_the_environment_or_in_a_file(tmp_path: Path, monkeypa
     [
         (None, "the action hash needs a key"),
         ("${NONE}", "redact_key needs the environment variable NONE, which is not set"),
-        ("${EMPTY}", "redact_key: expected a text that nobody can guess"),
+        ("${EMPTY}", "redact_key: expected a secret string"),
         ("${file:/no/such}", "redact_key needs the file /no/such"),
     ],
 )

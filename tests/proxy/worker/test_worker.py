@@ -118,7 +118,7 @@ cases:
     assert privacy is not None
     for number, to in enumerate(("ann@example.com", "eve@example.com")):
         paid = turn(number, user_text="Pay ann@example.com", tool_calls=[ToolCall("pay", {"to": to})])
-        await shared.kept.add(privacy.shown(paid))
+        await shared.kept.add(privacy.redacted(paid))
     assert await JobScorer(shared.store, suite, privacy).score(await shared.kept.ids()) == 2
     turns = await shared.turns()
     assert [(item["case_id"], item["evaluations"][0]["status"]) for item in turns] == [
