@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_out(path: Path, text: str) -> None:
-    """Write `text` (UTF-8) to a file as `write_own` does, or to a device or pipe such as /dev/stdout. Raises OSError."""
+    """Write `text` (UTF-8) to a file as `write_own` does, or a device or pipe such as /dev/stdout. Raises OSError."""
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_text(text, "utf-8")
     else:
