@@ -13,7 +13,7 @@ import click
 
 from ..errors import GATE_FAILED
 from ..settings.loading import load, read_config_file
-from ..settings.option import Group, Option, Options, environment_name, flag_name, options_of
+from ..settings.option import Option, OptionGroup, Options, environment_name, flag_name, options_of
 from ..settings.parsing import FLAG, SWITCH
 
 T = TypeVar("T", bound=Options)
@@ -50,7 +50,7 @@ class Command(click.Command):
         """Write the options, below headings if there are many."""
         declared = options_of(self.options)
         records = [
-            (declared[param.name].group if param.name in declared else Group.OTHER, record)
+            (declared[param.name].group if param.name in declared else OptionGroup.OTHER, record)
             for param in self.get_params(ctx)
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx))
         ]
@@ -58,7 +58,7 @@ class Command(click.Command):
             with formatter.section("Options"):
                 formatter.write_dl([record for _, record in records])
             return
-        for heading in Group:
+        for heading in OptionGroup:
             if rows := [record for group, record in records if group == heading]:
                 with formatter.section(heading):
                     formatter.write_dl(rows)

@@ -12,19 +12,19 @@ from a2a_tool_capture.dialects import DIALECTS
 
 from ..errors import ConfigError
 from ..settings import parsing as types
-from ..settings.option import Group, Options, option
+from ..settings.option import OptionGroup, Options, option
 from ..settings.parsing import is_loopback
 from ..settings.settings import PluginOption, PrivacyOptions, RedactionOptions, StoreOption, check_pair
-from ..settings.store_url import is_postgres, shown
+from ..settings.store_url import is_postgres, masked_url
 
 if TYPE_CHECKING:
     from tool_call_evaluators.suite import AgentDefaults
 
     from ..runs.rescore import Engine
 
-_agent = partial(option, group=Group.AGENT)
-_run = partial(option, group=Group.RUN)
-_tls = partial(option, group=Group.TLS)
+_agent = partial(option, group=OptionGroup.AGENT)
+_run = partial(option, group=OptionGroup.RUN)
+_tls = partial(option, group=OptionGroup.TLS)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -42,7 +42,7 @@ class ReportOptions(Options):
         types.OUTPUT_DIRECTORY,
         "Directory for report.html, junit.xml, report.json, summary.md, and focus/ (suites of the failed cases).",
         None,
-        group=Group.RUN,
+        group=OptionGroup.RUN,
     )
     format: str | None = _run(
         types.one_of("suite", "arksim", "google-adk", "uipath", "dokimos"),
@@ -138,7 +138,7 @@ class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOp
         types.one_of("in-process", "ray"),
         "Where evaluators run: in this process, or on Ray (a cluster, or all local cores), for slow evaluators.",
         "in-process",
-        group=Group.RUN,
+        group=OptionGroup.RUN,
     )
 
 
@@ -162,7 +162,8 @@ class WorkerOptions(PluginOption, RedactionOptions):
 
     def __post_init__(self) -> None:
         if not is_postgres(self.store):
-            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {shown(self.store)!r}")
+            given = masked_url(self.store)
+            raise ConfigError(f"--store: workers share a store; expected postgresql://..., got {given!r}")
         if self.admin and not is_loopback(self.admin) and not self.admin_token:
             raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
 

@@ -19,9 +19,9 @@ from ..errors import ConfigError
 from ..privacy.policy import Privacy, privacy_of
 from ..runs.report_files import publish_report
 from ..runs.rescore import evaluate_store
-from ..runs.run_result import Conclusion
+from ..runs.run_result import RunResult
 from ..runs.tables import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line
-from ..settings.store_url import shown
+from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .options import EvaluateOptions, RunOptions
 
@@ -112,7 +112,7 @@ def _progress() -> Iterator[_Bar]:
         yield _Bar(progress)
 
 
-def _show(conclusion: Conclusion, warnings: list[str], options: RunOptions | EvaluateOptions) -> bool:
+def _show(conclusion: RunResult, warnings: list[str], options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
     console = Console(highlight=False)
     report, verdict = conclusion.report, conclusion.verdict
@@ -138,7 +138,7 @@ def _show(conclusion: Conclusion, warnings: list[str], options: RunOptions | Eva
     if usage := usage_line(conclusion.usage):
         console.print(usage)
     page = publish_report(report, options.report)  # last: a full disk does not hide the verdict
-    where = f"store {shown(options.store)}" + (f", report {page}" if page else "")
+    where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
     turns = "1 turn" if len(report.turns) == 1 else f"{len(report.turns)} turns"
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
     console.print(f"\n{escape(run)}: {turns}, {escape(where)}", soft_wrap=True)

@@ -9,7 +9,7 @@ import signal
 import click
 
 from ..settings import Settings
-from ..settings.store_url import shown
+from ..settings.store_url import masked_url
 from .command import command, run_async
 
 
@@ -45,7 +45,7 @@ async def _serve_until_stopped(settings: Settings) -> None:
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         click.echo(
             f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
-            f"store {shown(settings.store)}, run {settings.run}"
+            f"store {masked_url(settings.store)}, run {settings.run}"
         )
         await stop.wait()
         limit = f"{settings.shutdown_timeout:g} s"

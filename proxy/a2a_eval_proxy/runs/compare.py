@@ -13,7 +13,7 @@ from tool_call_evaluators.runs.changes import Comparison
 from tool_call_evaluators.runs.comparison import compare
 
 from ..store import Store
-from .stored_turns import compact, conversation_results, reading, turns_of
+from .stored_turns import compact, conversation_results, open_existing_store, turns_of
 
 _STYLES: Mapping[Tone, Mapping[str, Any]] = {
     "worse": {"fg": "red"},
@@ -31,7 +31,7 @@ FORMS: Mapping[str, Callable[[Comparison], str]] = {
 
 async def compare_runs(location: str, before: str, after: str) -> Comparison:
     """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
-    async with reading(location) as store:
+    async with open_existing_store(location) as store:
         return compare(
             await _turns(store, before),
             await _turns(store, after),

@@ -25,12 +25,12 @@ from ..privacy.policy import Privacy, judge_cache_of, redactor_of
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import Scorer
-from ..settings.store_url import shown
+from ..settings.store_url import masked_url
 from ..store import Store, TurnQuery, every_turn, open_store
 from ..telemetry.counters import Metrics
 from ..telemetry.event_bus import EventBus
 from ..turn import Turn
-from .run_result import Conclusion, conclude
+from .run_result import RunResult, load_and_judge_run
 
 logger = logging.getLogger(__name__)
 
@@ -104,17 +104,16 @@ async def run_suite(
     privacy: Privacy | None = None,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[Case], None] = lambda case: None,
-) -> Conclusion:
-    """Have every conversation of the suite, score its turns, and conclude.
+) -> RunResult:
+    """Hold every conversation of the suite with the agent, score the turns, and judge the run.
 
-    With `resume`, conversations that an earlier process has had in full are not had again; one that was cut off is
-    forgotten and had anew. `planned` is called with the number of turns to come, `advanced` after each. What is kept
-    in memory meanwhile does not grow with the run; for `texts`, see `conclude`. `privacy` is about all but what
-    the agent is told.
+    With `resume`, conversations that an earlier process completed are skipped; an interrupted one is discarded and
+    run again. `planned` is called with the number of turns to come, `advanced` after each. Memory does not grow with
+    the run; for `texts`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
-    turn at all, StoreError for the store, ConfigError for a `run` that exists and is not to be resumed. What goes
-    wrong within a case is a finding of its turn, and turns that never came about fail the gate.
+    turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False. What goes
+    wrong within a case is a finding of its turn; missing turns fail the gate.
     """
     if privacy is not None:
         run = privacy.identifier(run)  # as its turns will have it
@@ -122,7 +121,8 @@ async def run_suite(
     try:
         if not resume and await store.runs(run):
             raise ConfigError(
-                f"run {run!r} already exists in {shown(location)}; use --resume to continue it, or another --run name"
+                f"run {run!r} already exists in {masked_url(location)}; "
+                "use --resume to continue it, or another --run name"
             )
         cases = CaseBook(suite, redactor=redactor_of(privacy))
         scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
@@ -137,7 +137,7 @@ async def run_suite(
             await pipeline.drained()
         finally:
             await pipeline.close()
-        return await conclude(store, scorer, expected, run, texts=texts)
+        return await load_and_judge_run(store, scorer, expected, run, texts=texts)
     finally:
         await asyncio.to_thread(store.close)
 

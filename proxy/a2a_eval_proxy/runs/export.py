@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TextIO
 
-from .stored_turns import reading, turns_of
+from .stored_turns import open_existing_store, turns_of
 
 
 async def write_turns(location: str, run: str | None, out: TextIO) -> None:
@@ -13,6 +13,6 @@ async def write_turns(location: str, run: str | None, out: TextIO) -> None:
 
     Raises StoreError where there is no store, or no such run in it.
     """
-    async with reading(location) as store:
+    async with open_existing_store(location) as store:
         async for turn in turns_of(store, run):
             out.write(json.dumps(turn, ensure_ascii=False) + "\n")

@@ -8,9 +8,9 @@ from itertools import takewhile
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import parse_suite
 
-from ..settings.store_url import shown
+from ..settings.store_url import masked_url
 from ..store import StoreError
-from .stored_turns import compact, reading, turns_of
+from .stored_turns import compact, open_existing_store, turns_of
 
 
 class NothingToRecordError(StoreError):
@@ -31,12 +31,12 @@ async def record_run(location: str, run: str | None) -> Recording:
 
     Raises StoreError where there is no store or no such run, NothingToRecordError where no conversation went well.
     """
-    async with reading(location) as store:
+    async with open_existing_store(location) as store:
         turns = [compact(turn) async for turn in turns_of(store, run)]
     text = record_suite(turns, run or "recorded")
     cases = len(parse_suite(text).cases)
     if not cases:
-        where = f"store {shown(location)}" + (f", run {run!r}" if run else "")
+        where = f"store {masked_url(location)}" + (f", run {run!r}" if run else "")
         raise NothingToRecordError(f"{where}: none of {len(turns)} turns is of a conversation that went well")
     head = takewhile(lambda line: line.startswith("# "), text.splitlines())
     return Recording(text, cases, tuple(line[2:] for line in head if line.startswith("# Left out")))

@@ -16,8 +16,8 @@ from ..scoring.scorer import Scorer, TurnJson
 from ..store import StoreError
 from ..telemetry.counters import Metrics
 from ..telemetry.event_bus import EventBus
-from .run_result import Conclusion, conclude
-from .stored_turns import reading, turns_of
+from .run_result import RunResult, load_and_judge_run
+from .stored_turns import open_existing_store, turns_of
 
 Engine = Literal["in-process", "ray"]
 """Where evaluators run: in a thread of this process, or in tasks of Ray (https://ray.io)."""
@@ -35,15 +35,16 @@ async def evaluate_store(
     engine: Engine = "in-process",
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
-) -> Conclusion:
-    """Score the turns of `run` (None: all) in the store at `location`, keep the results there, and conclude.
+) -> RunResult:
+    """Score the turns of `run` (None: all) in the store at `location` again, store the results, and judge the run.
 
     Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
-    with how many more are done; for `texts`, see `conclude`. Turns are seen as `privacy` has it; the store keeps them.
+    with the number of further turns that are done; for `texts`, see `load_and_judge_run`. Evaluators see the turns
+    as `privacy` redacts them; the store keeps them as they are.
     Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
     RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results.
     """
-    async with reading(location) as store:
+    async with open_existing_store(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
         cases = CaseBook(suite, redactor=redactor_of(privacy))
         scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
@@ -73,4 +74,5 @@ async def evaluate_store(
             advanced(len(page))
         finally:
             await pipeline.close()
-        return await conclude(store, scorer, expected, run, moved=pipeline.moved, texts=texts, privacy=privacy)
+        moved = pipeline.moved
+        return await load_and_judge_run(store, scorer, expected, run, moved=moved, texts=texts, privacy=privacy)

@@ -1,4 +1,4 @@
-"""The end of every run: what the store holds of it, put beside its suite, with the verdict and the report."""
+"""The end of every run: its stored turns compared with the suite, the verdict and the report."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..store import Store, TurnQuery, every_turn
 from .stored_turns import conversation_results
 
 _SHORT = 500
-"""Characters of an answer that are told as the reason of a failed task."""
+"""Characters of an answer that are kept as the reason of a failed task."""
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class RunResult:
     """The verdict on a run, and the report of it."""
 
     verdict: Verdict
@@ -31,11 +31,11 @@ class Conclusion:
 
     @property
     def usage(self) -> Usage:
-        """What its judges cost; answers that were kept cost nothing."""
+        """What its judges cost; cached answers cost nothing."""
         return self.report.usage
 
 
-async def conclude(
+async def load_and_judge_run(
     store: Store,
     scorer: Scorer,
     suite: Suite,
@@ -44,27 +44,27 @@ async def conclude(
     moved: Mapping[str, str] | None = None,
     texts: bool = True,
     privacy: Privacy | None = None,
-) -> Conclusion:
-    """Hold what is stored of `run` (None: of all runs) against the suite. Everything must be scored by now.
+) -> RunResult:
+    """Judge the stored turns of `run` (None: of all runs) by the suite. Everything must be scored by now.
 
-    `moved` names the cases of turns (by id) that the store does not know. Only results of the suite's evaluators
-    count. All turns are in memory together, their long texts cut as a report cuts them; without `texts` only what a
-    verdict needs of them. `privacy` says how turns are seen that were stored under other rules.
+    `moved` has the cases of turns, by turn id, that differ from the stored ones. Only results of the suite's
+    evaluators count. All turns are in memory together, with texts shortened for the report; without `texts`, with
+    what the verdict needs. `privacy` redacts turns that were stored under other rules.
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
         seen = stored if privacy is None else privacy.stored_turn(stored)
         turn = scorer.in_force(in_its_case(seen, moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
-    return concluded(suite, turns, await _conversation_results(store, scorer, run), run)
+    return judge_turns(suite, turns, await _conversation_results(store, scorer, run), run)
 
 
-def concluded(
+def judge_turns(
     suite: Suite | None, turns: Sequence[TurnJson], results: ConversationResults, run: str | None
-) -> Conclusion:
-    """Hold these turns, and what was said of their conversations, against the suite; see `conclude`.
+) -> RunResult:
+    """Judge these turns and the `results` of their conversations by the suite; see `load_and_judge_run`.
 
-    Without a suite, against what is scored without one.
+    Without a suite, by the evaluators that need no expectation.
     """
     conversations = follow(turns, suite, results)
     verdict = run_verdict(suite or WITHOUT_SUITE, conversations)
@@ -75,11 +75,11 @@ def concluded(
         suite,
         [error.to_dict() for error in unique_errors(failures(conversations))],
     )
-    return Conclusion(verdict, report)
+    return RunResult(verdict, report)
 
 
 async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -> dict[str, Results]:
-    """What evaluators in force said of whole conversations."""
+    """Results of the evaluators in force for whole conversations."""
 
     def in_force(result: Mapping[str, Any]) -> bool:
         return result["evaluator"] in {item.metric for item in scorer.evaluators(result["case_id"]).conversation}
@@ -89,7 +89,7 @@ async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -
 
 
 def without_texts(turn: TurnJson) -> TurnJson:
-    """A turn without what makes it large: tool results, the long answer, what evaluators say in detail."""
+    """A turn without what makes it large: tool results, the long answer, details of results."""
     return {
         **turn,
         "response_text": turn["response_text"][:_SHORT],

@@ -20,7 +20,7 @@ class UnknownRunError(StoreError):
 
 
 @asynccontextmanager
-async def reading(location: str) -> AsyncIterator[Store]:
+async def open_existing_store(location: str) -> AsyncIterator[Store]:
     """A store that is there already. Raises StoreError where there is none."""
     store = open_store(location, must_exist=True)
     try:

@@ -11,7 +11,7 @@ from tool_call_evaluators.verdict import MetricSummary
 
 from ..store import Store, TurnQuery, every_turn
 from ..store.base import RunSummary
-from .run_result import concluded, without_texts
+from .run_result import judge_turns, without_texts
 from .stored_turns import conversation_results
 
 MAX_TURNS = 10_000
@@ -31,7 +31,7 @@ async def run_details(store: Store, suite: Suite | None, run: RunSummary) -> dic
         return details
     turns = [without_texts(turn) async for turn in every_turn(store, TurnQuery(run=run.name), _PAGE)]
     results = await conversation_results(store, run.name)
-    conclusion = await asyncio.to_thread(concluded, suite, turns, results, run.name)
+    conclusion = await asyncio.to_thread(judge_turns, suite, turns, results, run.name)
     verdict = conclusion.verdict
     return details | {
         "metrics": [_metric(summary) for summary in verdict.metrics],

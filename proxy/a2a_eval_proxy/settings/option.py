@@ -10,12 +10,12 @@ from typing import Any
 
 from ..errors import ConfigError
 from .parsing import ValueType
-from .store_url import is_postgres, shown
+from .store_url import is_postgres, masked_url
 
 ENV_PREFIX = "A2A_EVAL_PROXY_"
 
 
-class Group(StrEnum):
+class OptionGroup(StrEnum):
     """Headings in the help of commands with many options, in this order."""
 
     AGENT = "Agent and clients"
@@ -34,7 +34,7 @@ class Option:
 
     type: ValueType
     help: str
-    group: Group = Group.OTHER
+    group: OptionGroup = OptionGroup.OTHER
     secret: bool = False
     """Whether errors and `repr` mask the value."""
     repeatable: bool = False
@@ -43,19 +43,19 @@ class Option:
     no_flag: str | None = None
     """Help of a flag `--no-NAME` that means `off`."""
 
-    def shown(self, value: Any) -> str:
+    def masked(self, value: Any) -> str:
         """`value` as a message may show it."""
         if self.secret:
             return "***"
         may_hold_password = isinstance(value, str) and ("@" in value or is_postgres(value))
-        return repr(shown(value) if may_hold_password else value)
+        return repr(masked_url(value) if may_hold_password else value)
 
     def parse(self, source: str, value: Any) -> Any:
         """The parsed value; `source` says where `value` was found. Raises ConfigError."""
         try:
             return self.type.parse(value)
         except ValueError as error:
-            raise ConfigError(f"{source}: {error}, got {self.shown(value)}{self._meant(value)}") from None
+            raise ConfigError(f"{source}: {error}, got {self.masked(value)}{self._meant(value)}") from None
 
     def _meant(self, value: Any) -> str:
         if not self.type.choices or not isinstance(value, str):
@@ -79,7 +79,7 @@ class Options:
     def __repr__(self) -> str:
         values = ((spec, getattr(self, spec.name)) for spec in dataclasses.fields(self))  # type: ignore[arg-type]
         given = (
-            f"{spec.name}={spec.metadata['option'].shown(value)}" for spec, value in values if value != spec.default
+            f"{spec.name}={spec.metadata['option'].masked(value)}" for spec, value in values if value != spec.default
         )
         return f"{type(self).__name__}({', '.join(given)})"
 

@@ -14,20 +14,20 @@ from ..privacy.detectors import DETECTORS
 from ..privacy.redactor import Rule
 from ..protocol.agent_card import WELL_KNOWN_PATHS
 from . import parsing as types
-from .option import Group, Options, option
+from .option import OptionGroup, Options, option
 from .parsing import is_loopback, split_address
 
 DEFAULT_MAX_HEADER_BYTES = 65_536
 DEFAULT_STORE = "a2a-eval-proxy.db"
 DEFAULT_OTLP = "127.0.0.1:4318"
 
-_agent = partial(option, group=Group.AGENT)
-_run = partial(option, group=Group.RUN)
-_traces = partial(option, group=Group.TRACES)
-_admin = partial(option, group=Group.ADMIN)
-_tls = partial(option, group=Group.TLS)
-_privacy = partial(option, group=Group.PRIVACY)
-_limit = partial(option, group=Group.LIMITS)
+_agent = partial(option, group=OptionGroup.AGENT)
+_run = partial(option, group=OptionGroup.RUN)
+_traces = partial(option, group=OptionGroup.TRACES)
+_admin = partial(option, group=OptionGroup.ADMIN)
+_tls = partial(option, group=OptionGroup.TLS)
+_privacy = partial(option, group=OptionGroup.PRIVACY)
+_limit = partial(option, group=OptionGroup.LIMITS)
 
 
 def _new_run_name() -> str:

@@ -45,7 +45,7 @@ def file_path(location: str) -> str:
     return location.removeprefix("sqlite:///")
 
 
-def shown(location: str) -> str:
+def masked_url(location: str) -> str:
     """The location as logs and messages may show it: without its password, also where that is not well-formed."""
     scheme, separator, rest = location.partition("://")
     if not separator or scheme == "sqlite":

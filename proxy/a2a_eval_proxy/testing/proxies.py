@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..app import RunningProxy, run_proxy
 from ..errors import ConfigError
-from ..runs.stored_turns import conversation_results, reading, turns_of
+from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
 from ..settings import Settings
 from ..settings.loading import load
 from ..settings.parsing import parse_url
@@ -193,7 +193,7 @@ class _Server:
         await self._stack.aclose()
 
     async def export(self) -> Export:
-        async with reading(self._settings.store) as store:
+        async with open_existing_store(self._settings.store) as store:
             turns = [turn async for turn in turns_of(store, None)]
             return {"turns": turns, "conversation_results": await conversation_results(store, None)}
 

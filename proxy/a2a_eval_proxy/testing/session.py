@@ -9,7 +9,7 @@ from tool_call_evaluators.report.wording import counted, one_line, printable
 from tool_call_evaluators.suite import Suite
 
 from ..runs.report_files import publish_report
-from ..runs.run_result import Conclusion, concluded
+from ..runs.run_result import RunResult, judge_turns
 from ..runs.tables import usage_line
 from .proxies import Export
 
@@ -20,7 +20,7 @@ _SHOWN_REASONS = 50
 class SessionResult:
     """What came of a session. `page` is the HTML report, None where none was asked for."""
 
-    conclusion: Conclusion
+    conclusion: RunResult
     page: Path | None
 
     @property
@@ -57,5 +57,5 @@ def finish_session(run: str, exports: list[Export], suite: Suite | None, folder:
     """
     turns = [turn for export in exports for turn in export["turns"]]
     results = {key: said for export in exports for key, said in export["conversation_results"].items()}
-    conclusion = concluded(suite, turns, results, run)
+    conclusion = judge_turns(suite, turns, results, run)
     return SessionResult(conclusion, publish_report(conclusion.report, folder))

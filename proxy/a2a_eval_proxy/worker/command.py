@@ -16,7 +16,7 @@ from tool_call_evaluators.importers import import_suite
 
 from ..admin.worker_api import AdminOptions, WorkerCollector, listening, worker_app
 from ..privacy.policy import Privacy
-from ..settings.store_url import shown
+from ..settings.store_url import masked_url
 from ..store.postgres.store import PostgresStore
 from ..telemetry.backlog_metrics import BacklogCollector
 from ..telemetry.counters import Metrics, process_registry
@@ -58,7 +58,8 @@ async def work_until_stopped(
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         suite = f"suite {suite_file}" if suite_file else "no suite"
-        ready = f"a2a-eval-proxy worker ready: store {shown(location)}, {suite}, {options.concurrency} jobs at once"
+        place = masked_url(location)
+        ready = f"a2a-eval-proxy worker ready: store {place}, {suite}, {options.concurrency} jobs at once"
         async with AsyncExitStack() as stack:
             if admin is not None:
                 ready += f", admin {await stack.enter_async_context(_admin(admin, engine, store, metrics))}"

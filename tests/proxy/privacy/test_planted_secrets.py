@@ -24,7 +24,7 @@ from a2a_eval_proxy.privacy.policy import Privacy, judge_cache_of, privacy_of, r
 from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.runs.export import write_turns
 from a2a_eval_proxy.runs.report_files import publish_report
-from a2a_eval_proxy.runs.run_result import conclude
+from a2a_eval_proxy.runs.run_result import load_and_judge_run
 from a2a_eval_proxy.scoring.case_book import CaseBook, RegisteredCase
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
@@ -209,7 +209,7 @@ class Running:
         out += [json.dumps(dict(item.log_record.attributes or {})) for item in self.exported.get_finished_logs()]
         suite = self.suite or Suite(name="none")
         expected = suite if self.privacy is None else self.privacy.suite(suite)
-        conclusion = await conclude(self.store, self.scorer, expected, None)
+        conclusion = await load_and_judge_run(self.store, self.scorer, expected, None)
         publish_report(conclusion.report, self.folder / "report", {})
         lines = io.StringIO()
         await write_turns(str(self.path), None, lines)

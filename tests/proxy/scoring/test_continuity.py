@@ -14,7 +14,7 @@ import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.runs.rescore import evaluate_store
-from a2a_eval_proxy.runs.stored_turns import reading, turns_of
+from a2a_eval_proxy.runs.stored_turns import open_existing_store, turns_of
 from a2a_eval_proxy.scoring import continuity
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
@@ -326,7 +326,7 @@ async def test_evaluate_does_not_score_what_is_open(agent: str, store: str) -> N
         await until_open(proxy)
     conclusion = await evaluate_store(parse_suite("suite: s\nevaluators: [tool_error]\n"), store, "nightly")
     assert not conclusion.verdict.passed
-    async with reading(store) as kept:
+    async with open_existing_store(store) as kept:
         statuses = [turn["status"] async for turn in turns_of(kept, None)]
     assert sorted(statuses) == ["done", "open"]
 

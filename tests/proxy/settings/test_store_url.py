@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from a2a_eval_proxy.settings import Settings
-from a2a_eval_proxy.settings.store_url import check_postgres, is_postgres, shown
+from a2a_eval_proxy.settings.store_url import check_postgres, is_postgres, masked_url
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from a2a_eval_proxy.settings.store_url import check_postgres, is_postgres, shown
     ],
 )
 def test_a_password_is_not_shown(location: str, text: str) -> None:
-    assert shown(location) == text
+    assert masked_url(location) == text
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_urls_that_could_be_misread_are_refused_without_a_word_of_them(location:
     with pytest.raises(ValueError, match="expected postgresql://HOST") as refused:
         check_postgres(location)
     assert "cret" not in str(refused.value)
-    assert "cret" not in shown(location)
+    assert "cret" not in masked_url(location)
 
 
 def test_settings_do_not_show_it() -> None:

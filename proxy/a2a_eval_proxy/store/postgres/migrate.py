@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from ...settings.store_url import check_postgres, shown
+from ...settings.store_url import check_postgres, masked_url
 from ..base import StoreError, StoreUnreachableError
 from .database import CONNECT_TIMEOUT_S, passes, reason
 
@@ -30,7 +30,7 @@ def check_url(url: str) -> None:
         check_postgres(url)
         conninfo_to_dict(url)
     except (ValueError, psycopg.ProgrammingError) as error:
-        raise StoreError(f"store {shown(url)}: {reason(error)}") from None
+        raise StoreError(f"store {masked_url(url)}: {reason(error)}") from None
 
 
 def migrate(url: str, *, must_exist: bool = False) -> None:
@@ -49,18 +49,21 @@ def migrate(url: str, *, must_exist: bool = False) -> None:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
             if must_exist and not inspect(connection).has_table(VERSION_TABLE):
                 raise StoreError(
-                    f"store {shown(url)}: the database holds no store; has anything been captured into it?"
+                    f"store {masked_url(url)}: the database holds no store; has anything been captured into it?"
                 )
             command.upgrade(_config(connection), "head")
     except CommandError as error:
-        raise StoreError(f"store {shown(url)}: it is of another version ({error}); use that or a later one") from error
+        raise StoreError(
+            f"store {masked_url(url)}: it is of another version ({error}); use that or a later one"
+        ) from error
     except (OperationalError, OSError) as error:
-        raise StoreUnreachableError(f"store {shown(url)}: cannot connect: {reason(error)}") from error
+        raise StoreUnreachableError(f"store {masked_url(url)}: cannot connect: {reason(error)}") from error
     except (SQLAlchemyError, psycopg.Error) as error:
         if passes(error):
-            raise StoreUnreachableError(f"store {shown(url)}: its tables cannot be made: {reason(error)}") from error
+            problem = f"store {masked_url(url)}: its tables cannot be created: {reason(error)}"
+            raise StoreUnreachableError(problem) from error
         raise StoreError(
-            f"store {shown(url)}: its tables cannot be made: {reason(error)}; give a database of its own"
+            f"store {masked_url(url)}: its tables cannot be created: {reason(error)}; give a database of its own"
         ) from error
 
 

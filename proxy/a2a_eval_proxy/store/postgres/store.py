@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ...settings.store_url import shown
+from ...settings.store_url import masked_url
 from ..base import StoreError
 from ..encoding import latest_results
 from ..write_queue import (
@@ -56,10 +56,10 @@ class PostgresStore(PostgresReads, QueuedWrites):
         self._url = url
         self._must_exist = must_exist
         database = Database(url)
-        PostgresReads.__init__(self, database, shown(url))
-        QueuedWrites.__init__(self, shown(url))
+        PostgresReads.__init__(self, database, masked_url(url))
+        QueuedWrites.__init__(self, masked_url(url))
         self.judge_cache = PostgresJudgeCache(database)
-        self.work = WorkStore(database, shown(url))
+        self.work = WorkStore(database, masked_url(url))
         """What workers do."""
         self._for_workers = for_workers
         if patient:
