@@ -98,9 +98,9 @@ class RunningProxy:
 
         Must neither wait nor raise."""
         self.keeps_open_turns = True
-        """Whether turns that outlive their exchange are in the store as open, for a later process to go on with.
+        """Whether turns that outlive their exchange are stored as open, for a later process to continue.
 
-        False: there is none, and such turns are closed as incomplete at the end."""
+        False: there is no later process, and such turns are closed as incomplete at the end."""
         self._problems = ["the proxy is starting"]
         self._finish_by = 0.0
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
@@ -128,7 +128,7 @@ class RunningProxy:
                     await asyncio.sleep(_EXPIRE_EVERY_S / 5)
                 await self.pipeline.drained()
         except TimeoutError:
-            pass  # the numbers tell
+            pass  # the returned numbers show it
         waiting = self.book.answered + self.continuity.waiting
         return {"pending": self.pipeline.depth + waiting, "open": len(self.book.open_turns)}
 
@@ -144,7 +144,7 @@ class RunningProxy:
                 return items
 
     def remarks(self) -> list[str]:
-        """What does not work, though traffic passes."""
+        """Problems that do not stop traffic."""
         return ["store: unavailable, turns wait in memory"] if self.store.health.problem else []
 
     def problems(self) -> list[str]:
@@ -303,7 +303,7 @@ class RunningProxy:
         self._problems = ["the proxy is shutting down"]
 
     async def _finish(self) -> None:
-        """Nothing comes any more: close what is open and nobody else can go on with, score what is closed."""
+        """No more requests come: close the open turns that no other process continues, score the closed ones."""
         self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
         await self.continuity.answered(min(_ANSWER_S, self.settings.shutdown_timeout))
         self.book.close_all(CLOCK.now())
@@ -334,12 +334,12 @@ class RunningProxy:
         self._no_room.seen(turns)
 
     def _adopted(self, turn: Turn) -> None:
-        """A turn that another process left open goes on here."""
+        """A turn that another process left open continues here."""
         if self._tracing is not None:
             self._tracing.opened(turn)
 
     async def _prune(self) -> None:
-        """Have the store delete what is older, or more, than is to be kept, now and again."""
+        """Have the store delete turns beyond the retention limits, periodically."""
         days, megabytes = self.settings.retain_days, self.settings.retain_mb
         guard, held = JumpGuard(), False
         while days is not None or megabytes is not None:

@@ -88,7 +88,7 @@ def a2a_proxy_settings() -> dict[str, Any]:
 
 @pytest.fixture
 def a2a_proxy(a2a_agent_url: str, a2a_proxy_settings: dict[str, Any], _a2a_proxies: ProxyPool) -> Iterator[EvalProxy]:
-    """A proxy before the agent. It goes on from test to test; its turns are those of this test."""
+    """A proxy before the agent, shared by tests; its turns are those of this test."""
     view = _acquire(_a2a_proxies, a2a_agent_url, a2a_proxy_settings)
     yield view
     _a2a_proxies.release(view)
@@ -211,6 +211,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     failed = isinstance(result, str) or result.failed
     terminalreporter.section("a2a-eval-proxy", red=failed, green=not failed)
     for worker in config.stash[_lost_workers]:
-        terminalreporter.write_line(f"worker {worker} crashed; what its tests said to the agent is lost")
+        terminalreporter.write_line(f"worker {worker} crashed; the turns of its tests are lost")
     for line in [result] if isinstance(result, str) else result.lines():
         terminalreporter.write_line(line)

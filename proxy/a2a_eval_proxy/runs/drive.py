@@ -35,10 +35,10 @@ from .run_result import RunResult, load_and_judge_run
 logger = logging.getLogger(__name__)
 
 CONCURRENCY = 4
-"""Conversations at once, where nobody says otherwise."""
+"""Default number of concurrent conversations."""
 
 TIMEOUT_S = 300.0
-"""Longest time of a turn, where nobody says otherwise."""
+"""Default time limit of a turn."""
 
 _MAX_WAITING = 200
 """Turns that may wait for their scores; then the agent is asked no more until they have them."""
@@ -143,7 +143,7 @@ async def run_suite(
 
 
 async def _todo(store: Store, suite: Suite, run: str) -> dict[str, int]:
-    """How many conversations of each case are still to be had; those that were cut off are forgotten."""
+    """The number of missing conversations of each case; interrupted ones are discarded."""
     turns = [{key: turn[key] for key in _PLACE} async for turn in every_turn(store, TurnQuery(run=run))]
     cut_off = [
         placed.turn["turn_id"]
@@ -210,10 +210,10 @@ class _Driver:
         self.unanswered = 0
         """Conversations in which a message led to no turn."""
         self.problem = ""
-        """The first thing that went wrong, as it may be told."""
+        """The first problem, redacted."""
 
     async def drive(self, conversations: Iterator[Case], concurrency: int) -> None:
-        """Have these conversations, so many at once. Raises StoreError where the store writes nothing more."""
+        """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(concurrency):
@@ -246,7 +246,7 @@ class _Driver:
             self._advanced(case)
 
     async def _say(self, conversation: CaptureConversation, text: str, case: Case) -> tuple[Turn | None, bool]:
-        """The turn that a message led to, if any; and whether the conversation cannot go on."""
+        """The turn that a message led to, if any; and whether the conversation cannot continue."""
         try:
             captured = await conversation.send(text)
         except CaptureError as error:
@@ -257,14 +257,14 @@ class _Driver:
             turn = self._turn(error.turn, case)
             turn.findings.append(Finding(code, str(error), Severity.ERROR))
             return turn, True
-        except Exception as error:  # the wall: a bug of ours costs one conversation, whose turns are missing then
+        except Exception as error:  # error boundary: a bug of ours costs one conversation, whose turns are missing then
             logger.error("case %s: its conversation broke off", case.id, exc_info=error)
             self._note(error, f"case {case.id}: {error!r}", quotes=True)
             return None, True
         return self._turn(captured, case), False
 
     def _note(self, error: Exception, problem: str, *, quotes: bool) -> None:
-        """`quotes` says whether the agent's words may be in what is told of the error."""
+        """`quotes`: the description may contain the agent's words."""
         if self.problem:
             return
         if self._privacy is not None and quotes and not self._privacy.covers_texts:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def publish_report(report: Report, folder: Path | None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Write all forms of `report` into `folder` (made if need be); the HTML page's path, None without a folder.
+    """Write all forms of `report` into `folder` (created if necessary); the HTML page's path, None without a folder.
 
     `folder` gets report.html, report.json, junit.xml, summary.md and, in focus/, a suite of everything that failed
     and one for each distinct error; those of an earlier report go. The Markdown summary is also appended to the

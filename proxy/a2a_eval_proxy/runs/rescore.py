@@ -50,20 +50,16 @@ async def evaluate_store(
         scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
         expected = suite if privacy is None else privacy.suite(suite)
         executor = RayExecutor(expected, location, privacy) if engine == "ray" else None
-        page_size = _PAGE if executor is None else executor.batch
+        page_size = executor.batch if executor else _PAGE
         pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, executor=executor)
         try:
             async with pipeline.rescoring() as rescore:
                 page: list[TurnJson] = []
                 async for turn in turns_of(store, run):
-                    if turn["status"] == "open":  # what it comes to nobody knows: it counts as never scored
+                    if turn["status"] == "open":  # its outcome is not known: it counts as never scored
                         advanced(1)
                         continue
-                    if lacks_content(turn["user_text"]):
-                        raise StoreError(
-                            f"turn {turn['turn_id']} of run {turn['run']} was kept without content (--no-content); its "
-                            "scores stand and cannot be had again"
-                        )
+                    _check_content(turn)
                     page.append(turn)
                     if len(page) == page_size:
                         rescore(page)
@@ -74,5 +70,14 @@ async def evaluate_store(
             advanced(len(page))
         finally:
             await pipeline.close()
-        moved = pipeline.moved
-        return await load_and_judge_run(store, scorer, expected, run, moved=moved, texts=texts, privacy=privacy)
+        return await load_and_judge_run(
+            store, scorer, expected, run, moved=pipeline.moved, texts=texts, privacy=privacy
+        )
+
+
+def _check_content(turn: TurnJson) -> None:
+    if lacks_content(turn["user_text"]):
+        raise StoreError(
+            f"turn {turn['turn_id']} of run {turn['run']} was stored without content (--no-content); "
+            "it keeps its scores and cannot be scored again"
+        )

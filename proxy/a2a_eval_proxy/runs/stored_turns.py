@@ -21,7 +21,7 @@ class UnknownRunError(StoreError):
 
 @asynccontextmanager
 async def open_existing_store(location: str) -> AsyncIterator[Store]:
-    """A store that is there already. Raises StoreError where there is none."""
+    """A store that exists. Raises StoreError where it does not."""
     store = open_store(location, must_exist=True)
     try:
         yield store
@@ -41,7 +41,7 @@ async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
 
 
 async def conversation_results(store: Store, run: str | None) -> dict[str, Evaluations]:
-    """What was said of whole conversations of a run (None: of all), by conversation id; each result names its
+    """Results of whole conversations of a run (None: of all), by conversation id; each result names its
     `case_id`."""
     results: dict[str, Evaluations] = {}
     for conversation in await store.conversations(run):
@@ -51,7 +51,7 @@ async def conversation_results(store: Store, run: str | None) -> dict[str, Evalu
 
 
 def compact(turn: TurnJson) -> TurnJson:
-    """A turn without the long texts that neither a comparison nor a recording looks at: many fit into memory."""
+    """A turn without the long texts, which neither a comparison nor a recording reads: many fit into memory."""
     return turn | {
         "response_text": "",
         "capture": {},
@@ -61,7 +61,7 @@ def compact(turn: TurnJson) -> TurnJson:
 
 
 def _judge_of(result: dict[str, Any]) -> dict[str, Any]:
-    """Of a result's details what a comparison looks at: which judge was asked."""
+    """The part of a result's details that a comparison reads: which judge was asked."""
     judge = result["details"].get("judge")
     return {"judge": judge} if isinstance(judge, dict) else {}
 

@@ -15,7 +15,7 @@ from .run_result import judge_turns, without_texts
 from .stored_turns import conversation_results
 
 MAX_TURNS = 10_000
-"""Of a longer run only the numbers are told: a verdict has all turns in memory, and this is not the time for it."""
+"""A longer run is summarized in numbers only: a verdict needs all turns in memory."""
 MAX_REASONS = 100
 _PAGE = 200
 

@@ -71,7 +71,7 @@ def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def conversation_lines(conversations: Iterable[RunConversation]) -> list[str]:
-    """For each conversation that was measured as a whole, or should have been, what was said of it."""
+    """One line with the results of each conversation that was evaluated as a whole, or should have been."""
     lines = []
     for conversation in conversations:
         said = [result.to_dict() for result in conversation.results if result.status is not Status.SKIPPED]

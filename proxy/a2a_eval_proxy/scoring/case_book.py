@@ -26,7 +26,7 @@ PositionKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCase:
-    """A case put in over the admin API. `context_id` ties it to one conversation, whatever is said there; `size` is
+    """A case registered with the admin API. `context_id` ties it to one conversation, whatever its texts; `size` is
     that of its JSON in bytes."""
 
     case: Case
@@ -200,7 +200,7 @@ class _Index:
 def registered_case(data: Mapping[str, Any], case_id: str) -> tuple[dict[str, Any], str | None]:
     """Split the body of `PUT /api/cases/{id}` into the case's own JSON and the contextId it is for, if any.
 
-    Raises ValueError where it is no text, or said twice.
+    Raises ValueError where it is not a string, or given twice.
     """
     names = [name for name in _CONTEXT_KEYS if data.get(name) is not None]
     if len(names) > 1:

@@ -1,4 +1,4 @@
-"""Tasks and turns across restarts and replicas: what the turn book does not know, the store is asked beside traffic."""
+"""Tasks and turns across restarts and replicas: asks the store what the turn book does not know."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from .turn_memory import memory_of
 logger = logging.getLogger(__name__)
 
 MAX_TURNS = 200
-"""Turns of a task that are looked at, the newest."""
+"""Maximum number of turns of a task that are read, the newest ones."""
 
 _PATIENCE_S = 10.0
-"""Longest time that a store may take to answer; then the turn goes on without."""
+"""Longest time that a store may take to answer; then the turn continues without."""
 
 _PAUSES_S = (0.3, 0.7)
-"""Pauses before the store is asked what a message goes on with, and again where that is no news: another process may
+"""Pauses before the store is asked what a message continues, and again where it knows nothing new: another process may
 be about to write the turn before, and that process may have paused itself. The agent is at work meanwhile."""
 
 _AT_ONCE, _MOST_QUESTIONS = 8, 1_000
 _MOST_TAKEN_OVER = 100
 
 _CONFIRMING_BYTES = 16 * 1024 * 1024
-"""Of closed turns that wait for the store here; further ones go on without: the store keeps the first end of a turn."""
+"""Maximum memory of closed turns that wait for the store; others do not wait: the store keeps a turn's first end."""
 
 
 class Continuity:
     """Answers the turn book's questions, and sees to turns that the store has as open. Lives on one event loop.
 
-    `agent` is the URL whose turns are ours; `adopted` is called with a turn of another process before it goes on here.
+    `agent` is the URL whose turns are ours; `adopted` is called with a turn of another process that continues here.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Continuity:
         self._confirming: dict[asyncio.Task[None], Turn] = {}
         self._confirming_bytes = HeldBytes(_CONFIRMING_BYTES)
         self.book: TurnBook | None = None
-        """Whose questions these are; set once it is made."""
+        """The turn book that asks; set when it is created."""
 
     @property
     def busy(self) -> bool:
@@ -94,7 +94,7 @@ class Continuity:
         return self._pipeline.keep_open(turn)
 
     def closed(self, turn: Turn) -> None:
-        """Take a closed turn. One that the store has as open goes on only if no other process has closed it."""
+        """Take a closed turn. One that the store has as open is taken only if no other process has closed it."""
         if turn.in_store and self._confirming_bytes.take(turn.turn_id, memory_of(turn)):
             task = self._loop.create_task(self._confirm(turn))
             self._confirming[task] = turn
@@ -110,7 +110,7 @@ class Continuity:
             await asyncio.sleep(max(1.0, self._silent_s / 6))
             try:
                 items = await self._store.take_over(self._silent_s, _MOST_TAKEN_OVER)
-            except Exception as error:  # noqa: BLE001  # the wall: it is tried again
+            except Exception as error:  # noqa: BLE001  # error boundary: it is tried again
                 logger.debug("open turns could not be looked for: %s", error)
                 continue
             for item in items:
@@ -154,8 +154,8 @@ class Continuity:
                         history = await self._history(task_id)
                     if any(turn.turn_id not in captured for turn in (*history.closed, history.open) if turn):
                         break
-        except Exception as error:  # noqa: BLE001  # the wall: a store that cannot be read costs the turn what it knows
-            logger.debug("the store did not tell of task or turn: %r", error)
+        except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its history
+            logger.debug("the store could not be asked about a task or turn: %r", error)
             self._unread.seen()
         if history.open is not None and self.book is not None and not self.book.knows(history.open.turn_id):
             self._adopted(history.open)
@@ -175,8 +175,8 @@ class Continuity:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 status = await self._store.status(turn.turn_id)
-        except Exception as error:  # noqa: BLE001  # the wall: the store itself keeps the first end of a turn
-            logger.debug("the store did not tell of task or turn: %r", error)
+        except Exception as error:  # noqa: BLE001  # error boundary: the store itself keeps the first end of a turn
+            logger.debug("the store could not be asked about a task or turn: %r", error)
             self._unread.seen()
             status = None
         if status in (None, "open"):

@@ -24,9 +24,9 @@ _SIDE_BY_SIDE = 32
 class Conversations:
     """Keeps count of turns on their way, and scores what is over. Lives on one event loop.
 
-    `under_way` is called with +1 for a conversation that is going to be scored, `done` with what was said of some
-    (fewer than there were, where some are not over yet) and how many they were. `moved` names the cases of turns,
-    by turn id, that the store does not know.
+    `under_way` is called with 1 for a conversation that is going to be scored. `done` is called with the results of
+    conversations, and the number of conversations that were taken: some may not be over yet, and have no results.
+    `moved` has the cases of turns, by turn id, that differ from the stored ones.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Conversations:
         self._held: dict[ConversationKey, None] | None = None
 
     def key(self, turn: Turn, *, ended: bool = False) -> ConversationKey | None:
-        """The conversation of a turn; None for one that nobody looks at as a whole, or whose end nobody knows.
+        """The conversation of a turn; None for one without evaluators for conversations, or whose end is not known.
 
         That is one without a case, unless it has `ended`.
         """
@@ -113,15 +113,15 @@ class Conversations:
             self._over.put_nowait(key)
 
     async def _score(self, keys: Sequence[ConversationKey]) -> list[ScoredConversation]:
-        """What is said of those that are over."""
+        """The results of those that are over."""
         try:
             turns = [await self._turns_of(key) for key in keys]
             results = await self._executor.score_conversations(turns)
         except ExecutorLostError:
             raise
-        except Exception as error:  # the wall: what could not be looked at has not passed
+        except Exception as error:  # error boundary: what could not be evaluated has not passed
             logger.error("conversations could not be scored", exc_info=error)
-            reason = f"it could not be looked at: {error!r}"
+            reason = f"it could not be evaluated: {error!r}"
             return [ScoredConversation(key, 0, self._scorer.conversation_errors(key.case_id, reason)) for key in keys]
         return [
             ScoredConversation(key, len(found), said if self._privacy is None else self._privacy.stored_results(said))

@@ -29,7 +29,7 @@ _FIRST_S = 0.05
 
 @dataclass(slots=True)
 class Job:
-    """A stored turn to score; `earlier` counts the turns its conversation had in its case before.
+    """A stored turn to score; `earlier` counts the earlier turns of its conversation in its case.
 
     `turn` is the turn as captured, evaluators see it `redacted`, and it is `stored` as the privacy settings ask.
     `late`: it was scored before. `kept` are results of evaluators of another suite, which stay. `conversation` is
@@ -119,7 +119,7 @@ class ScoringExecutor(Protocol):
 
 
 class ThreadExecutor:
-    """Merges and evaluates in one thread, so that traffic goes on. Asynchronous evaluators have an event loop there."""
+    """Merges and evaluates in one thread, so that traffic continues. Asynchronous evaluators get an event loop."""
 
     def __init__(self, scorer: Scorer, privacy: Privacy | None = None) -> None:
         self._scorer = scorer

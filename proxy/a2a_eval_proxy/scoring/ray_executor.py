@@ -32,12 +32,12 @@ _TASKS_PER_CPU = 2
 
 _CONNECT_S = 10.0
 
-_TOLD = 500
+_MAX_ERROR = 500
 """Characters of an error of Ray's: some hold the traceback of another process."""
 
 _ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on whatever system: it listens on loopback alone
-    "RAY_USAGE_STATS_ENABLED": "0",  # else its makers are told of each start
+    "RAY_USAGE_STATS_ENABLED": "0",  # else each start is reported to its makers
 }
 """Of a Ray that we start."""
 
@@ -82,7 +82,7 @@ class RayExecutor:
         self._score_conversation = ray.remote(_score_conversation)
 
     async def score(self, work: Work) -> Outcome:
-        """Evidence of traces is not looked at: what is scored again has none."""
+        """Ignores evidence of traces: turns that are scored again have none."""
         given = [(job.redacted, job.earlier, history) for job, _, history in work]
         parts = [given[start : start + _TURNS_PER_TASK] for start in range(0, len(given), _TURNS_PER_TASK)]
         done = await self._all([self._score_turns.remote(self._evaluators, part) for part in parts])
@@ -101,15 +101,15 @@ class RayExecutor:
         try:
             return await asyncio.gather(*tasks)
         except self._lost as error:
-            told = _one_line(error)
-            raise ExecutorLostError(f"Ray failed: {told}; turns that are not scored yet stay as they were") from error
+            reason = _one_line(error)
+            raise ExecutorLostError(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
 
     def _kept(self, results: Results) -> Results:
         return results if self._privacy is None else self._privacy.stored_results(results)
 
 
 def _check_reachable(address: str) -> None:
-    """Raises ExecutorLostError where nobody listens at HOST:PORT: Ray would try for minutes."""
+    """Raises ExecutorLostError where nothing listens at HOST:PORT: Ray would try for minutes."""
     parts = urlsplit(address if "://" in address else f"//{address}")
     try:
         if parts.hostname and parts.port:
@@ -121,7 +121,7 @@ def _check_reachable(address: str) -> None:
 def _one_line(error: Exception) -> str:
     """What was raised in a task comes wrapped, with the traceback of the other process."""
     cause = getattr(error, "cause", None) or error
-    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:_TOLD]}"
+    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:_MAX_ERROR]}"
 
 
 # ── in a process of Ray ─────────────────────────────────────────────────────────────────────────────────────

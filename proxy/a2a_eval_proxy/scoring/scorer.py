@@ -34,7 +34,7 @@ Results = list[dict[str, Any]]
 WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
 
-_NO_CONTENT = "what was said is not kept (--no-content), so that it cannot be looked at any more"
+_NO_CONTENT = "the turn was stored without its content (--no-content), so it cannot be evaluated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Scorer:
         so far, of whatever case.
 
         A turn that the agent failed has a failed result of its own, `turn_succeeded`. Never raises for what an agent
-        said or an evaluator did: that becomes an `errored` result.
+        sent or an evaluator did: that becomes an `errored` result.
         """
         evaluators = self.evaluators(turn.case_id).turn
         case = self._case_or_errors(turn, earlier, evaluators, history)
@@ -113,7 +113,7 @@ class Scorer:
         try:
             seen = [self._seen(case, placed, evaluators.turn) for placed in conversation.turns]
             whole = case.conversation_case(seen)
-        except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything
+        except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             return self.conversation_errors(case_id, f"the conversation does not fit its case: {error}")
         with judged_apart(self._sample(case_id, turns[0]["conversation_id"])):
             found = await evaluate_conversation(whole, evaluators.conversation, name=conversation.label)
@@ -125,7 +125,7 @@ class Scorer:
         return conversation_id if case is not None and case.repetitions > 1 else ""
 
     def conversation_errors(self, case_id: str | None, reason: str) -> Results:
-        """What is said of a conversation that could not be looked at."""
+        """Results of a conversation that could not be evaluated."""
         return _json(EvalResult.errored(item.metric, reason) for item in self.evaluators(case_id).conversation)
 
     def in_force(self, turn: TurnJson) -> TurnJson:
@@ -134,7 +134,7 @@ class Scorer:
         return {**turn, "evaluations": [item for item in turn["evaluations"] if item["evaluator"] in metrics]}
 
     def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
-        """What the evaluators get to see of a turn. Raises ValueError for calls that are none."""
+        """What the evaluators receive of a turn. Raises ValueError for malformed calls."""
         past = [_past(item) for item in history]
         unseen = calls_unseen(turn.state, len(turn.tool_calls), turn.findings)
         case = self._cases.case(turn.case_id) if turn.case_id else None
@@ -172,7 +172,7 @@ class Scorer:
             return [EvalResult.errored(evaluator.metric, _NO_CONTENT) for evaluator in evaluators]
         try:
             return self.eval_case(turn, earlier, history)
-        except Exception as error:  # noqa: BLE001  # the wall: an agent may have said anything
+        except Exception as error:  # noqa: BLE001  # error boundary: an agent may send anything
             reason = f"the turn does not fit its case: {error}"
             return [EvalResult.errored(evaluator.metric, reason) for evaluator in evaluators]
 

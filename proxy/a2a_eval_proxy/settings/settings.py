@@ -81,7 +81,7 @@ class PrivacyOptions(RedactionOptions):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Settings(PluginOption, StoreOption, PrivacyOptions):
-    """The settings of `serve`. Field names are the keys of the config file; flags and variables are made from them."""
+    """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
 
     upstream: str = _agent(types.URL, "URL of the agent.")
     listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")

@@ -20,7 +20,7 @@ from .base import ConversationKey, Evaluations, Scored, ScoredConversation
 _MAX_DEPTH = 200
 
 ROW_BYTES = 1_500
-"""Memory of a row beside its JSON: about what CPython takes for the objects and the short texts."""
+"""Memory of a row in addition to its JSON: about what CPython takes for the objects and the short texts."""
 
 
 @dataclass(slots=True)

@@ -122,7 +122,7 @@ Item = Add | Settle | Finish | FinishConversations | Discard | Mark
 
 
 class StoreLostError(Exception):
-    """What was opened is damaged or gone; the message says which, and what becomes of it."""
+    """The open database is damaged or was deleted; the message says which, and what happens next."""
 
 
 class QueuedWrites(ABC):
@@ -156,7 +156,7 @@ class QueuedWrites(ABC):
 
     @abstractmethod
     def _open(self) -> None:
-        """Make it ready to be written, and its tables where there are none. Raises StoreError."""
+        """Prepare it for writing; create missing tables. Raises StoreError."""
 
     def _check(self) -> None:  # noqa: B027  # a database on a server needs none
         """Called before each write. Where what was opened is not the store any more, raises StoreLostError to go on

@@ -7,7 +7,7 @@ import logging
 logger = logging.getLogger(__name__)
 
 SCOPE = "a2a_eval_proxy"
-"""Instrumentation scope of all we export. What bears it is ours, and tells nothing of what an agent did."""
+"""Instrumentation scope of all we export. Such telemetry is ours, and contains nothing of what an agent did."""
 
 _reported: set[str] = set()
 

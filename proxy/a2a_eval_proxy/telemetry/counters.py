@@ -170,7 +170,7 @@ class BuildInfo(Collector):
 
 
 def process_registry() -> CollectorRegistry:
-    """A registry with what every process of ours tells: its version, memory, descriptors, CPU time and start."""
+    """A registry with what every process of ours reports: its version, memory, descriptors, CPU time and start."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BuildInfo())
     ProcessCollector(registry=registry)

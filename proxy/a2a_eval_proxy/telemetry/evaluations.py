@@ -58,7 +58,7 @@ class EvaluationTelemetry(TurnListener):
             common = _turn_attributes(turn)
             for result in results:
                 self._report(result, common, context)
-        except Exception as error:  # noqa: BLE001  # the wall
+        except Exception as error:  # noqa: BLE001  # error boundary
             report(error)
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
@@ -68,7 +68,7 @@ class EvaluationTelemetry(TurnListener):
             common = _given(conversation_id=conversation_id, run=run, case_id=case_id)
             for result in scored.evaluations:
                 self._report(result, common, Context())
-        except Exception as error:  # noqa: BLE001  # the wall
+        except Exception as error:  # noqa: BLE001  # error boundary
             report(error)
 
     def _report(self, result: Mapping[str, Any], common: Mapping[str, str], context: Context) -> None:

@@ -53,7 +53,7 @@ class EventBus(TurnListener):
             self._queues.discard(waiting)
 
     def close(self) -> None:
-        """Tell every listener that it is over."""
+        """Send every listener the end."""
         for waiting in self._queues:
             if waiting.full():
                 waiting.get_nowait()

@@ -51,7 +51,7 @@ def _total(value: Callable[[], int]) -> _Callback:
 
 
 def _labelled(label: str, counts: dict[str, int]) -> list[Observation]:
-    # A copy made at once, since the event loop goes on counting.
+    # A copy, since the event loop continues to count.
     return [Observation(count, {label: key}) for key, count in tuple(counts.items())]
 
 

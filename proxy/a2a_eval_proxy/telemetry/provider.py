@@ -31,7 +31,7 @@ _UNKNOWN_SERVICE = "unknown_service"
 
 
 class Telemetry:
-    """Traces, metrics and events of this proxy. The providers are its own: none is made the process's.
+    """Traces, metrics and events of this proxy. The providers are its own: none becomes the process's.
 
     Exporters, samplers and limits are set up by the SDK from its `OTEL_*` variables. They work in threads, from
     bounded queues.
@@ -108,16 +108,16 @@ def _resource() -> Resource:
 
 
 async def _aside(work: Callable[[], None]) -> None:
-    """Run `work` in a thread that nobody has to wait for: neither the loop nor the end of the process."""
+    """Run `work` in a thread for which neither the event loop nor the end of the process waits."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
     def run() -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001  # the wall
+        except Exception as error:  # noqa: BLE001  # error boundary
             report(error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
             loop.call_soon_threadsafe(done.set)
 
     threading.Thread(target=run, name="telemetry-close", daemon=True).start()

@@ -56,14 +56,14 @@ class RequestTelemetry:
         )
 
     def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans | None:
-        """The spans of a request that begins; None where they could not be made. Never raises.
+        """The spans of a request that begins; None where they could not be created. Never raises.
 
         Where they are sampled, `head` names the client span as the parent from now on. Where not, it stays as it
         was: the agent's spans are evidence, so whether it records them is not for our sampler to say.
         """
         try:
             return self._begin(scope, head)
-        except Exception as error:  # noqa: BLE001  # the wall
+        except Exception as error:  # noqa: BLE001  # error boundary
             report(error)
             return None
 
@@ -144,7 +144,7 @@ class RequestSpans:
             self._error = "client_gone"
         try:
             self._end()
-        except Exception as problem:  # noqa: BLE001  # the wall
+        except Exception as problem:  # noqa: BLE001  # error boundary
             report(problem)
 
     def _end(self) -> None:

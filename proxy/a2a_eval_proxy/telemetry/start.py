@@ -61,7 +61,7 @@ def start_telemetry(
     open_turns: Callable[[], int],
     redact: Callable[[str], str] | None = None,
 ) -> Telemetry | None:
-    """Telemetry as this process's environment wants it; None where it wants none, or where it cannot be had.
+    """Telemetry as this process's environment wants it; None where it wants none, or where telemetry is not available.
 
     `upstream` is the agent's URL. `queue_depth` and `open_turns` are called from another thread, now and then;
     `redact` for each text in a span.

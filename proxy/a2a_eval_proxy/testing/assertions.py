@@ -32,8 +32,8 @@ def assert_tool_calls(
     of the evaluator `tool_trajectory`, whose score must be 1. With the default, all expected calls were made in this
     order, and no others. `expected=[]` asserts that no tool was called.
 
-    Raises AssertionError, with the two sides put beside each other, where they are not; ValueError for no turns at
-    all, an expectation that is none, or an unknown option: such a test cannot say anything.
+    Raises AssertionError, with a comparison of the two sides, where they are not; ValueError for no turns at
+    all, a malformed expectation, or an unknown option: such a test checks nothing.
     """
     __tracebackhide__ = True
     chosen = [turns] if isinstance(turns, Mapping) else list(turns)
@@ -57,7 +57,7 @@ def diff_lines(
     """Every call of both sides on a line, as `mode` sees them.
 
     `-` expected and not made, `+` made and not expected, `~` made with other arguments (and which), `>` made, but not
-    in its place; a blank where nothing is wrong. Only the first `MAX_DIFFED` calls of a side are told.
+    in its place; a blank where nothing is wrong. Only the first `MAX_DIFFED` calls of a side are listed.
     """
     lines = []
     for change in diff_calls(expected, made, matcher):

@@ -25,20 +25,20 @@ TurnJson = dict[str, Any]
 """A turn as in /api/turns."""
 
 Export = dict[str, Any]
-"""What a proxy had captured, as JSON data: `turns`, and by conversation id `conversation_results`."""
+"""What a proxy captured, as JSON data: `turns`, and by conversation id `conversation_results`."""
 
 WAIT_S = 30.0
 """How long `turns` and `flush` wait by default: long enough for a judge, short enough for a test."""
 
 MAX_IDLE = 4
-"""So many proxies that no test uses are kept running for the next one."""
+"""Maximum number of unused proxies that are kept running for the next test."""
 
 _CHOSEN = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "otlp": False, "shutdown_timeout": 5}
 _OWN = ("upstream", "store", "suite", "run")
 
 
 class EvalProxy:
-    """A proxy before an agent, as one test sees it: of the turns only those that began after it was had."""
+    """A proxy before an agent, as one test sees it: with the turns that began during the test."""
 
     def __init__(self, proxy: RunningProxy, loop: _LoopThread) -> None:
         self._proxy = proxy
@@ -110,7 +110,7 @@ class ProxyPool:
         self._stopping: list[asyncio.Task[None]] = []
         self._started = 0
         self.exported: list[Export] = []
-        """What the proxies that were stopped had captured."""
+        """What the stopped proxies captured."""
         self._export = export
 
     def acquire(self, agent_url: str, settings: Mapping[str, Any] | None = None) -> EvalProxy:
@@ -164,7 +164,7 @@ class ProxyPool:
         await asyncio.gather(*self._stopping)
 
     def _stop_soon(self, key: Settings) -> None:
-        """Stop a proxy beside the tests: the next one need not wait for it."""
+        """Stop a proxy in the background: the next test does not wait for it."""
         self._stopping.append(asyncio.create_task(self._stop(self._servers.pop(key))))
 
     async def _stop(self, server: _Server) -> None:

@@ -27,7 +27,7 @@ from .job_scorer import JobScorer
 logger = logging.getLogger(__name__)
 
 _GOODBYE_S = 5.0
-"""For the engine to tell the database that this worker ends."""
+"""Time for the engine to report to the database that this worker ends."""
 
 
 async def work_until_stopped(
@@ -45,7 +45,7 @@ async def work_until_stopped(
     """
     start_logging("info", LOG_LINE, privacy)
     logging.getLogger("procrastinate").setLevel(logging.WARNING)  # else a line for each job
-    for name in ("procrastinate.utils", "psycopg.pool"):  # of a database that is away, Engine tells, and once
+    for name in ("procrastinate.utils", "psycopg.pool"):  # an unreachable database is logged by Engine, once
         logging.getLogger(name).setLevel(logging.CRITICAL)
     asyncio.get_running_loop().set_exception_handler(log_lost_task)
     imported = import_suite(suite_file, allow_plugins=allow_plugins) if suite_file else None

@@ -25,7 +25,7 @@ _SIGN_OF_LIFE_S = 20.0
 """Longest time between two: `WORKER_ALIVE_S` counts on it."""
 
 AWAY = (ProcrastinateException, psycopg.Error, StoreError, OSError)
-"""What a database that is away, or a job that is gone, raises."""
+"""Raised for an unreachable database, or a job that does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Engine:
         self.scored = 0
         """Turns so far."""
         self._away = False
-        """Whether it was told that the database cannot be reached, so that it is told once."""
+        """Whether the unreachable database was logged, so that it is logged once."""
         self._connected = False
 
         @self._app.task(name=TASK, queue=QUEUE, retry=_Backoff())

@@ -110,7 +110,7 @@ class JobScorer:
 
     async def _score_conversations(self, keys: Sequence[ConversationKey]) -> None:
         """Score those that are over, and were not scored since."""
-        looked_at = [key for key in dict.fromkeys(keys) if self._is_looked_at(key)]
+        looked_at = [key for key in dict.fromkeys(keys) if self._is_scored_whole(key)]
         if not looked_at:
             return
         turns: dict[ConversationKey, list[TurnJson]] = {key: [] for key in looked_at}
@@ -133,8 +133,8 @@ class JobScorer:
             for conversation in scored:
                 self._metrics.count_results(conversation.evaluations)
 
-    def _is_looked_at(self, key: ConversationKey) -> bool:
-        """Whether anything is said of it as a whole: there is an evaluator for that, and its case tells its end."""
+    def _is_scored_whole(self, key: ConversationKey) -> bool:
+        """Whether it is scored as a whole: there is an evaluator for that, and its case defines its end."""
         known = self._cases.case(key.case_id or "") is not None
         return known and bool(key.conversation_id) and bool(self._scorer.evaluators(key.case_id).conversation)
 

@@ -352,7 +352,7 @@ def test_crash():
     )
     assert result.ret != pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
-        ["worker gw0 crashed; what its tests said to the agent is lost", "  ask: not executed (no matching turn)"]
+        ["worker gw0 crashed; the turns of its tests are lost", "  ask: not executed (no matching turn)"]
     )
 
 
