@@ -205,7 +205,7 @@ async def test_declared_and_never_asked_for_is_no_capture(tmp_path: Path) -> Non
         await say(proxy)
         (turn, *_) = await proxy.turns()
     assert [finding["code"] for finding in turn["findings"]] == ["no_capture"]
-    assert "nobody asks" in turn["findings"][0]["message"]
+    assert "no request asks" in turn["findings"][0]["message"]
 
 
 async def test_an_agent_that_showed_one_call_shows_all(tmp_path: Path) -> None:
