@@ -62,7 +62,10 @@ def nobody() -> Iterator[str]:
         (["serve", "--upstream", "http://127.0.0.1:1", "--turn-timeout", "-1"], "--turn-timeout"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--suite", "no-such.yaml"], "no-such.yaml"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--config", "no-such.yaml"], "no-such.yaml"),
-        (["serve", "--upstream", "http://127.0.0.1:1", "--store", "no/such/folder/x.db"], "no/such/folder/x.db"),
+        (
+            ["serve", "--upstream", "http://127.0.0.1:1", "--no-otlp", "--store", "no/such/folder/x.db"],
+            "no/such/folder/x.db",
+        ),
         (["serve", "--upstream", "http://127.0.0.1:1", "--store", "mysql://me:secret@x/y"], "mysql://"),
         (["serve", "--upstream", "http://127.0.0.1:1", "--admin", "0.0.0.0:0"], "--admin-token"),
         (["serve", "--no-such-flag"], "--no-such-flag"),
