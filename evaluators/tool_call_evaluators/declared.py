@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 
 class FieldError(ValueError):
-    """A value that is not accepted. `path` leads from the value that was read to the part that is wrong."""
+    """An invalid value. `path` leads from the value to its invalid part."""
 
     def __init__(self, problem: str, *path: str | int) -> None:
         super().__init__(problem)
@@ -31,10 +31,10 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """Annotates a field whose values `read` returns for those of a document.
+    """Annotates a field: `read` converts a value of a document to that of the field.
 
-    `read` raises ValueError for a value it does not accept; with `in_context` it also gets what the caller of the
-    reader passed as context. `schema` is the JSON Schema of the document's value; `write` is the inverse of `read`.
+    `read` raises ValueError for an invalid value; with `in_context` it also gets the context of the reader. `schema` is
+    the JSON Schema of the document's value; `write` is the inverse of `read`.
     """
 
     read: Callable[..., Any]
@@ -58,7 +58,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """Annotates a field whose value, once it is read, `function` checks: it raises FieldError or returns."""
+    """Annotates a field: `function` checks its value after reading, and raises FieldError."""
 
     function: Callable[[Any], None]
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -77,10 +77,10 @@ class Check:
 
 
 class Declared:
-    """Base of dataclasses that are read from an object of a document, key by key.
+    """Base of dataclasses that are read from the keys of an object in a document.
 
-    A key has the name of its field, or the one in the field's metadata under `key`. A field whose type allows None
-    is optional; null is no value for it. The docstring below a field is its description in the schema.
+    A key has the name of its field, or that in the field's metadata under `key`. A field whose type allows None is
+    optional, but does not accept null. The docstring below a field is its description in the schema.
     """
 
     __slots__ = ()
@@ -93,7 +93,7 @@ class Declared:
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
-        """The object that a document's value stands for: the value itself unless a shorter form exists."""
+        """The full object for a document's value, which may be a shorter form."""
         return cls.entries(value)
 
     @classmethod
@@ -108,7 +108,7 @@ class Declared:
 
     @classmethod
     def entries(cls, value: Any) -> dict[str, Any]:
-        """`value`, an object of the declared keys with all that have no default. Raises FieldError."""
+        """`value`, an object of declared keys that includes all without a default. Raises FieldError."""
         given = [item for item in fields(cls) if _key(item)]  # type: ignore[arg-type]
         needed = [_key(item) for item in given if item.default is MISSING and item.default_factory is MISSING]
         return checked_object(value, cls.keys(), needed)
@@ -120,7 +120,7 @@ class Declared:
         whole = handler(source)
         own: Any = handler.resolve_ref_schema(whole)
         arguments = own["schema"]
-        if arguments["type"] == "dataclass-args":  # else this has been done for another use of the class
+        if arguments["type"] == "dataclass-args":  # else another use of the class has changed it
             keys = {item.name: _key(item) for item in fields(cls)}  # type: ignore[arg-type]
             for part in arguments["fields"]:
                 if keys[part["name"]]:
@@ -131,7 +131,7 @@ class Declared:
                 while inner["type"] in ("default", "function-after"):
                     inner = inner["schema"]
                 if inner["type"] == "tuple":
-                    inner["fail_fast"] = True  # one error is reported, and a hostile document may have many
+                    inner["fail_fast"] = True  # only one error is reported, and a hostile document may have many
             own["schema"] = core_schema.no_info_before_validator_function(cls.long_form, arguments)
             own["serialization"] = core_schema.wrap_serializer_function_ser_schema(
                 lambda value, write: cls.short_form(write(value))
@@ -144,20 +144,20 @@ class Declared:
 
 
 def _key(item: Any) -> str:
-    """The key of a dataclass field, empty for one that documents do not name."""
+    """The key of a dataclass field; empty for a field without a key."""
     key: str = item.metadata.get("key", item.name)
     return key
 
 
 def kind(value: Any) -> str:
-    """What `value` is, for error messages."""
+    """A description of `value` for error messages."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def checked_object(value: Any, known: Iterable[str] | None = None, required: Iterable[str] = ()) -> dict[str, Any]:
-    """`value`, an object with all `required` keys and none but the `known` ones. Raises FieldError."""
+    """`value`, an object with all `required` keys and only `known` ones. Raises FieldError."""
     if not isinstance(value, dict):
         raise FieldError(f"expected an object, got {kind(value)}")
     if known is not None:
@@ -215,7 +215,7 @@ def choice(value: Any, accepted: Iterable[str]) -> str:
 
 
 def at(step: str | int, read: Callable[[Any], T], value: Any) -> T:
-    """`read(value)`, whose error names the place `step`."""
+    """`read(value)`, with `step` added to the path of an error."""
     try:
         return read(value)
     except ValueError as error:
@@ -223,7 +223,7 @@ def at(step: str | int, read: Callable[[Any], T], value: Any) -> T:
 
 
 def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
-    """What `read` returns for each item of a list."""
+    """The results of `read` for each item of a list."""
     return tuple(at(index, read, item) for index, item in enumerate(checked_list(value)))
 
 
@@ -238,7 +238,7 @@ Share = Annotated[float, Value(share, {"type": "number", "minimum": 0, "maximum"
 
 
 def whole_number(least: int, most: int) -> Value:
-    """Whole numbers from `least` to `most`."""
+    """Integers from `least` to `most`."""
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -249,7 +249,7 @@ def whole_number(least: int, most: int) -> Value:
 
 
 def text_or_texts(value: Any) -> tuple[str, ...]:
-    """One text, or a list of them."""
+    """One string, or a list of strings."""
     return (text(value),) if isinstance(value, str) else each(text, value)
 
 

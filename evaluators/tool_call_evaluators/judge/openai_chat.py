@@ -28,7 +28,7 @@ class ChatJudge:
     """Asks a model, with retries after transient failures; an invalid answer is sent back once for repair.
 
     Works in several event loops, with at most `concurrency` open questions in each. Every question opens its own
-    connection: compared with a verdict that takes no time, and there is no pool to close or to tie to a loop.
+    connection: that is fast compared with a verdict, and no pool must be closed or tied to a loop.
     """
 
     def __init__(self, settings: JudgeSettings, api_key: str | None = None) -> None:

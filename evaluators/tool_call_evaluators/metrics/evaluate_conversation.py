@@ -56,7 +56,7 @@ async def evaluate_conversation(
     without `turns`.
     """
     if conversation.turns is None:
-        raise ValueError("the case is no conversation: it has no turns")
+        raise ValueError("the case is not a conversation: it has no turns")
     of_turns = list(turn_evaluators)
     turns = [_in_context(conversation, index) for index in range(len(conversation.turns))]
     judged = await asyncio.gather(*(_with_results(turn, of_turns) for turn in turns))

@@ -23,7 +23,7 @@ MAX_BYTES = 24_000_000
 """Maximum size of the data."""
 TEXT_LIMITS = (LONGEST_TEXT, 4_000, 1_000, 250)
 """Limits on the length of a text, in characters; the first limit with which the data fits is used."""
-TOLD_BY_RESULTS = ("failed", "errored", "missing_turn", "failed_turn")
+SHOWN_AT_TURNS = ("failed", "errored", "missing_turn", "failed_turn")
 """Reasons that the page shows at the turn."""
 MAX_CALLS = 300
 """Maximum number of tool calls of a turn on the page."""
@@ -97,7 +97,7 @@ def _conversation(report: Report, conversation: RunConversation, short: Shortene
                 "reasons": [
                     short.text(reason["message"])
                     for reason in report.reasons_of(conversation)
-                    if reason["code"] not in TOLD_BY_RESULTS
+                    if reason["code"] not in SHOWN_AT_TURNS
                 ],
                 "results": [_result(result, short) for result in conversation.results],
                 "turns": [_turn(report, conversation, turn, start, short) for turn in conversation.turns],

@@ -25,6 +25,6 @@ function duration(seconds) {
   return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
 }
 
-const score = (value) => (value === undefined ? "–" : String(Number(value.toFixed(2))));
+const score = (value) => (value === undefined ? "–" : value.toFixed(2));
 
 const json = (value) => (typeof value === "string" ? JSON.stringify(value) : JSON.stringify(value, null, 1).replace(/\n\s*/g, " "));

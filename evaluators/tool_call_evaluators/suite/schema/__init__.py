@@ -1,4 +1,4 @@
-"""The JSON Schema of suite files, for editors: `suite.schema.json` in this folder, written by `python -m`.
+"""The JSON Schema of suite files, for editors: `suite.schema.json` in this directory, written by `python -m`.
 
 python -m tool_call_evaluators.suite.schema > suite.schema.json
 """
