@@ -223,7 +223,6 @@ def test_functions_are_short() -> None:
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 EQUAL_CLASS_NAMES = {
-    "Outcome",
     "ToolDefinition",
     "ToolError",
 }

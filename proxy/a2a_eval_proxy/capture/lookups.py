@@ -51,7 +51,7 @@ class Lookup:
 
 
 class Lookups:
-    """The open questions. Without `look_up` there are none."""
+    """The open questions. Without `look_up`, no question is asked."""
 
     def __init__(self, look_up: AskStore | None) -> None:
         self._look_up = look_up

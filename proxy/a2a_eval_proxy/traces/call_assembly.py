@@ -12,7 +12,7 @@ from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 
 from .failures import FailureDetail
-from .grouping import Group, contained
+from .grouping import ObservationGroup, contained
 from .observations import same_tool
 from .requested_calls import Requested
 
@@ -39,10 +39,10 @@ class Draft:
     start_ns: int = 0
     end_ns: int = 0
     place: int = 0
-    """In the order in which the model asked, where messages tell: parallel calls may start in one instant."""
+    """In the order in which the model asked, where messages show it: parallel calls may start in one instant."""
 
     @classmethod
-    def of(cls, found: Group) -> Draft:
+    def of(cls, found: ObservationGroup) -> Draft:
         """Field by field from whoever has it, the outermost first; one failed observation makes a failed call."""
         failures = [observation.failure for observation in found.observations if observation.failure is not None]
         results = [observation.result for observation in found.observations if observation.result is not None]
@@ -92,7 +92,7 @@ class Draft:
         return same_tool(self.name, call.name, prefixed=self.transport)
 
     def learn(self, place: int, call: Requested) -> None:
-        """Take what the spans do not tell."""
+        """Take what the spans do not contain."""
         self.place = place
         self.name = call.name  # differs only where a transport knows less of the name
         self.call_id = self.call_id or call.call_id
@@ -114,7 +114,7 @@ class Draft:
 
 
 def complete(drafts: list[Draft], asked: list[Requested]) -> list[tuple[int, Requested]]:
-    """Tell each draft what its message says of it; the messages' calls that no draft is, with their places.
+    """Complete each draft from its message; returns the messages' calls without a draft, with their places.
 
     By id; else, where one of the two has none, by name and equal arguments, then arguments to which a layer has
     added defaults, then unknown ones; each in order, one with one.

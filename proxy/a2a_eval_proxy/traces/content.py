@@ -21,7 +21,7 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     """What a call gave back; `text` is None where that is unknown. `failed` where the content itself says so."""
 
     text: str | None
@@ -33,7 +33,7 @@ _WRAPPED_CALL = {"args", "kwargs", "sanitize_inputs_outputs"}
 """Members of a wrapped call; the last is smolagents'."""
 
 UNKNOWN = Arguments(None)
-NOTHING = Outcome(None)
+NOTHING = ToolOutcome(None)
 
 
 def plain_arguments(value: Any) -> Arguments:
@@ -87,24 +87,24 @@ def undeclared_parameters(value: Any) -> Arguments:
     return Arguments(values)
 
 
-def plain_outcome(value: Any) -> Outcome:
+def plain_outcome(value: Any) -> ToolOutcome:
     """The text as it is; structured content as JSON."""
-    return Outcome(as_text(value))
+    return ToolOutcome(as_text(value))
 
 
-def encoded_outcome(value: Any) -> Outcome:
+def encoded_outcome(value: Any) -> ToolOutcome:
     """JSON throughout, so that text is quoted."""
     decoded = parse(value) if isinstance(value, str) and value.startswith('"') else None
-    return Outcome(decoded) if isinstance(decoded, str) else plain_outcome(value)
+    return ToolOutcome(decoded) if isinstance(decoded, str) else plain_outcome(value)
 
 
-def text_blocks(value: Any) -> Outcome:
+def text_blocks(value: Any) -> ToolOutcome:
     """A list of content blocks `[{"text": ...}]`, as their text."""
     text = joined_blocks(parse(value))
-    return plain_outcome(value) if text is None else Outcome(text)
+    return plain_outcome(value) if text is None else ToolOutcome(text)
 
 
-def run_output(value: Any) -> Outcome:
+def run_output(value: Any) -> ToolOutcome:
     """What LangChain's callbacks hand over: `{"output": ToolMessage or value}`, `{}` for a run that gave none."""
     run = parse(value)
     if run == {}:
@@ -114,7 +114,7 @@ def run_output(value: Any) -> Outcome:
     return tool_message(value)
 
 
-def tool_message(value: Any) -> Outcome:
+def tool_message(value: Any) -> ToolOutcome:
     """LangChain's ToolMessage in any of its serialised forms, and what it says of id and failure."""
     if isinstance(value, CutText):
         return plain_outcome(value)
@@ -125,14 +125,14 @@ def tool_message(value: Any) -> Outcome:
         return plain_outcome(value)
     content = message["content"]
     blocks = joined_blocks(content)
-    return Outcome(
+    return ToolOutcome(
         as_text(content) if blocks is None else blocks,
         _id_in(message, "tool_call_id"),
         message.get("status") == "error",
     )
 
 
-def adk_response(value: Any) -> Outcome:
+def adk_response(value: Any) -> ToolOutcome:
     """google-adk's function response, as its data parts are read (`function_outcome`), or the tool's own object.
 
     OpenInference puts `{"id", "name", "response"}` around it.
@@ -142,17 +142,17 @@ def adk_response(value: Any) -> Outcome:
         return plain_outcome(value)
     if isinstance(response.get("response"), dict) and "name" in response:
         inner = adk_response(response["response"])
-        return Outcome(inner.text, _id_in(response, "id"), inner.failed)
+        return ToolOutcome(inner.text, _id_in(response, "id"), inner.failed)
     if not response:
         return NOTHING  # what is written when content is off
     outcome = function_outcome(response)
     if outcome.error is not None:
-        return Outcome(outcome.error, failed=True)
+        return ToolOutcome(outcome.error, failed=True)
     wrapped = "result" in response and response.keys() <= {"result", "isError"}
     return plain_outcome(response["result"] if wrapped else value)
 
 
-def llama_index_output(value: Any) -> Outcome:
+def llama_index_output(value: Any) -> ToolOutcome:
     """llama-index's ToolOutput (`raw_output`, `is_error`), alone or in a ToolCallResult (`tool_id`, `tool_output`)."""
     output = parse(value)
     if not isinstance(output, dict):
@@ -162,11 +162,11 @@ def llama_index_output(value: Any) -> Outcome:
         call_id = _id_in(output, "tool_id")
         output = output["tool_output"]
     if "raw_output" not in output:
-        return Outcome(as_text(value), call_id)
-    return Outcome(as_text(output["raw_output"]), call_id, output.get("is_error") is True)
+        return ToolOutcome(as_text(value), call_id)
+    return ToolOutcome(as_text(output["raw_output"]), call_id, output.get("is_error") is True)
 
 
-def mcp_result(value: Any) -> Outcome:
+def mcp_result(value: Any) -> ToolOutcome:
     """MCP's CallToolResult (`content` blocks, `isError`), or Traceloop's `{"result", "is_error"}`."""
     result = parse(value)
     if not isinstance(result, dict):
@@ -175,7 +175,7 @@ def mcp_result(value: Any) -> Outcome:
     text = joined_blocks(result.get("content"))
     if text is None and "result" in result and result.keys() <= {"result", "is_error"}:
         text = as_text(result["result"])
-    return Outcome(as_text(value) if text is None else text, failed=failed)
+    return ToolOutcome(as_text(value) if text is None else text, failed=failed)
 
 
 def joined_blocks(value: Any) -> str | None:
@@ -193,7 +193,7 @@ def joined_blocks(value: Any) -> str | None:
 
 
 def usable_id(value: Any) -> str:
-    """A call id without quotes around it; "" for what is none: absent, blank, or a placeholder."""
+    """A call id without quotes around it; "" for one that is absent, blank, or a placeholder."""
     if not isinstance(value, str):
         return ""
     text = value.strip().strip('"')

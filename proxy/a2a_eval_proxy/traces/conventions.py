@@ -12,7 +12,7 @@ from typing import Any
 
 from .content import (
     Arguments,
-    Outcome,
+    ToolOutcome,
     adk_response,
     encoded_outcome,
     keyword_arguments,
@@ -47,7 +47,7 @@ class ResultAt:
 
     attribute: str
     event: str = ""
-    read: Callable[[Any], Outcome] = plain_outcome
+    read: Callable[[Any], ToolOutcome] = plain_outcome
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -67,7 +67,7 @@ class Convention:
     markers: Pairs
     scopes: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
-    """Attributes that nobody else writes: a span that has one is of this convention, whatever its scope."""
+    """Attributes that only this convention has: they identify it, whatever the span's scope."""
     tool_name: tuple[str, ...] = ("gen_ai.tool.name", "tool.name")
     span_names: Pairs = ()
     call_id: tuple[str, ...] = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "tool.call_id")
@@ -319,7 +319,7 @@ def recognise(span: Span) -> Convention | None:
     return None
 
 
-def tells_of_work(span: Span) -> bool:
+def shows_work(span: Span) -> bool:
     """Whether `span` is of an agent, a model or a tool at all: not of the HTTP around them."""
     return any(attribute.startswith(_WORK) for attribute in span.attributes)
 

@@ -60,7 +60,7 @@ def hints_of(spans: Iterable[Span], known: Mapping[str, str] = HINTS) -> Hints:
     """The hints of one trace, by the attributes in `known`.
 
     An id is often on one span of a trace only, an ancestor of the tool spans or a sibling: any span is asked.
-    Ids that are blank, neither text nor a number, or a placeholder are none.
+    Blank ids, placeholders, and ids that are neither strings nor numbers do not count.
     """
     found: dict[str, set[str]] = defaultdict(set)
     resources: dict[int, Attributes] = {}
@@ -75,13 +75,13 @@ def hints_of(spans: Iterable[Span], known: Mapping[str, str] = HINTS) -> Hints:
 def root_ended(spans: Iterable[Span], parents: Collection[str] = ()) -> bool:
     """Whether the agent's outermost span of every trace is among `spans`, and all between it and the others.
 
-    Then what they tell of the turn is told. False without spans. Spans are exported when they end, children before
-    parents, so a span whose local parent is not at hand is early: that goes on, perhaps for longer than the outermost
+    Then they are complete. False without spans. Spans are exported when they end, children before parents, so a
+    span whose local parent is missing is early: the parent still runs, perhaps for longer than the outermost
     span (a request handler that hands the work to a task and returns).
 
     `parents` are the span ids the agent was given as its parent (by `traceparent`); with them, the outermost span is
     one that has such a parent or none. Without, it is one that has none, one whose parent is remote and not at hand,
-    or, where the exporter does not tell remote from local, a server's span whose parent is not at hand.
+    or, where the exporter does not mark remote parents, a server's span whose parent is missing.
     """
     at_hand: dict[str, set[str]] = defaultdict(set)
     members = list(spans)

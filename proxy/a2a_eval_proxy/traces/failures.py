@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from .content import Outcome
+from .content import ToolOutcome
 from .literals import is_placeholder
 from .model import STATUS_ERROR, Span
 
@@ -23,14 +23,14 @@ GENERIC = frozenset(
         "internal error",
     }
 )
-"""Status messages, lower-cased, that tell no more than the status itself."""
+"""Status messages, in lower case, that contain no more than the status itself."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 _MESSAGES = ("exception.message", "error.message")
 
 
 class FailureDetail(IntEnum):
-    """How much a text tells of a failure: the lowest is preferred."""
+    """How much a string explains about a failure: the lowest is preferred."""
 
     EXCEPTION = 0
     STATUS = 1
@@ -45,7 +45,7 @@ class Failure(NamedTuple):
     text: str
 
 
-def failure(span: Span, outcome: Outcome, says_failed: bool) -> Failure | None:
+def failure(span: Span, outcome: ToolOutcome, says_failed: bool) -> Failure | None:
     """Why the call that `span` recorded failed; None where it did not.
 
     It failed where the status is ERROR, `error.type` is set, or its content says so (`says_failed`,

@@ -15,7 +15,7 @@ from .model import Span
 from .observations import Observation, same_tool
 
 
-class Group:
+class ObservationGroup:
     """One call's observations, outermost first, the agent's before those of transports (other hosts and clocks)."""
 
     __slots__ = ("observations",)
@@ -54,20 +54,23 @@ class Group:
     def vantages(self) -> frozenset[str]:
         return frozenset(observation.vantage for observation in self.observations)
 
-    def absorb(self, other: Group) -> None:
+    def absorb(self, other: ObservationGroup) -> None:
         self.observations = sorted(self.observations + other.observations, key=_closeness)
 
 
-def group(observations: Iterable[Observation], lineage: Lineage) -> tuple[list[Group], list[Finding]]:
+def group(observations: Iterable[Observation], lineage: Lineage) -> tuple[list[ObservationGroup], list[Finding]]:
     """The calls behind the observations, by start, each observation in exactly one; and ids that two tools share.
 
     Two observations are one call where they share id and tool (but for calls of different arguments, one after the
-    other, of a model that numbers its ids anew in each response); where one is the nearest tool span above the other,
+    other, of a model that numbers its ids again in each response); where one is the nearest tool span above the other,
     for the same tool, without contradiction in id or arguments and with no agent in between; or where they come
     from different vantages, with the same name and arguments, and overlap in time, one with one, in order.
     Never by name and arguments alone: an agent does repeat its calls. Unknown arguments contradict nothing.
     """
-    groups = {observation.span.key: Group(observation) for observation in sorted(observations, key=observation_order)}
+    groups = {
+        observation.span.key: ObservationGroup(observation)
+        for observation in sorted(observations, key=observation_order)
+    }
     findings = _join_ids(groups)
     _join_nested(groups, lineage)
     distinct = _distinct(groups.values())
@@ -82,15 +85,15 @@ def observation_order(observation: Observation) -> tuple[int, int, str, str]:
     return span.start_ns, -span.end_ns, span.trace_id, span.span_id
 
 
-def _join(groups: dict[tuple[str, str], Group], outer: Group, inner: Group) -> None:
+def _join(groups: dict[tuple[str, str], ObservationGroup], outer: ObservationGroup, inner: ObservationGroup) -> None:
     if outer is not inner:
         outer.absorb(inner)
         for observation in inner.observations:
             groups[observation.span.key] = outer
 
 
-def _join_ids(groups: dict[tuple[str, str], Group]) -> list[Finding]:
-    by_id: dict[str, list[Group]] = defaultdict(list)
+def _join_ids(groups: dict[tuple[str, str], ObservationGroup]) -> list[Finding]:
+    by_id: dict[str, list[ObservationGroup]] = defaultdict(list)
     findings = []
     for candidate in list(groups.values()):
         if not candidate.call_id:
@@ -112,7 +115,7 @@ def _join_ids(groups: dict[tuple[str, str], Group]) -> list[Finding]:
     return findings
 
 
-def _join_nested(groups: dict[tuple[str, str], Group], lineage: Lineage) -> None:
+def _join_nested(groups: dict[tuple[str, str], ObservationGroup], lineage: Lineage) -> None:
     if len(groups) < 2:
         return
     for inner in [observation for joined in _distinct(groups.values()) for observation in joined.observations]:
@@ -129,10 +132,10 @@ def _join_nested(groups: dict[tuple[str, str], Group], lineage: Lineage) -> None
                 break
 
 
-def _join_overlapping(groups: Sequence[Group], *, with_arguments: bool) -> list[Group]:
+def _join_overlapping(groups: Sequence[ObservationGroup], *, with_arguments: bool) -> list[ObservationGroup]:
     """Join across vantages. With arguments: where both are known and equal; without: where either is unknown."""
-    buckets: dict[tuple[str, str], list[Group]] = defaultdict(list)
-    rest: list[Group] = []
+    buckets: dict[tuple[str, str], list[ObservationGroup]] = defaultdict(list)
+    rest: list[ObservationGroup] = []
     for candidate in groups:
         if not with_arguments:
             buckets[candidate.first.name, ""].append(candidate)
@@ -145,11 +148,11 @@ def _join_overlapping(groups: Sequence[Group], *, with_arguments: bool) -> list[
     return sorted(rest, key=_group_order)
 
 
-def _join_lanes(bucket: Sequence[Group]) -> list[Group]:
-    lanes: dict[frozenset[str], list[Group]] = defaultdict(list)
+def _join_lanes(bucket: Sequence[ObservationGroup]) -> list[ObservationGroup]:
+    lanes: dict[frozenset[str], list[ObservationGroup]] = defaultdict(list)
     for candidate in bucket:
         lanes[candidate.vantages].append(candidate)
-    joined: list[Group] = []
+    joined: list[ObservationGroup] = []
     for vantages in sorted(lanes, key=sorted):
         partners = [known for known in joined if known.vantages.isdisjoint(vantages)]
         joined += _pair_off(partners, lanes[vantages])
@@ -157,9 +160,9 @@ def _join_lanes(bucket: Sequence[Group]) -> list[Group]:
     return joined
 
 
-def _pair_off(partners: Sequence[Group], lane: Sequence[Group]) -> list[Group]:
+def _pair_off(partners: Sequence[ObservationGroup], lane: Sequence[ObservationGroup]) -> list[ObservationGroup]:
     """Join each group of `lane` with the next partner it overlaps, both by start; those that found none."""
-    left: list[Group] = []
+    left: list[ObservationGroup] = []
     waiting = iter(partners)
     partner = next(waiting, None)
     for candidate in lane:
@@ -173,11 +176,11 @@ def _pair_off(partners: Sequence[Group], lane: Sequence[Group]) -> list[Group]:
     return left
 
 
-def _overlap(one: Group, other: Group) -> bool:
+def _overlap(one: ObservationGroup, other: ObservationGroup) -> bool:
     return 0 < one.start_ns <= other.end_ns and 0 < other.start_ns <= one.end_ns
 
 
-def _may_be_one(one: Group, other: Group) -> bool:
+def _may_be_one(one: ObservationGroup, other: ObservationGroup) -> bool:
     """Whether two vantages may have seen one call: no two ids, and arguments that are equal or not both known."""
     if one.call_id and other.call_id and one.call_id != other.call_id:
         return False
@@ -186,7 +189,7 @@ def _may_be_one(one: Group, other: Group) -> bool:
     return canonical(one.arguments) == canonical(other.arguments)
 
 
-def _agree(one: Group, other: Group) -> bool:
+def _agree(one: ObservationGroup, other: ObservationGroup) -> bool:
     """Whether neither id nor arguments say that these are two calls. An inner layer may have filled in defaults."""
     if one.call_id and other.call_id and one.call_id != other.call_id:
         return False
@@ -211,7 +214,7 @@ def _is_sub_agent(span: Span) -> bool:
     )
 
 
-def _distinct(groups: Iterable[Group]) -> list[Group]:
+def _distinct(groups: Iterable[ObservationGroup]) -> list[ObservationGroup]:
     return sorted({id(candidate): candidate for candidate in groups}.values(), key=_group_order)
 
 
@@ -219,5 +222,5 @@ def _closeness(observation: Observation) -> tuple[bool, int, int, str, str]:
     return observation.transport, *observation_order(observation)
 
 
-def _group_order(candidate: Group) -> tuple[int, int, str, str]:
+def _group_order(candidate: ObservationGroup) -> tuple[int, int, str, str]:
     return observation_order(candidate.first)

@@ -71,7 +71,7 @@ def as_text(value: Any) -> str | None:
 
 
 def repr_fields(text: str) -> dict[str, str]:
-    """The quoted fields of an object's repr, `content='...' name='...'`; {} where there are none."""
+    """The quoted fields of an object's repr, `content='...' name='...'`; {} for a string without any."""
     fields: dict[str, str] = {}
     for name, quoted in _FIELD.findall(text[:MAX_REPR]):
         content = python_literal(quoted)

@@ -1,4 +1,4 @@
-"""A turn completed with what traces say about it. Pure."""
+"""Completes a turn with the calls in its traces. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .trace_records import Evidence
 
 
 def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:
-    """`turn` (as the protocol told it) with trace calls merged in; `turn` itself where traces say nothing.
+    """Returns `turn`, captured from the protocol, with trace calls merged in; `turn` itself without evidence.
 
-    `late` says that it was scored before without these spans.
+    `late`: the turn was scored before without these spans.
     """
     if evidence.contested:
         message = (

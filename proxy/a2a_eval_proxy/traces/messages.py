@@ -82,7 +82,7 @@ def read_flattened(attributes: Mapping[str, Any], prefix: str) -> list[Item]:
 def paired(items: list[Item]) -> list[tuple[Asked, bool]]:
     """The calls asked for in a list of messages, each with its answer, and whether the last user message precedes it.
 
-    Answers go to the call with their id. An answer that no call has the id of tells the id of the first open
+    Answers belong to the call with their id. An answer with the id of no call gives that id to the first open
     call that has only an item's; one without an id goes to the first open call of its name. Without a message
     of the user in the list, every call follows it.
     """

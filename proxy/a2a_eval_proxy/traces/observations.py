@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .content import NOTHING, UNKNOWN, Arguments, Outcome, usable_id
+from .content import NOTHING, UNKNOWN, Arguments, ToolOutcome, usable_id
 from .conventions import ArgumentsAt, Convention, ResultAt, recognise
 from .failures import Failure, failure
 from .model import KIND_CLIENT, KIND_SERVER, Span
@@ -41,7 +41,7 @@ def same_tool(one: str, other: str, *, prefixed: bool) -> bool:
 
 
 def read_span(span: Span) -> Observation | None:
-    """Read `span` as a tool call; None where it is none. Never raises."""
+    """Read `span` as a tool call; None for any other span. Never raises."""
     convention = recognise(span)
     if convention is None:
         return None
@@ -79,7 +79,7 @@ def _call_id(span: Span, convention: Convention) -> str:
     return ""
 
 
-def _content(span: Span, convention: Convention) -> tuple[Arguments, Outcome]:
+def _content(span: Span, convention: Convention) -> tuple[Arguments, ToolOutcome]:
     if convention.withheld and all(span.attributes.get(key) == value for key, value in convention.withheld):
         return UNKNOWN, NOTHING
     arguments, outcome = UNKNOWN, NOTHING

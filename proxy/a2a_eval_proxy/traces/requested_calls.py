@@ -24,7 +24,7 @@ class Requested:
     call_id: str
     answer: str | None
     at_ns: int
-    """Start of the model call that is the first to speak of it."""
+    """Start of the first model call that contains it."""
 
     traces: set[str] = field(default_factory=set)
     given_by: list[SpanKey] = field(default_factory=list)
@@ -36,7 +36,7 @@ def requested(found: Iterable[Transcript], related: Callable[[SpanKey, SpanKey],
 
     Of a history, only what follows the last user's message belongs to the turn. Calls are the same by id, else,
     where one of the two has none, by name and arguments in order: an input list repeats what is known; an output
-    is a new call, unless it tells the id of a known one or repeats the output of a span `related` to its own
+    is a new call, unless it has the id of a known one or repeats the output of a span `related` to its own
     (one above the other).
     """
     return _Collector(related).collect(found)
@@ -74,7 +74,7 @@ class _Collector:
                 self.answers.setdefault(call_id, text)
 
     def _meet(self, asked: Asked, transcript: Transcript, met: set[int], key: SpanKey | None) -> Requested:
-        """The known call that `asked` is, told what it did not know, or a new one. `key`: the span it is output of."""
+        """The known call that `asked` repeats, completed from it, or a new one. `key`: the span that outputs it."""
         call = self.by_id.get(asked.call_id) if asked.call_id else None
         if call is None or call.name != asked.name:
             call = self._known(asked, met, key)

@@ -18,7 +18,7 @@ from .requested_calls import requested
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What spans told. `ignored` counts the distinct spans that are no tool call."""
+    """The calls in spans. `ignored` counts the distinct spans that are not tool calls."""
 
     tool_calls: list[ToolCall]
     ignored: int
@@ -31,8 +31,8 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     The spans may be of several traces, in any order, and delivered repeatedly: a span counts once by trace and
     span id. Every call is there once however many spans and instrumentations saw it, and as often as the agent
     made it. What spans do not say (id, arguments, result) is taken from the turn's LLM messages by id, else by
-    name and arguments in order. In a trace without any tool span of the agent (MCP's tell only what went over
-    MCP) the calls its messages speak of are calls too; they have no times. A failed call has `error` and no
+    name and arguments in order. In a trace without any tool span of the agent (MCP's show only what went over
+    MCP) the calls in its messages are calls too; they have no times. A failed call has `error` and no
     result, unless all that is known of the error is its type. Pure, and total: never raises, whatever the spans
     hold.
     """
@@ -80,7 +80,7 @@ def _unknown_arguments(calls: list[ToolCall]) -> list[Finding]:
     if not unknown:
         return []
     message = (
-        f"{unknown} of {len(calls)} tool calls in the traces do not tell their arguments: "
+        f"{unknown} of {len(calls)} tool calls in the traces have no arguments: "
         "turn on content capture in the agent's instrumentation"
     )
     return [Finding("trace_arguments_unknown", message, Severity.INFO, "traces")]

@@ -1,9 +1,9 @@
-"""Which turn a trace belongs to: by its id, by what its spans say, or by being alone in time. Sans-io.
+"""Assigns traces to turns: by trace id, by attributes of the spans, or by time. Sans-io.
 
 The proxy sends W3C trace context with every request, so an agent whose server is instrumented answers in the turn's
-own trace. Others are found by the attributes their spans carry (conversation, task), and what has neither is given
-to a turn only if exactly one was open then and it tells of an agent's work at all: an instrumented server has traces
-of its own for every look at its card. Spans may come before the turn is known, in many batches, and long after.
+own trace. Other traces are assigned by the attributes of their spans (conversation, task). A trace with neither is
+assigned only if exactly one turn was open at its time, and if it shows an agent's work: an instrumented server also
+traces every request for its card. Spans may arrive before the turn is known, in many batches, and long after.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..turn import Turn
-from .conventions import tells_of_work
+from .conventions import shows_work
 from .correlation_hints import HINTS, hints_of, root_ended
 from .model import LogEvent, Span
 from .trace_records import SKEW_S, Correlation, Evidence, TraceEntry, TurnEntry, latest_before, shares_of
@@ -23,16 +23,16 @@ _TRACE_BYTES, _SPAN_BYTES, _GROWTH = 1_000, 1_000, 2
 """Memory of a trace, of a span in it, and of each byte of a span on the wire: about what CPython takes."""
 
 _MAX_FITTING, _MAX_CONTESTED = 10, 100
-"""Turns that are told that a trace fits them and another, and traces that are counted for a turn."""
+"""Maximum number of turns that a contested trace counts for, and of contested traces counted for a turn."""
 
 
 class TraceBook:
     """Joins spans to turns. Times are seconds since the epoch.
 
-    `on_changed` is called with a turn whose evidence grew, and whether by anything about an agent's work. Kept are
-    spans of at most about `max_bytes` in memory, closed turns for `keep_s`, and spans of unknown traces for
-    `unknown_s`; what has to go is counted (`take_dropped`). `conversation_attributes` of a span hold the contextId,
-    as those do that libraries are known to use.
+    `on_changed` receives a turn whose evidence grew, and whether the new evidence shows an agent's work. The book
+    keeps spans of about `max_bytes` in memory, closed turns for `keep_s`, and spans of unknown traces for
+    `unknown_s`; it counts spans that it drops (`take_dropped`). `conversation_attributes` are names of span attributes
+    that hold the contextId, in addition to those of known libraries.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class TraceBook:
         self._naming: dict[str, dict[str, TraceEntry]] = {}
         """Traces whose turns are not certain, by the ids they name, by trace id."""
         self._waiting: dict[str, TraceEntry] = {}
-        """Those that name a turn that had ended when they began, while another was open that may yet be named."""
+        """Traces that name a turn that ended before they began, while another open turn may yet get that name."""
         self._bytes = 0
         self._dropped = 0
         self.heard = False
-        """Whether a span was ever joined to a turn: then it is worth waiting for more."""
+        """Whether a span was ever joined to a turn: then more are expected."""
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -100,7 +100,7 @@ class TraceBook:
             self._locate(trace)
 
     def evidence(self, turn_id: str) -> Evidence:
-        """All that traces say about a turn so far; empty for a turn not (or no longer) known."""
+        """The evidence for a turn so far; empty for an unknown turn."""
         known = self._turns.get(turn_id)
         if known is None:
             return Evidence()
@@ -114,7 +114,7 @@ class TraceBook:
         return Evidence(spans, logs, by_time, len(known.contested))
 
     def complete(self, turn_id: str) -> bool:
-        """Whether the agent's root span of the turn has arrived, so that waiting on is no use."""
+        """Whether the agent's root span of the turn has arrived, so that no more spans are expected."""
         known = self._turns.get(turn_id)
         if known is None:
             return False
@@ -136,13 +136,13 @@ class TraceBook:
         for trace_id in new_spans | new_logs:
             trace = self._trace(trace_id, now)
             held = len(trace.spans) + len(trace.logs)
-            tells = self._take(trace, new_spans.get(trace_id, ()), new_logs.get(trace_id, ()))
+            shows = self._take(trace, new_spans.get(trace_id, ()), new_logs.get(trace_id, ()))
             self._grow(
                 trace, (len(trace.spans) + len(trace.logs) - held) * (_SPAN_BYTES + _GROWTH * size_bytes // count)
             )
             self._locate(trace)
             for known in trace.turns:
-                self._on_changed(known.turn, tells)
+                self._on_changed(known.turn, shows)
         while self._bytes > self._max_bytes and self._drop_oldest():
             pass
 
@@ -152,7 +152,7 @@ class TraceBook:
         return len(self._traces)
 
     def take_dropped(self) -> int:
-        """Spans that had to go since the last call."""
+        """Number of spans dropped since the last call."""
         dropped, self._dropped = self._dropped, 0
         return dropped
 
@@ -202,7 +202,7 @@ class TraceBook:
             self._attach(trace, named, Correlation.TRACE_ID)
         elif hinted := self._hinted(trace):
             self._attach(trace, [hinted], Correlation.ATTRIBUTES)
-        elif trace.by is None and trace.tells_of_work:
+        elif trace.by is None and trace.shows_work:
             fitting = self._open_at(trace.start_s)
             if len(fitting) == 1:
                 self._attach(trace, fitting, Correlation.TIME)
@@ -210,7 +210,7 @@ class TraceBook:
                 self._contest(trace, fitting)
 
     def _contest(self, trace: TraceEntry, fitting: list[TurnEntry]) -> None:
-        """Note that a trace fits several turns. The first such trace changes what is to be said of a turn."""
+        """Note that a trace fits several turns. The first such trace adds a finding to a turn."""
         for known in fitting:
             first = not known.contested
             if known not in trace.contested_by:
@@ -221,19 +221,19 @@ class TraceBook:
                 self._on_changed(known.turn, True)
 
     def _take(self, trace: TraceEntry, spans: Sequence[Span], logs: Sequence[LogEvent]) -> bool:
-        """Add to the trace what is new of it, and what that says of where it belongs. True if it tells of work."""
+        """Add new spans and logs to the trace, and the ids they name. Returns whether they show an agent's work."""
         for span in spans:
             trace.spans.setdefault(span.span_id, span)
         trace.logs.update(dict.fromkeys(logs))
-        tells = bool(logs) or any(map(tells_of_work, spans))
-        trace.tells_of_work = trace.tells_of_work or tells
+        shows = bool(logs) or any(map(shows_work, spans))
+        trace.shows_work = trace.shows_work or shows
         if not trace.certain:
             hints = hints_of(spans, self._hints)
             trace.task_ids.update(hints.task_ids)
             trace.conversation_ids.update(hints.conversation_ids)
             for identifier in (*hints.task_ids, *hints.conversation_ids):
                 self._naming.setdefault(identifier, {})[trace.trace_id] = trace
-        return tells
+        return shows
 
     def _unname(self, trace: TraceEntry) -> None:
         for identifier in trace.named_ids:
@@ -243,7 +243,7 @@ class TraceBook:
                 self._naming.pop(identifier, None)
 
     def _hinted(self, trace: TraceEntry) -> TurnEntry | None:
-        """The turn whose task or conversation the trace names; None where there is none, or another may yet be."""
+        """The turn whose task or conversation the trace names; None without one, or where another may follow."""
         for index, ids in ((self._by_task, trace.task_ids), (self._by_conversation, trace.conversation_ids)):
             found = [known for identifier in ids for known in index.get(identifier, ())]
             if not found:
@@ -301,7 +301,7 @@ class TraceBook:
                 known.traces.append(trace)
 
     def _drop_oldest(self) -> bool:
-        """Make room: unknown traces first, then turns that are closed. False where nothing may go."""
+        """Make room: unknown traces first, then turns that are closed. False if nothing can be dropped."""
         if self._unknown:
             trace = next(iter(self._unknown.values()))
             self._dropped += len(trace.spans)

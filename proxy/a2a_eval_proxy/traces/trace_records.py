@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..turn import Turn
-from .conventions import tells_of_work
+from .conventions import shows_work
 from .model import LogEvent, Span
 
 SKEW_S = 0.05
-"""How far the agent's clock may be behind ours when spans are told apart by time."""
+"""Maximum difference of the agent's clock and the proxy's when spans are assigned by time; seconds."""
 
 
 class Correlation(StrEnum):
@@ -24,18 +24,18 @@ class Correlation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What traces say about a turn. `by_time` holds the ids of traces that are there only by their time."""
+    """The spans and logs of a turn. `by_time` holds the ids of traces that were assigned by time alone."""
 
     spans: Sequence[Span] = ()
     logs: Sequence[LogEvent] = ()
     by_time: frozenset[str] = frozenset()
     contested: int = 0
-    """How many traces fit this turn by their time alone, and another one as well: they count for neither."""
+    """Number of traces that fit this turn and another by time alone: they count for neither."""
 
     @property
     def size(self) -> int:
-        """Records in it that tell of an agent's work; evidence only grows."""
-        return sum(map(tells_of_work, self.spans)) + len(self.logs)
+        """Number of records that show an agent's work; it only grows."""
+        return sum(map(shows_work, self.spans)) + len(self.logs)
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class TurnEntry:
     """Ids of traces that fit another turn as well."""
 
     def was_on(self, moment_s: float, skew_s: float = 0.0) -> bool:
-        """Whether it had begun and not ended at that time, or so much before or after."""
+        """Whether it was open at that time, give or take `skew_s`."""
         ended_at = self.turn.ended_at
         return self.turn.started_at - skew_s <= moment_s and (ended_at is None or moment_s <= ended_at + skew_s)
 
@@ -66,11 +66,11 @@ class TraceEntry:
     contested_by: list[TurnEntry] = field(default_factory=list)
     task_ids: set[str] = field(default_factory=set)
     conversation_ids: set[str] = field(default_factory=set)
-    tells_of_work: bool = False
+    shows_work: bool = False
 
     @property
     def certain(self) -> bool:
-        """Whether nothing that comes can change its turns."""
+        """Whether its turns are final."""
         return self.by in (Correlation.TRACE_ID, Correlation.ATTRIBUTES)
 
     @property
@@ -80,7 +80,7 @@ class TraceEntry:
 
     @property
     def start_s(self) -> float:
-        """When its first span began; when it was first heard of, where no span says."""
+        """Start of its first span; without one, when the trace was first seen."""
         starts = [span.start_ns for span in self.spans.values() if span.start_ns]
         return min(starts) / 1e9 if starts else self.first_seen
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces import content
-from a2a_eval_proxy.traces.content import UNKNOWN, Arguments, Outcome
+from a2a_eval_proxy.traces.content import UNKNOWN, Arguments, ToolOutcome
 from a2a_eval_proxy.traces.model import CutText
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +90,7 @@ def test_arguments(reader: Callable[[Any], Arguments], value: Any, expected: Arg
 
 
 TOOL_MESSAGE = {"content": "Sunny", "type": "tool", "tool_call_id": "call_1", "status": "success"}
-SUNNY = Outcome("Sunny", "call_1")
+SUNNY = ToolOutcome("Sunny", "call_1")
 
 
 @pytest.mark.parametrize(
@@ -99,47 +99,47 @@ SUNNY = Outcome("Sunny", "call_1")
         (content.tool_message, TOOL_MESSAGE, SUNNY),
         (content.tool_message, {"type": "tool", "data": TOOL_MESSAGE}, SUNNY),
         (content.tool_message, {"lc": 1, "type": "constructor", "kwargs": TOOL_MESSAGE}, SUNNY),
-        (content.tool_message, TOOL_MESSAGE | {"status": "error"}, Outcome("Sunny", "call_1", failed=True)),
+        (content.tool_message, TOOL_MESSAGE | {"status": "error"}, ToolOutcome("Sunny", "call_1", failed=True)),
         (
             content.tool_message,
             TOOL_MESSAGE | {"content": [{"type": "text", "text": "Sun"}, {"type": "text", "text": "ny"}]},
-            Outcome("Sun\nny", "call_1"),
+            ToolOutcome("Sun\nny", "call_1"),
         ),
-        (content.tool_message, {"content": "not a message"}, Outcome('{"content":"not a message"}')),
+        (content.tool_message, {"content": "not a message"}, ToolOutcome('{"content":"not a message"}')),
         (content.run_output, {"output": TOOL_MESSAGE}, SUNNY),
         (content.run_output, {"output": {"lc": 1, "kwargs": TOOL_MESSAGE}, "kwargs": {"color": "green"}}, SUNNY),
-        (content.run_output, {"output": "Sunny"}, Outcome("Sunny")),
-        (content.run_output, {}, Outcome(None)),
-        (content.run_output, {"output": "x", "unit": "C"}, Outcome('{"output":"x","unit":"C"}')),
-        (content.adk_response, {"result": "Sunny"}, Outcome("Sunny")),
-        (content.adk_response, {"result": {"degrees": 21}}, Outcome('{"degrees":21}')),
-        (content.adk_response, {"degrees": 21}, Outcome('{"degrees":21}')),
-        (content.adk_response, {"error": "no such city"}, Outcome("no such city", failed=True)),
-        (content.adk_response, {"result": "late", "isError": True}, Outcome("late", failed=True)),
-        (content.adk_response, {"result": "Sunny", "isError": False}, Outcome("Sunny")),
-        (content.adk_response, {"error": "late", "result": "Sunny"}, Outcome('{"error":"late","result":"Sunny"}')),
-        (content.adk_response, {"result": "<not specified>"}, Outcome(None)),
+        (content.run_output, {"output": "Sunny"}, ToolOutcome("Sunny")),
+        (content.run_output, {}, ToolOutcome(None)),
+        (content.run_output, {"output": "x", "unit": "C"}, ToolOutcome('{"output":"x","unit":"C"}')),
+        (content.adk_response, {"result": "Sunny"}, ToolOutcome("Sunny")),
+        (content.adk_response, {"result": {"degrees": 21}}, ToolOutcome('{"degrees":21}')),
+        (content.adk_response, {"degrees": 21}, ToolOutcome('{"degrees":21}')),
+        (content.adk_response, {"error": "no such city"}, ToolOutcome("no such city", failed=True)),
+        (content.adk_response, {"result": "late", "isError": True}, ToolOutcome("late", failed=True)),
+        (content.adk_response, {"result": "Sunny", "isError": False}, ToolOutcome("Sunny")),
+        (content.adk_response, {"error": "late", "result": "Sunny"}, ToolOutcome('{"error":"late","result":"Sunny"}')),
+        (content.adk_response, {"result": "<not specified>"}, ToolOutcome(None)),
         (content.adk_response, {"id": "call_1", "name": "w", "response": {"result": "Sunny"}}, SUNNY),
-        (content.adk_response, {}, Outcome(None)),
-        (content.llama_index_output, {"raw_output": "Sunny", "is_error": False}, Outcome("Sunny")),
-        (content.llama_index_output, {"raw_output": "no", "is_error": True}, Outcome("no", failed=True)),
+        (content.adk_response, {}, ToolOutcome(None)),
+        (content.llama_index_output, {"raw_output": "Sunny", "is_error": False}, ToolOutcome("Sunny")),
+        (content.llama_index_output, {"raw_output": "no", "is_error": True}, ToolOutcome("no", failed=True)),
         (content.llama_index_output, {"tool_id": "call_1", "tool_output": {"raw_output": "Sunny"}}, SUNNY),
-        (content.mcp_result, {"content": [{"type": "text", "text": "Sunny"}], "isError": False}, Outcome("Sunny")),
+        (content.mcp_result, {"content": [{"type": "text", "text": "Sunny"}], "isError": False}, ToolOutcome("Sunny")),
         (
             content.mcp_result,
             {"content": [{"type": "text", "text": "no"}], "isError": True},
-            Outcome("no", failed=True),
+            ToolOutcome("no", failed=True),
         ),
-        (content.mcp_result, {"result": "no", "is_error": True}, Outcome("no", failed=True)),
-        (content.mcp_result, {"result": "x", "other": 1}, Outcome('{"result":"x","other":1}')),
-        (content.text_blocks, [{"text": "Sun"}, {"text": "ny"}], Outcome("Sun\nny")),
-        (content.text_blocks, [{"json": {}}], Outcome('[{"json":{}}]')),
-        (content.text_blocks, [], Outcome("[]")),
-        (content.encoded_outcome, "Sunny", Outcome("Sunny")),
-        (content.encoded_outcome, {"degrees": 21}, Outcome('{"degrees":21}')),
+        (content.mcp_result, {"result": "no", "is_error": True}, ToolOutcome("no", failed=True)),
+        (content.mcp_result, {"result": "x", "other": 1}, ToolOutcome('{"result":"x","other":1}')),
+        (content.text_blocks, [{"text": "Sun"}, {"text": "ny"}], ToolOutcome("Sun\nny")),
+        (content.text_blocks, [{"json": {}}], ToolOutcome('[{"json":{}}]')),
+        (content.text_blocks, [], ToolOutcome("[]")),
+        (content.encoded_outcome, "Sunny", ToolOutcome("Sunny")),
+        (content.encoded_outcome, {"degrees": 21}, ToolOutcome('{"degrees":21}')),
     ],
 )
-def test_results(reader: Callable[[Any], Outcome], value: Any, expected: Outcome) -> None:
+def test_results(reader: Callable[[Any], ToolOutcome], value: Any, expected: ToolOutcome) -> None:
     assert reader(json.dumps(value, separators=(",", ":"))) == expected
 
 

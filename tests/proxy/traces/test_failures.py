@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.content import NOTHING, Outcome
+from a2a_eval_proxy.traces.content import NOTHING, ToolOutcome
 from a2a_eval_proxy.traces.failures import Failure, FailureDetail, failure
 from a2a_eval_proxy.traces.model import STATUS_OK
 from golden.spans.building import a_span, exception
@@ -14,12 +14,12 @@ from golden.spans.building import a_span, exception
 TRACEBACK = "Traceback (most recent call last):\n  File x\nValueError: no such city"
 
 
-def of(outcome: Outcome = NOTHING, says_failed: bool = False, **span: Any) -> Failure | None:
+def of(outcome: ToolOutcome = NOTHING, says_failed: bool = False, **span: Any) -> Failure | None:
     return failure(a_span(1, span.pop("attributes", None), **span), outcome, says_failed)
 
 
 def test_no_error_no_failure() -> None:
-    assert of(events=(exception("handled"),), outcome=Outcome("Sunny")) is None
+    assert of(events=(exception("handled"),), outcome=ToolOutcome("Sunny")) is None
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_no_error_no_failure() -> None:
         ({"error": "no such city"}, (FailureDetail.STATUS, "no such city")),
         ({"error": f"no such city\n{TRACEBACK}"}, (FailureDetail.STATUS, "no such city")),
         ({"error": "no such city", "events": (exception(""),)}, (FailureDetail.STATUS, "no such city")),
-        ({"error": "Error", "outcome": Outcome("no such city")}, (FailureDetail.RESULT, "no such city")),
+        ({"error": "Error", "outcome": ToolOutcome("no such city")}, (FailureDetail.RESULT, "no such city")),
         (
-            {"error": "TIMEOUT", "attributes": {"error.type": "timeout"}, "outcome": Outcome("slow")},
+            {"error": "TIMEOUT", "attributes": {"error.type": "timeout"}, "outcome": ToolOutcome("slow")},
             (FailureDetail.RESULT, "slow"),
         ),
         (
-            {"error": "ValueError: ", "events": (exception(""),), "outcome": Outcome("bad")},
+            {"error": "ValueError: ", "events": (exception(""),), "outcome": ToolOutcome("bad")},
             (FailureDetail.RESULT, "bad"),
         ),
         ({"error": "", "attributes": {"error.type": "tool_error"}}, (FailureDetail.ERROR_TYPE, "tool_error")),
@@ -46,7 +46,7 @@ def test_no_error_no_failure() -> None:
         ({"error": "", "events": (exception("", "pkg.RetryError"),)}, (FailureDetail.EXCEPTION_TYPE, "pkg.RetryError")),
         ({"error": ""}, (FailureDetail.NOTHING, "error")),
         ({"error": "failed"}, (FailureDetail.NOTHING, "failed")),
-        ({"outcome": Outcome("no such city", failed=True)}, (FailureDetail.RESULT, "no such city")),
+        ({"outcome": ToolOutcome("no such city", failed=True)}, (FailureDetail.RESULT, "no such city")),
         ({"says_failed": True}, (FailureDetail.NOTHING, "error")),
         ({"attributes": {"error.type": "x", "error.message": "why"}}, (FailureDetail.EXCEPTION, "why")),
     ],
