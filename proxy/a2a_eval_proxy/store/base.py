@@ -19,10 +19,10 @@ Evaluations = list[dict[str, Any]]
 
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
-"""Of the JSON of turns that are read at once. With so much, no further turn is read."""
+"""Limit of the JSON of one page; a page ends with the turn that reaches it."""
 
 Score = Callable[[str], Evaluations | None]
-"""Returns the results of the turn with this id; None where it has to be stored first."""
+"""Returns the results of the turn with this id, or None if it must be stored first."""
 
 
 class StoreError(Exception):
@@ -30,11 +30,11 @@ class StoreError(Exception):
 
     exit_code = BAD_INPUT
     may_pass = False
-    """Whether the same store may be fine later: then a proxy serves meanwhile, and keeps trying."""
+    """Whether the problem may be temporary: then a proxy serves meanwhile and retries."""
 
 
 class StoreUnreachableError(StoreError):
-    """The store is on another machine, or in another process, that does not answer or does not let us in."""
+    """The database server does not respond or refuses access."""
 
     exit_code = UNREACHABLE
     may_pass = True
@@ -48,21 +48,21 @@ class StoreFileError(StoreError):
 
 @dataclass(slots=True)
 class StoreHealth:
-    """How a store that is written to does. The store's thread changes it, everybody may read it."""
+    """State and counters of a store's writer. Only the store's thread changes it; any thread may read it."""
 
     problem: str | None = "it is being opened"
-    """Why it cannot be written now; None where the last write worked."""
+    """Why writes fail now; None after a successful write."""
     failed_writes: int = 0
-    """Attempts to open or write it that failed."""
+    """Number of failed attempts to open or write the store."""
     writes: int = 0
-    """Groups of turns and results that it took."""
+    """Number of committed groups of turns and results."""
     last_write_at: float | None = None
-    """When it took the last of them, in seconds since the epoch."""
+    """Time of the last commit, in seconds since the epoch."""
     replaced: int = 0
-    """How often it was found damaged or gone while in use, and opened anew."""
+    """Number of times that the store was damaged or deleted while in use and reopened."""
     waiting_turns: int = 0
     waiting_bytes: int = 0
-    """Of what waits to be written, in memory."""
+    """Turns and bytes in memory that wait to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class TurnQuery:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Turns oldest first, and where the next page begins (None: there is none).
+    """Turns, oldest first, and the cursor of the next page (None: last page).
 
-    It ends with the turn that reaches `limit` or `MAX_PAGE_BYTES`.
+    A page ends with the turn that reaches `limit` or `MAX_PAGE_BYTES`.
     """
 
     items: list[TurnJson]
@@ -122,7 +122,7 @@ class ConversationKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoredConversation:
-    """What was said of a conversation as a whole when it had so many `turns`."""
+    """The evaluations of a whole conversation, and the number of turns that it had then."""
 
     key: ConversationKey
     turns: int
@@ -176,17 +176,17 @@ class Store(Protocol):
         """Replace the results of these conversations."""
 
     def discard(self, turn_ids: Sequence[str], committed: Callable[[], object]) -> None:
-        """Forget these turns, and what was said of their conversations."""
+        """Delete these turns, and the evaluations of their conversations."""
 
     def prune(self, before: datetime | None, max_bytes: int | None) -> None:
-        """Delete turns that ended before a moment, then the oldest until no more than so many bytes are taken.
+        """Delete turns that ended before `before`, then the oldest until the store takes at most `max_bytes`.
 
-        None: no such limit. With them goes all that was said of them. What is deleted is nowhere in the files.
+        None: no such limit. Also deletes evaluations of these turns, and overwrites the deleted data in the files.
         """
 
     @property
     def health(self) -> StoreHealth:
-        """How it does; read at any time."""
+        """The state of the writer."""
 
     @property
     def shared(self) -> bool:
@@ -194,7 +194,7 @@ class Store(Protocol):
 
     @property
     def judge_cache(self) -> JudgeCache:
-        """Where the answers of judges are kept, so that scoring again asks nobody."""
+        """The cache of judges' answers: scoring a turn again sends no request."""
 
     async def turns(self, query: TurnQuery) -> Page: ...
 
@@ -217,15 +217,15 @@ class Store(Protocol):
         """
 
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
-        """What was said of whole conversations: of a run, of one conversation, or of all."""
+        """Returns the evaluations of whole conversations: of a run, of one conversation, or all."""
 
     async def unscored_conversations(self, newest: int) -> list[ConversationKey]:
-        """Conversations of cases, among the `newest` turns, that have scored turns of which nothing was said yet."""
+        """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet."""
 
     async def runs(self, name: str | None = None) -> list[RunSummary]: ...
 
     async def positions(self, newest: int) -> dict[tuple[str, str, str], int]:
-        """How many of the `newest` turns are scored, by run, case and conversation."""
+        """Returns the number of scored turns among the `newest`, by run, case and conversation."""
 
     async def drained(self) -> None:
         """Returns when everything queued before the call is committed. Raises `ended_by`."""

@@ -1,4 +1,4 @@
-"""Old turns deleted from a PostgreSQL store, and what they took freed, which the server would do much later."""
+"""Deletes old turns of a PostgreSQL store, and frees their space at once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ANSWERS = text("DELETE FROM judge_answers WHERE kept_at < :before OR kept_at < 
 
 
 async def prune(connection: AsyncConnection, *, before: datetime | None, max_bytes: int | None) -> int:
-    """Delete turns that ended before a moment, and the oldest until the rest takes no more than so many bytes.
+    """Delete turns that ended before `before`, and the oldest until the rest takes at most `max_bytes`.
 
-    What was said of them goes too. Returns how many turns that were; it may take more than one call, until none is.
+    Also deletes their evaluations. Returns the number of deleted turns; call it again until that is 0.
     """
     deleted = 0
     if before is not None:
@@ -43,8 +43,5 @@ async def prune(connection: AsyncConnection, *, before: datetime | None, max_byt
 
 
 async def vacuum(connection: AsyncConnection) -> None:
-    """Free what deleted rows took: pages at the end go, others are written anew. Not in a transaction.
-
-    Tables on which another proxy does so are left to it.
-    """
+    """Free the space of deleted rows. Must not run in a transaction. Skips tables that another proxy vacuums."""
     await connection.execute(text("VACUUM (SKIP_LOCKED) turns, conversations, judge_answers"))

@@ -1,4 +1,4 @@
-"""The file of an SQLite store: opened, recognised, moved aside where it is damaged, copied where it is read-only."""
+"""Opens and recognizes the file of an SQLite store, renames a damaged one, copies a read-only one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..base import StoreError, StoreFileError
 from .migrations import NEWEST, OLDEST, migrate, schema_version
 
 _BESIDE = ("-wal", "-shm")
-"""What SQLite keeps beside a file: the write-ahead log, which is part of it, and an index of that."""
+"""Suffixes of the files next to a database: the write-ahead log, which is part of the data, and its index."""
 
 _HEADER_BYTES = 100
 
 _GIVE = "give the path of a store, or of a new file"
 
 Identity = tuple[int, int]
-"""Device and inode: a name may come to mean another file."""
+"""Device and inode, since another file may get the same name."""
 
 
 class StoreDamagedError(StoreFileError):
-    """The file is damaged; `ours` where it is known to be a store nonetheless."""
+    """The file is damaged; `ours` if it is known to be a store."""
 
     def __init__(self, message: str, *, ours: bool) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class StoreDamagedError(StoreFileError):
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the file is damaged, and not that it cannot be had now."""
+    """Whether the error means a damaged file, rather than a temporary problem."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -47,22 +47,22 @@ def identity(path: str) -> Identity | None:
 
 
 def write_ahead_log(path: str) -> str:
-    """What SQLite keeps beside a file that is in use: what was written and is not in the file yet."""
+    """Returns the path of the write-ahead log: data that is not in the file yet."""
     return f"{path}-wal"
 
 
 def open_file(path: str) -> sqlite3.Connection:
-    """Open a store to write to it, or make one.
+    """Open a store for writing, or create one.
 
-    Raises StoreError where the folder is missing or the file holds something else, StoreDamagedError where SQLite
-    cannot make sense of it, StoreFileError where it cannot be opened now.
+    Raises StoreError for a missing directory or a file that is not a store, StoreDamagedError for a damaged file,
+    StoreFileError for a file that cannot be opened now.
     """
     parent = Path(path).parent
     if not parent.is_dir():
         raise StoreError(f"store {path}: there is no directory {str(parent)!r}; {_GIVE}")
     version = None
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what agents say is nobody else's to read
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # readable by its owner only
         connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10.0)
         try:
             connection.execute("BEGIN")  # another process may create the tables now
@@ -77,7 +77,7 @@ def open_file(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         message = f"store {path}: {error}; {_GIVE}"
         if is_damage(error):
-            if version is None:  # SQLite reads nothing of a file that lacks its end
+            if version is None:  # SQLite reads nothing of a truncated file
                 version = _version_in_header(path)
             raise StoreDamagedError(message, ours=version is not None and OLDEST <= version <= NEWEST) from error
         raise StoreFileError(message) from error
@@ -87,7 +87,7 @@ def open_file(path: str) -> sqlite3.Connection:
 
 
 def _version_in_header(path: str) -> int | None:
-    """The user version that the first 100 bytes of a database tell (https://www.sqlite.org/fileformat2.html, 1.3)."""
+    """Returns the user version in the header of a database (https://www.sqlite.org/fileformat2.html, 1.3), or None."""
     try:
         with Path(path).open("rb") as file:
             header = file.read(_HEADER_BYTES)
@@ -99,14 +99,14 @@ def _version_in_header(path: str) -> int | None:
 
 
 def is_read_only(path: str) -> bool:
-    """Whether the file can be read and nothing can be written: neither it, nor a write-ahead log beside it."""
+    """Whether the file is readable, but it or a write-ahead log next to it cannot be written."""
     return os.access(path, os.R_OK) and not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))
 
 
 def copied(path: str, folder: Path) -> str:
-    """Copy a store, and the write-ahead log it may have, into `folder`; the path of the copy.
+    """Copy a store and its write-ahead log into `folder`; returns the path of the copy.
 
-    A store that another process writes is copied as it is at one moment. Raises StoreFileError.
+    The copy is consistent even if another process writes the store. Raises StoreFileError.
     """
     target = folder / Path(path).name
     try:
@@ -114,7 +114,7 @@ def copied(path: str, folder: Path) -> str:
             source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
             with closing(sqlite3.connect(target)) as copy:
                 source.backup(copy)
-    except sqlite3.Error:  # such as for a log that was left behind: without an index beside it, it cannot be read there
+    except sqlite3.Error:  # a log without index, for example, cannot be read in a read-only directory
         _copy_files(path, target)
     target.chmod(0o600)
     return str(target)
@@ -147,9 +147,9 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
 
 
 def moved_aside(path: str, why: str) -> str:
-    """Rename a damaged file, and its write-ahead log, which nobody has open any more; returns what to tell.
+    """Rename a damaged file and its write-ahead log, after all connections are closed; returns the message to log.
 
-    Raises OSError where that cannot be done.
+    Raises OSError.
     """
     target = f"{path}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z"
     Path(path).rename(target)

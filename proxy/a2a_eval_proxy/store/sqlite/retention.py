@@ -11,8 +11,8 @@ _BATCH = 200
 def prune(connection: sqlite3.Connection, before: str | None, max_bytes: int | None) -> int:
     """Delete turns that ended before a moment (RFC 3339, UTC), then the oldest until the file is small enough.
 
-    What was said of conversations of which no turn is left goes too, and judges' answers as old as the turns.
-    Returns how many turns went. The file shrinks by what is free. Raises sqlite3.Error; what is done by then stays.
+    Also deletes evaluations of conversations without turns, and judges' answers as old as the turns. Returns the number
+    of deleted turns, and shrinks the file. Raises sqlite3.Error; earlier deletions are kept.
     """
     deleted = 0
     if before is not None:
@@ -39,13 +39,13 @@ def prune(connection: sqlite3.Connection, before: str | None, max_bytes: int | N
 
 
 def _share(connection: sqlite3.Connection, part: float) -> int:
-    """How many turns that part of them is; at least one, and at most a batch."""
+    """Returns the number of turns of that part of all; at least one, and at most a batch."""
     turns = connection.execute("SELECT COUNT(*) FROM turns").fetchone()[0]
     return max(1, min(_BATCH, int(turns * part)))
 
 
 def _delete(connection: sqlite3.Connection, condition: str, values: tuple[str, ...], most: int) -> int:
-    """Delete of the oldest `most` turns those that meet the condition; how many."""
+    """Delete those of the oldest `most` turns that meet the condition; returns their number."""
     return connection.execute(
         "DELETE FROM turns WHERE seq IN (SELECT seq FROM (SELECT seq,"  # noqa: S608  # fixed texts
         " coalesce(json_extract(body, '$.ended_at'), json_extract(body, '$.started_at')) AS ended"
@@ -55,13 +55,13 @@ def _delete(connection: sqlite3.Connection, condition: str, values: tuple[str, .
 
 
 def _oldest(connection: sqlite3.Connection) -> str:
-    """When the oldest turn that is left ended; beyond all times where none is left."""
+    """Returns the start of the oldest remaining turn; later than all times without turns."""
     row = connection.execute("SELECT json_extract(body, '$.started_at') FROM turns ORDER BY seq LIMIT 1").fetchone()
     return row[0] if row else "9999"
 
 
 def _delete_answers(connection: sqlite3.Connection, before: str) -> int:
-    """Delete judges' answers of before; they quote what they judged."""
+    """Delete judges' answers from before that time: they quote turns."""
     return connection.execute("DELETE FROM judge_answers WHERE kept_at < ?", (before,)).rowcount
 
 
