@@ -44,18 +44,6 @@ class ClientTransport:
     - While the server stops, it ends a TLS connection without the client's close_notify.
     """
 
-    __slots__ = (
-        "_head",
-        "_limits",
-        "_loop",
-        "_tls",
-        "_transport",
-        "_write",
-        "close_ends_body",
-        "hurried",
-        "is_closing",
-    )
-
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, limits: ClientLimits | None = None
     ) -> None:

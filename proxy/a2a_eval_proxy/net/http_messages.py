@@ -76,22 +76,6 @@ class ResponseParser:
     pieces of the body or behind it (chunk extensions, trailer fields).
     """
 
-    __slots__ = (
-        "_body",
-        "_http",
-        "_max_header_bytes",
-        "_method",
-        "_trailer_bytes",
-        "_unread",
-        "_until_close",
-        "buffered",
-        "complete",
-        "fields",
-        "headers",
-        "reusable",
-        "status",
-    )
-
     def __init__(self, max_header_bytes: int) -> None:
         self._max_header_bytes = max_header_bytes
         self._http: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)

@@ -28,21 +28,6 @@ class Tap:
     bytes pass unread, and the turn gets this finding.
     """
 
-    __slots__ = (
-        "_caller",
-        "_decoder",
-        "_ended",
-        "_exchange",
-        "_limit",
-        "_opted_in",
-        "_request_coding",
-        "_request_reported",
-        "_request_seen",
-        "_splitter",
-        "_unread_request",
-        "unreadable",
-    )
-
     def __init__(
         self,
         book: TurnBook,
