@@ -241,7 +241,7 @@ class HeldRedaction(Privacy):
         super().__init__(None)
         self.go_on = threading.Event()
 
-    def shown(self, turn: Turn) -> Turn:
+    def redacted(self, turn: Turn) -> Turn:
         assert self.go_on.wait(30)
         return turn
 
