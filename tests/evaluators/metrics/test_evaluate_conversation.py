@@ -112,5 +112,5 @@ async def test_a_turn_keeps_what_it_has():
 async def test_an_empty_conversation_and_none():
     found = await evaluate_conversation(EvalCase(turns=[]), [OverallAgentScore()])
     assert (found.turns, found.status, found.results[0].status) == ((), None, Status.SKIPPED)
-    with pytest.raises(ValueError, match="no conversation"):
+    with pytest.raises(ValueError, match="is not a conversation"):
         await evaluate_conversation(EvalCase(), [])
