@@ -369,7 +369,7 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
     """
     imported = import_suite(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
     for note in imported.notes if imported else ():
-        logger.warning("suite %s: not taken over: %s", settings.suite, note)
+        logger.warning("suite %s: not imported: %s", settings.suite, note)
     proxy = RunningProxy(settings, imported.suite if imported else None)
     async with AsyncExitStack() as stack:
         await proxy.start(stack)

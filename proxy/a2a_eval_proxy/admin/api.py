@@ -60,8 +60,8 @@ class Control(Protocol):
 
 
 def admin_app(control: Control, registry: CollectorRegistry, token: str | None, names: HostNames) -> ASGIApp:
-    """The ASGI application of the admin port. With a `token` that decides; without one, nobody gets in by the name of
-    another host, or from a page of another site: a browser may be on this machine, too."""
+    """The ASGI application of the admin port. With a `token`, the token decides. Without one, requests for the name of
+    another host or from a page of another site are refused: a browser may run on this machine, too."""
     api = _Api(control, registry)
     app: ASGIApp = Starlette(
         routes=[

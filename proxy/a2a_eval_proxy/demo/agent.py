@@ -80,7 +80,7 @@ async def run_agent(
     """Serve the agent inside this process; yields its URL, which the card names too. Port 0 takes a free one.
 
     `public_url` is for clients that reach it by another name than `host` and `port`; `weak`: see `planner`.
-    Raises ListenError (an OSError) where the address cannot be had, sqlite3.Error for an unusable database.
+    Raises ListenError (an OSError) where the address is not available, sqlite3.Error for an unusable database.
     """
     with closing(Shop(database)) as shop:
         app = Starlette()

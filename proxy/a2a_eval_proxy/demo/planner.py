@@ -36,7 +36,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question; the turn ends here and the task goes on with the user's next message, which it brings."""
+    """A question: the turn ends here, and the task continues with the user's next message, its value."""
 
     question: str
 

@@ -1,4 +1,4 @@
-"""`demo`: a sample agent, the proxy before it, a suite's traffic and what came of it, in one process."""
+"""`demo`: a sample agent, the proxy in front, a suite's traffic and the results, in one process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Turn = Mapping[str, Any]
 async def tell(keep: bool, *, console: Console | None = None) -> int:
     """Run the demo and print it; `keep` leaves agent and proxy running until SIGINT or SIGTERM.
 
-    Returns 0 where the demo ran: cases that fail are part of it. The store and the export stay in a new
+    Returns 0 where the demo ran: failing cases are intended. The store and the export stay in a new
     temporary folder. Raises ListenError where no port is free.
     """
     console = console or Console(highlight=False)

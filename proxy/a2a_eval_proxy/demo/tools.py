@@ -122,7 +122,7 @@ class Shop:
         return [dict(row) for row in self._db.execute(query, values)]
 
     def _one(self, query: str, value: str, missing: str) -> dict[str, Any]:
-        """The only row of `query`. Raises ToolError(`missing`) where there is none."""
+        """The only row of `query`. Raises ToolError(`missing`) without one."""
         rows = self._rows(query, value)
         if not rows:
             raise ToolError(missing)

@@ -26,7 +26,7 @@ _LINES = {
     "header_timeout": "{count} client connection(s) sent no whole header within client_header_timeout and were closed",
     "body_timeout": "{count} client(s) stopped inside a request for client_body_timeout and were cut off",
     "send_timeout": "{count} client(s) read nothing of a response for client_send_timeout and were cut off",
-    "close_ignored": "{count} client(s) went on sending after the last response and were cut off",
+    "close_ignored": "{count} client(s) kept sending after the last response and were disconnected",
     "too_many_connections": "{count} client connection(s) beyond the limit were answered with 503",
 }
 

@@ -44,6 +44,8 @@ class Connection(asyncio.Protocol):
         self._poll: select.poll | None = None
         self._abandoned = False
         self._paused = False
+        self._was_paused = False
+        """Whether reading was paused after the last received data: the event loop may have missed what followed."""
         self.transport: asyncio.Transport | None = None
         self.exchange: HttpExchange | None = None
         """The owner."""
@@ -57,12 +59,12 @@ class Connection(asyncio.Protocol):
     def is_quiet(self, *, poll: bool) -> bool:
         """Whether the agent neither closed this idle connection nor sent anything.
 
-        With `poll`, as the operating system reports now; else as the event loop has seen.
+        With `poll`, as the operating system reports now; else as the event loop has seen, unless reading was paused.
         """
         transport = self.transport
         if self.lost or transport is None or transport.is_closing():
             return False
-        if not poll or not _CAN_POLL:
+        if not (poll or self._was_paused) or not _CAN_POLL:
             return True
         if self._poll is None:
             self._poll = select.poll()
@@ -76,7 +78,7 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         """Pause reading, so that the agent waits."""
         if not self._paused and self.transport is not None:
-            self._paused = True
+            self._paused = self._was_paused = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
@@ -105,6 +107,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
+        self._was_paused = False
         if self.exchange is not None:
             self.exchange.data_received(data)
         else:
@@ -365,11 +368,11 @@ class Response:
         return self._exchange.read()
 
     def whole(self) -> bytes | None:
-        """The rest of the body if all of it has arrived; else None, and nothing is read."""
+        """The rest of the body if it has arrived completely; else None, and nothing is read."""
         return self._exchange.whole()
 
     def close(self) -> None:
-        """Discard the rest of the body; the connection stays open only if there is none."""
+        """Discard the rest of the body; the connection stays open only if nothing is left."""
         self._exchange.release()
 
 

@@ -34,7 +34,7 @@ class TlsFiles:
         return tuple(path for path in (self.cert, self.key, self.ca) if path is not None)
 
     def server_context(self) -> ssl.SSLContext:
-        """For a server: TLS 1.2 or later, HTTP/1.1; with `ca`, clients must have a certificate of it.
+        """For a server: TLS 1.2 or later, HTTP/1.1; with `ca`, clients must have a certificate from it, the authority.
 
         Raises ConfigError.
         """

@@ -14,7 +14,7 @@ _MAX_CODINGS = 4
 
 
 def codings(value: str) -> list[str] | None:
-    """The codings of a `Content-Encoding` but `identity`, in order; None where one is not supported."""
+    """The content codings of a `Content-Encoding` except `identity`, in order; None where one is not supported."""
     if not value:
         return []
     found = [coding for item in value.split(",") if (coding := item.strip().lower()) not in ("", "identity")]
@@ -27,7 +27,7 @@ class DecodedTooLargeError(ValueError):
 
 
 class Decoder:
-    """Decodes codings, the last one first. A piece that decodes to more than `limit` bytes is an error."""
+    """Decodes content codings, the last one first. A piece that decodes to more than `limit` bytes is an error."""
 
     def __init__(self, names: list[str], limit: int) -> None:
         self._stages = [_Stage(name) for name in reversed(names)]

@@ -24,7 +24,7 @@ _SHORT = 500
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The verdict on a run, and the report of it."""
+    """The verdict on a run, and its report."""
 
     verdict: Verdict
     report: Report

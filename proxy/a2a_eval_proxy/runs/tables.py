@@ -28,8 +28,8 @@ def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
 
 
 def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None) -> Table:
-    """One row a turn: case, tool calls, verdict, and what is worth a remark: results that did not pass or have no
-    threshold, findings, how it broke off.
+    """One row a turn: case, tool calls, verdict, and notes: results that did not pass or have no
+    threshold, findings, and how it was interrupted.
 
     `failed` are the ids of the turns that failed by the verdict on the run (`failed_turns`), which may live with some
     bad results; None: by their own results.
@@ -88,7 +88,7 @@ def usage_line(usage: Usage) -> str:
 
 
 def score_text(result: Mapping[str, Any]) -> str:
-    """A score for people, two places; a dash where there is none."""
+    """A score for people, with two decimals; a dash without a score."""
     return "-" if result["score"] is None else f"{result['score']:.2f}"
 
 

@@ -112,7 +112,7 @@ class CaseBook:
         self._contexts.add(case.id, self._context(registered))
 
     def remove(self, case_id: str) -> bool:
-        """Forget a registered case; False where there was none. The suite's own cases stay."""
+        """Forget a registered case; returns False for an unknown one. The suite's own cases stay."""
         registered = self._registered.pop(case_id, None)
         if registered is None:
             return False

@@ -133,7 +133,7 @@ class Pipeline:
         await self._intake.written()
 
     async def resume(self, run: str | None = None) -> int:
-        """Score what is pending in the store from before, or in one run of it; returns the number of turns.
+        """Score turns that an earlier process left pending, in one run or all; returns their number.
 
         In a shared store without a run: 0, since another process may be at work on what is pending.
         """

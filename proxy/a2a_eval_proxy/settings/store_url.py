@@ -24,7 +24,7 @@ def is_postgres(location: str) -> bool:
 
 
 def check_postgres(location: str) -> None:
-    """Raises ValueError, which repeats nothing of it, for a URL that not every driver takes to mean the same."""
+    """Raises ValueError for a URL that drivers read differently. The error repeats no part of the URL."""
     scheme, separator, rest = location.partition("://")
     login, _, rest = rest.rpartition("@")
     if not (

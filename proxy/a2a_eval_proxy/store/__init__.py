@@ -50,7 +50,7 @@ __all__ = [
 def open_store(location: str, *, must_exist: bool = False, for_workers: bool = False, patient: bool = False) -> Store:
     """The store at a path, `sqlite:///path` or `postgresql://...`, made if need be.
 
-    `for_workers`: turns that are added as pending are scored by workers, where the store is one that can tell them.
+    `for_workers`: turns that are added as pending are scored by workers, if the store can notify them.
     With `must_exist`, a file that can only be read is copied, and the copy is opened.
     `patient`: it is not opened yet; `Store.start` does that, and tries for as long as it takes.
     Raises StoreError for what is neither, cannot be opened, or (with `must_exist`) is not there.

@@ -146,7 +146,7 @@ class Store(Protocol):
         """Open it in the background, and keep trying; for one that was opened `patiently`."""
 
     def first_attempt(self, timeout_s: float) -> StoreError | None:
-        """Waits for the first attempt to open it: why that failed. None where it worked, or is still going on."""
+        """Waits for the first attempt to open it: why that failed. None if it worked or is still in progress."""
 
     def add(
         self,

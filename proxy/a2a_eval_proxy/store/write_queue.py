@@ -159,8 +159,8 @@ class QueuedWrites(ABC):
         """Prepare it for writing; create missing tables. Raises StoreError."""
 
     def _check(self) -> None:  # noqa: B027  # a database on a server needs none
-        """Called before each write. Where what was opened is not the store any more, raises StoreLostError to go on
-        with what is there now, or StoreError to write nothing more."""
+        """Called before each write. If the opened file is no longer the store, raises StoreLostError to reopen it, or
+        StoreError to stop writing."""
 
     @abstractmethod
     def _writing(self, group: list[Item]) -> Callable[[], None]:

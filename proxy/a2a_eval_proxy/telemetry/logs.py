@@ -38,7 +38,7 @@ def without_secrets(text: str) -> str:
 
 
 def start_logging(level: str, form: str, privacy: Privacy | None = None) -> None:
-    """Log to stderr what is of this `level` and above, as it may be seen, tracebacks included."""
+    """Log messages of this `level` and above to stderr, redacted, with tracebacks."""
     logging.basicConfig(level=level.upper(), force=True)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Redacting(form, privacy))

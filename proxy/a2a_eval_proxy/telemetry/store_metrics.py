@@ -31,6 +31,6 @@ class StoreCollector(Collector):
         for name, text, value in (
             ("writes", "Groups of turns and results that the store took", health.writes),
             ("failures", "Attempts to open or write the store that failed", health.failed_writes),
-            ("replaced", "Times that the store's file was damaged or gone and was made anew", health.replaced),
+            ("replaced", "Times that the store's file was damaged or gone and was made again", health.replaced),
         ):
             yield CounterMetricFamily(f"a2a_eval_proxy_store_{name}", text, value=value)

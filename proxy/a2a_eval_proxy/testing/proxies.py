@@ -174,7 +174,7 @@ class ProxyPool:
 
 
 class _Server:
-    """A running proxy and those who look at it."""
+    """A running proxy and its fixtures."""
 
     proxy: RunningProxy
 

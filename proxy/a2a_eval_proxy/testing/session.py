@@ -25,7 +25,7 @@ class SessionResult:
 
     @property
     def failed(self) -> bool:
-        """Whether the suite's gates failed; without a suite there are none."""
+        """Whether the suite's gates failed; False without a suite."""
         return self.conclusion.report.suite is not None and not self.conclusion.verdict.passed
 
     def lines(self) -> list[str]:

@@ -126,7 +126,7 @@ class Engine:
                 logger.debug("job %s: %s", job.id, error)
         queued = await self._work.queue_abandoned()
         if queued:
-            logger.warning("%d pending turn(s) that nobody was going to score were queued", queued)
+            logger.warning("%d abandoned pending turn(s) were queued for scoring", queued)
 
     def problems(self) -> list[str]:
         """Why it takes no jobs; [] while it does."""

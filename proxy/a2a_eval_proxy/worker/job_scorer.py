@@ -58,7 +58,7 @@ class JobScorer:
     async def score(self, turn_ids: Sequence[str]) -> int:
         """Score those of these turns that are pending; returns how many.
 
-        Raises StoreUnreachableError while the database is away; then nothing of a turn is stored, or all of it.
+        Raises StoreUnreachableError while the database is away; a turn is stored completely or not at all.
         """
         found = await self._work.turns(turn_ids)
         pending = [claim for claim in found if claim.turn["status"] == "pending"]

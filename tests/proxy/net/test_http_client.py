@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.net import http_client
+from a2a_eval_proxy.net import http_client, http_connection
 from a2a_eval_proxy.net.http_client import (
     HttpClient,
     Response,
@@ -534,6 +534,31 @@ async def test_an_idle_connection_that_the_agent_closed_is_not_used() -> None:
             assert await body_of(await client.request(b"POST", b"/", HOST)) == b"ok"
             await let_everything_run()
         assert it.connections == 3
+
+
+async def test_a_connection_closed_while_reading_was_paused_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "_HIGH_WATER", 1_000)
+    arrived, closed = asyncio.Event(), asyncio.Event()
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        first = it.connections == 1
+        await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5_000)
+        if first:
+            await arrived.wait()
+            writer.write_eof()
+            closed.set()
+        await it.head(reader)
+
+    async with origin(behave) as it, client_of(it) as client:
+        response = await client.request(b"POST", b"/", HOST)
+        arrived.set()  # all in one piece, which pauses reading
+        await closed.wait()
+        await let_everything_run()
+        assert await body_of(response) == b"x" * 5_000
+        response = await client.request(b"POST", b"/", HOST)
+        assert await body_of(response) == b"x" * 5_000
+        assert (it.connections, len(it.requests)) == (2, 2)
 
 
 async def test_a_safe_request_lost_on_a_closing_connection_is_sent_again() -> None:

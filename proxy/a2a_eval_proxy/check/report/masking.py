@@ -58,7 +58,7 @@ def mask_credentials(report: CheckReport, credentials: Collection[str]) -> Check
 
 
 def _without_prefix_at_end(text: str, credential: str) -> str:
-    """Masks a credential that truncation cut in two: a prefix of it at the end of `text`."""
+    """Masks a credential that truncation cut in two: its prefix at the end of `text`."""
     end = text.rstrip("'\"")
     for length in range(len(credential) - 1, LEAST_LENGTH - 1, -1):
         if end.endswith(credential[:length]):

@@ -142,7 +142,7 @@ CARD_RULES: tuple[Rule[ProbeRecord], ...] = (
         "card-described",
         "the declaration has a description",
         _of_each(_undescribed),
-        "The description tells human readers of the card which data the agent reports.",
+        "The description states, for people who read the card, which data the agent reports.",
         "Set `description` in the declaration, or use agent_extension(), which has one.",
         Severity.WARNING,
     ),

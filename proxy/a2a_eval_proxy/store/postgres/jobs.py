@@ -43,7 +43,7 @@ async def queue_jobs(connection: AsyncConnection, turn_ids: Sequence[str]) -> di
 
 
 async def queue_abandoned(connection: AsyncConnection, after_s: float = ABANDONED_S) -> int:
-    """Queue pending turns that nobody is going to score; returns how many.
+    """Queue pending turns that no process is going to score; returns how many.
 
     Those are turns whose job is gone, and turns without one that a proxy was to score itself and has not for
     `after_s`. A job that failed for good stays, and so do its turns.

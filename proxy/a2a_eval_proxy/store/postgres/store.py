@@ -129,7 +129,7 @@ def _rows(item: Item) -> _Rows:
             added = [turn_columns(turn, score) | {"held": turn.turn_id in held} for turn in turns]
             return _Rows(what, added=added)
         case Settle(turns=turns):
-            what = f"what traces tell of turn(s) {_listed(turn.turn_id for turn in turns)}"
+            what = f"the trace calls of turn(s) {_listed(turn.turn_id for turn in turns)}"
             return _Rows(what, settled=[settled_columns(turn) for turn in turns])
         case Finish(scored=scored):
             return _Rows(f"the results of turn(s) {_listed(one.turn_id for one in scored)}", finished=item)

@@ -1,4 +1,4 @@
-"""What workers read and write: unlike the store's own writes, these are awaited, and tell what they changed."""
+"""What workers read and write: unlike the store's own writes, these are awaited and return what they changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SAID = text("SELECT key, turns FROM conversations WHERE key = ANY(:keys)").bind
 _ALL = 2**31 - 1
 
 MAX_COUNTED = 100_000
-"""Pending turns that are counted; of more it is only known that there are so many."""
+"""Maximum number of pending turns to count."""
 
 _BACKLOG = text(
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(stored_at)), 0),"
@@ -56,7 +56,7 @@ class Backlog(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A turn as it was read, and the job it was in: it is in another when more has come to be known of it since."""
+    """A turn as it was read, and the job it was in: it is in another job if it has changed since."""
 
     turn: TurnJson
     job_id: int | None
@@ -88,7 +88,7 @@ class WorkStore:
         return await self._select(_CONVERSATIONS, {"runs": runs, "ids": ids, "most": most, "until": list(until)})
 
     async def said(self, conversations: Sequence[ConversationKey]) -> dict[ConversationKey, int]:
-        """How many turns those of these conversations had of which something was said."""
+        """Returns the number of turns at the last evaluation of each of these conversations that has results."""
         keys = {conversation_digest(key): key for key in conversations}
 
         async def select(connection: AsyncConnection) -> dict[ConversationKey, int]:
@@ -104,7 +104,7 @@ class WorkStore:
         return await self._run(lambda connection: put_first_results(connection, rows))
 
     async def finish_conversations(self, scored: Sequence[ScoredConversation]) -> None:
-        """Replace their results, unless something was said of one when it had more turns."""
+        """Replace the results of conversations, unless a conversation has results from more turns."""
         rows = [conversation_columns(encoded_conversation(one)) for one in scored]
         await self._run(lambda connection: put_newer_conversations(connection, rows))
 

@@ -140,12 +140,12 @@ async def put_conversations(connection: AsyncConnection, rows: Rows) -> None:
 
 
 async def put_newer_conversations(connection: AsyncConnection, rows: Rows) -> None:
-    """Replace the results of those of these conversations of which something was said when they had fewer turns."""
+    """Replace the results of those conversations whose results are from fewer turns."""
     await connection.execute(_NEWER_CONVERSATION, by_column(rows, _CONVERSATION_COLUMNS))
 
 
 async def delete_turns(connection: AsyncConnection, turn_ids: list[str]) -> None:
-    """Forget turns, and what was said of their conversations."""
+    """Delete turns and the results of their conversations."""
     if turn_ids:
         await connection.execute(_DISCARD_CONVERSATIONS, {"ids": turn_ids})
         await connection.execute(_DISCARD, {"ids": turn_ids})

@@ -1,4 +1,4 @@
-"""The store in one SQLite file: a writer thread that commits in groups, readers beside it (WAL)."""
+"""The store in one SQLite file: a writer thread that commits in groups, and concurrent readers (WAL)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,8 @@ class SqliteStore(SqliteReads, QueuedWrites):
     """See `base.Store`. Raises StoreError for what cannot be a store; where the file cannot be opened, StoreFileError,
     unless it is `patient`: then `start` tries for as long as it takes.
 
-    A `patient` store goes on with another file: one that is damaged is moved aside, one that is gone is made anew.
-    Turns are kept on, and what there is of the old one stays for whoever wants to repair it. Any other store writes
-    to no other file than the one it opened, and leaves that where it is: damaged or gone, nothing more is written.
+    A `patient` store continues with another file: a damaged one is moved aside and can be repaired, a deleted one is
+    created again. Any other store writes only to the file it opened, and stops writing if that is damaged or deleted.
     """
 
     shared = False
@@ -102,7 +101,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
             raise StoreLostError(f"{gone}; turns are kept in the one now there")
         if identity(write_ahead_log(self._path)) != self._log_identity:  # what is written to it, nobody else can read
             self._let_go()  # which writes back what it has
-            raise StoreLostError("its write-ahead log was deleted or replaced while in use; the file is opened anew")
+            raise StoreLostError("its write-ahead log was deleted or replaced while in use; the file is reopened")
 
     def _let_go(self) -> None:
         """Close the file. Before another takes its name: SQLite deletes a write-ahead log by name."""

@@ -1,4 +1,4 @@
-"""Turns, what was said of whole conversations, and the answers of judges."""
+"""Turns, results of whole conversations, and the answers of judges."""
 
 from alembic import op
 

@@ -1,6 +1,6 @@
 """The tables of the job engine, procrastinate, as its release makes them.
 
-Where a later release of it has migrations of its own after `LAST_MIGRATION`, they become a revision of ours.
+Where a later procrastinate has migrations of its own after `LAST_MIGRATION`, they become a revision of ours.
 """
 
 from alembic import op

@@ -1,4 +1,4 @@
-"""Turns that are still open, and the task of each turn: another process may have to go on with them."""
+"""Turns that are still open, and the task of each turn: another process may continue them."""
 
 from alembic import op
 
