@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from .options import did_you_mean
@@ -89,7 +89,13 @@ class Declared:
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """The keys that a document may use."""
-        return tuple(_key(item) for item in fields(cls) if _key(item))  # type: ignore[arg-type]
+        return tuple(key for _, key in cls._fields() if key)
+
+    @classmethod
+    def _fields(cls) -> list[tuple[Field[Any], str]]:
+        """Each field and its key; "" for a field without a key."""
+        own = fields(cls)  # type: ignore[arg-type]  # each subclass is a dataclass
+        return [(item, item.metadata.get("key", item.name)) for item in own]
 
     @classmethod
     def long_form(cls, value: Any) -> Any:
@@ -109,9 +115,8 @@ class Declared:
     @classmethod
     def entries(cls, value: Any) -> dict[str, Any]:
         """`value`, an object of declared keys that includes all without a default. Raises FieldError."""
-        given = [item for item in fields(cls) if _key(item)]  # type: ignore[arg-type]
-        needed = [_key(item) for item in given if item.default is MISSING and item.default_factory is MISSING]
-        return checked_object(value, cls.keys(), needed)
+        needed = [key for item, key in cls._fields() if item.default is MISSING and item.default_factory is MISSING]
+        return checked_object(value, cls.keys(), filter(None, needed))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -121,7 +126,7 @@ class Declared:
         own: Any = handler.resolve_ref_schema(whole)
         arguments = own["schema"]
         if arguments["type"] == "dataclass-args":  # else another use of the class has changed it
-            keys = {item.name: _key(item) for item in fields(cls)}  # type: ignore[arg-type]
+            keys = {item.name: key for item, key in cls._fields()}
             for part in arguments["fields"]:
                 if keys[part["name"]]:
                     part["validation_alias"] = part["serialization_alias"] = keys[part["name"]]
@@ -141,12 +146,6 @@ class Declared:
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
         return cls.schema(handler(core))
-
-
-def _key(item: Any) -> str:
-    """The key of a dataclass field; empty for a field without a key."""
-    key: str = item.metadata.get("key", item.name)
-    return key
 
 
 def kind(value: Any) -> str:

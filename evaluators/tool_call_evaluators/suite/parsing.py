@@ -71,7 +71,8 @@ def _read(declared: type[D], document: Document, context: ReadContext) -> D:
     from pydantic import ValidationError
 
     try:
-        value: D = adapter(declared).validate_python(document.value, context=context)  # type: ignore[arg-type]
+        reader = adapter(declared)  # type: ignore[arg-type]  # a class is hashable
+        value: D = reader.validate_python(document.value, context=context)
         return value
     except ValidationError as wrong:
         error: Any = wrong.errors(include_url=False)[0]

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import re
+
 MAX_VALUES = 500_000
 """An object with one member takes about 220 bytes of memory, and 6 bytes of JSON."""
 
 _SMALL = 256 * 1024
 """A text up to this length is never too dense: it has room for few values."""
 
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_STRINGS = re.compile(_STRING.encode(), re.DOTALL), re.compile(_STRING, re.DOTALL)
+
+
+def may_be_dense(text: bytes | str) -> bool:
+    """Whether `text` could have more than `MAX_VALUES` values: an upper bound that counts marks inside strings too."""
+    return len(text) > _SMALL and _marks(text) > MAX_VALUES
+
 
 def is_dense(text: bytes | str) -> bool:
-    """Whether `text`, parsed as JSON, could have more than `MAX_VALUES` values.
-
-    Counts commas and opening brackets, those inside strings too: an upper bound that costs a fraction of parsing.
-    """
-    if len(text) <= _SMALL:
+    """Whether `text`, parsed as JSON, has more than `MAX_VALUES` commas and opening brackets outside strings."""
+    if not may_be_dense(text):
         return False
+    # Valid JSON has at most two strings for each mark, so more need not be left out.
+    if isinstance(text, str):
+        return _marks(_STRINGS[1].sub("", text, 2 * MAX_VALUES)) > MAX_VALUES
+    if 0 in text[:4]:  # UTF-16 or UTF-32, in which the pattern does not find the ends of strings
+        return True
+    return _marks(_STRINGS[0].sub(b"", text, 2 * MAX_VALUES)) > MAX_VALUES
+
+
+def _marks(text: bytes | str) -> int:
     if isinstance(text, bytes):
-        return text.count(b",") + text.count(b"[") + text.count(b"{") > MAX_VALUES
-    return text.count(",") + text.count("[") + text.count("{") > MAX_VALUES
+        return text.count(b",") + text.count(b"[") + text.count(b"{")
+    return text.count(",") + text.count("[") + text.count("{")

@@ -9,7 +9,7 @@ import orjson
 from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
 from tool_call_evaluators.agent_trace.python_literals import MAX_REPR, python_literal
 
-from ..protocol.json_density import is_dense
+from ..protocol.json_density import may_be_dense
 from .model import CutText
 
 REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "REDACTED"})
@@ -35,8 +35,8 @@ def parse(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return None if too_deep(value, MAX_DEPTH) else value
-    if isinstance(value, CutText) or not value or is_placeholder(value) or is_dense(value):
-        return None
+    if isinstance(value, CutText) or not value or is_placeholder(value) or may_be_dense(value):
+        return None  # not `is_dense`: strings of a Python literal end elsewhere
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -777,7 +777,8 @@ def test_json_shaped_junk_loses_at_most_the_extension(junk: Any) -> None:
     sent = json.dumps(junk).encode()
     got = guard(sent)
     assert not holds_ours(json.loads(got))
-    assert (got is sent) == (json.loads(got) == json.loads(sent) or "NaN" in got.decode())
+    read = partial(json.loads, parse_constant=str)  # NaN does not equal itself
+    assert (got is sent) == (read(got) == read(sent))
 
 
 def test_deep_nesting_harms_nobody() -> None:
