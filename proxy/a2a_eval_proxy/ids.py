@@ -1,10 +1,11 @@
-"""Identifiers: time-ordered for turns, random for traces."""
+"""Identifiers: time-ordered for turns, random for traces, readable for runs."""
 
 from __future__ import annotations
 
 import os
 import random
 import time
+from datetime import UTC, datetime
 
 # Seeded by the operating system once. `os.urandom` for every request would release the interpreter lock each time.
 _random = random.Random()  # noqa: S311  # unique is enough: the ids need not be secret
@@ -21,3 +22,12 @@ def new_turn_id() -> str:
 def new_trace_context() -> tuple[str, str]:
     """Ids of a trace and of its first span, as W3C Trace Context has them: 32 and 16 hex digits, not all zero."""
     return f"{_bits(128) or 1:032x}", f"{_bits(64) or 1:016x}"
+
+
+def new_run_name(prefix: str) -> str:
+    """Returns a name such as `serve-20261121T082210.042Z`: `prefix` and the current time in UTC.
+
+    It has milliseconds, so that two runs that start within one second do not share a name.
+    """
+    now = datetime.now(UTC)
+    return f"{prefix}-{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03}Z"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +42,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(id): what this test says to the agent belongs to this case")
+    from .ids import new_run_name
+
     stash = config.stash
-    stash[_run] = getattr(config, "workerinput", {}).get(_RUN) or f"pytest-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    stash[_run] = getattr(config, "workerinput", {}).get(_RUN) or new_run_name("pytest")
     stash[_exported], stash[_lost_workers] = [], []
     stash[_case] = stash[_suite] = None
     if (file := _path(config, "a2a_suite")) is not None:

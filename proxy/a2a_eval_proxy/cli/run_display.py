@@ -6,7 +6,6 @@ import asyncio
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,6 +15,7 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import unused_expectations
 
 from ..errors import ConfigError
+from ..ids import new_run_name
 from ..privacy.policy import Privacy, privacy_of
 from ..runs.report_files import publish_report
 from ..runs.rescore import evaluate_store
@@ -38,7 +38,7 @@ async def run_and_show(options: RunOptions) -> bool:
     if not suite.cases:
         raise ConfigError(f"{options.suite}: the suite has no cases")
     agent = AgentOptions.merged(suite.agent, options.agent_defaults(), options.dialects, options.tls())
-    name = options.run or f"{suite.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    name = options.run or new_run_name(suite.name)
     try:
         with _progress() as bar:
             conclusion = await run_suite(

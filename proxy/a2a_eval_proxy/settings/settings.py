@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import urlsplit
 
 from a2a_tool_capture.dialects import DIALECTS
 
 from ..errors import ConfigError
+from ..ids import new_run_name
 from ..privacy.detectors import DETECTORS
 from ..privacy.redactor import Rule
 from ..protocol.agent_card import WELL_KNOWN_PATHS
@@ -28,10 +28,6 @@ _admin = partial(option, group=OptionGroup.ADMIN)
 _tls = partial(option, group=OptionGroup.TLS)
 _privacy = partial(option, group=OptionGroup.PRIVACY)
 _limit = partial(option, group=OptionGroup.LIMITS)
-
-
-def _new_run_name() -> str:
-    return f"serve-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -101,7 +97,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
         types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
     )
     suite: str | None = _run(types.FILE, "Suite file with cases and evaluators.", None)
-    run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", _new_run_name)
+    run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
     otlp: str | None = _traces(
         types.ADDRESS_OR_OFF,

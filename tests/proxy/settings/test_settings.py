@@ -64,7 +64,7 @@ def test_defaults() -> None:
     settings = load()
     assert (settings.listen, settings.admin, settings.otlp) == ("127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:4318")
     assert (settings.negotiate, settings.evaluate, settings.require_artifact_uri) == ("declared", True, True)
-    assert re.fullmatch(r"serve-\d{8}T\d{6}Z", settings.run)
+    assert re.fullmatch(r"serve-\d{8}T\d{6}\.\d{3}Z", settings.run)
     assert settings == dataclasses.replace(Settings(**UPSTREAM), run=settings.run)
 
 
