@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import uuid
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from e2e.contracts import GetAgent
 from e2e.operation.test_crash import wait_until_stored
+from e2e.streams import open_gate
 from support.prefork import COMMAND, run
 from support.processes import ChildProcess
 from support.proxy import Proxy
@@ -176,9 +178,15 @@ def many(count: int) -> str:
     return "suite: many\nevaluators: [tool_error]\ncases:\n" + "\n".join(cases)
 
 
-def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path) -> None:
-    suite, store = written(tmp_path, many(200)), tmp_path / "turns.db"
-    command = ["run", suite, "--agent", agent("v1"), "--store", store, "--run", "night", "--concurrency", "8"]
+def held_back(count: int, gate: str) -> str:
+    """As `many`, and a last conversation that the agent ends only when the gate is open: the run cannot end before."""
+    return many(count) + f"\n  - {{id: held, turns: [{{user: slow {gate}}}]}}"
+
+
+async def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path) -> None:
+    upstream, gate, store = agent("v1"), str(uuid.uuid4()), tmp_path / "turns.db"
+    suite = written(tmp_path, held_back(200, gate))
+    command = ["run", suite, "--agent", upstream, "--store", store, "--run", "night", "--concurrency", "8"]
     seen: set[str] = set()
     for stop_at in (40, 120):
         with ChildProcess([COMMAND, *command, "--resume"], cwd=tmp_path) as child:
@@ -196,6 +204,7 @@ def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path) -> N
         }
         assert seen <= finished  # what was finished before stands
         seen = finished
+    await open_gate(upstream, gate)
     result = run(*command, "--resume", "--report", "report", cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     turns = exported(store)
@@ -203,24 +212,25 @@ def test_a_killed_run_goes_on_where_it_was(agent: GetAgent, tmp_path: Path) -> N
     conversations = {turn["conversation_id"]: turn["case_id"] for turn in turns}
     assert Counter(conversations.values()) == {
         f"{kind}-{number}": count for kind, count in (("one", 1), ("two", 1), ("again", 3)) for number in range(40)
-    }
-    assert len(turns) == 240
+    } | {"held": 1}
+    assert len(turns) == 241
     assert all(turn["status"] == "done" for turn in turns)
 
 
-def test_an_interrupted_run_says_how_to_go_on(agent: GetAgent, tmp_path: Path) -> None:
-    suite, store = written(tmp_path, many(200)), tmp_path / "turns.db"
-    command = ["run", suite, "--agent", agent("v1"), "--store", store]
+async def test_an_interrupted_run_says_how_to_go_on(agent: GetAgent, tmp_path: Path) -> None:
+    upstream, gate, store = agent("v1"), str(uuid.uuid4()), tmp_path / "turns.db"
+    command = ["run", written(tmp_path, held_back(200, gate)), "--agent", upstream, "--store", store]
     with ChildProcess([COMMAND, *command], cwd=tmp_path) as child:
         wait_for_store(store, child)
         wait_until_stored(store, 5)
         child.process.send_signal(signal.SIGINT)
-        assert child.process.wait(30) == 130
+        assert child.process.wait(100) == 130
         found = re.search(r"--run (many-\S+) --resume", child.stderr())
     assert found
+    await open_gate(upstream, gate)
     result = run(*command, "--run", found[1], "--resume", cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert len(exported(store)) == 240
+    assert len(exported(store)) == 241
 
 
 def wait_for_store(store: Path, child: ChildProcess) -> None:
