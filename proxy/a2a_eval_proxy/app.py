@@ -27,7 +27,7 @@ from .net.http_server import HttpServer, listening
 from .net.tls import ServerTls, TlsFiles
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
-from .privacy.policy import judge_cache_of, privacy_of, redactor_of
+from .privacy.policy import privacy_of
 from .relay.forwarder import Forwarder
 from .relay.negotiation import Negotiation
 from .relay.upstream import Upstream
@@ -71,7 +71,7 @@ class RunningProxy:
         self.bus = EventBus()
         self.files = FileWatch()
         self.privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
-        self.cases = CaseBook(suite, redactor=redactor_of(self.privacy))
+        self.cases = CaseBook(suite, redactor=self.privacy.redactor)
         self._upstream = Upstream(settings, self.files)
         self.negotiation = Negotiation(settings.negotiate, self._upstream.fetch_card)
         self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
@@ -169,7 +169,7 @@ class RunningProxy:
         admin = admin_app(self, self._registry(stack), settings.admin_token, names)
         self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)
         self._otlp = await receive_traces(stack, settings, self._tracing, self.metrics)
-        redact = self.privacy.text if self.privacy else None
+        redact = self.privacy.text if self.privacy.changes_turns else None
         telemetry = start_telemetry(self.metrics, settings.upstream, self._depth, self._open_turns, redact)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
@@ -219,7 +219,7 @@ class RunningProxy:
         return len(self.book.open_turns)
 
     def _pipeline(self) -> Pipeline:
-        judge_cache = judge_cache_of(self.store.judge_cache, self.privacy)
+        judge_cache = self.privacy.judge_cache(self.store.judge_cache)
         scorer = Scorer(self.cases, self.suite, judge_cache) if self.settings.evaluate else None
         return Pipeline(self.store, self.cases, scorer, self._listeners, self.metrics, self._tracing, self.privacy)
 

@@ -77,7 +77,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
     return _show(conclusion, warnings, options)
 
 
-def _start(options: RunOptions | EvaluateOptions, privacy: Privacy | None) -> tuple[Suite, list[str]]:
+def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> tuple[Suite, list[str]]:
     """The suite, and warnings about expectations that no evaluator reads; an importer prints its own notes instead."""
     start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy)
     imported = import_suite(options.suite, options.format, allow_plugins=options.allow_plugins)

@@ -17,7 +17,7 @@ from tool_call_evaluators.suite import Suite
 from ..errors import ConfigError
 from ..turn import Turn
 from .content_removal import result_without_content, without_content
-from .redactor import Redactor, Rule
+from .redactor import NO_RULES, Redactor, Rule
 from .rules import hashes
 from .suites import redacted_suite
 
@@ -28,19 +28,16 @@ _FAILED = "redaction-failed"
 
 
 class Privacy:
-    """`redacted` turns go to evaluators and judges; `stored` turns may lack their content.
+    """`redacted` turns go to evaluators and judges; `stored` turns may lack their content."""
 
-    `redactor` is None without rules.
-    """
-
-    def __init__(self, redactor: Redactor | None, *, keeps_content: bool = True) -> None:
+    def __init__(self, redactor: Redactor = NO_RULES, *, keeps_content: bool = True) -> None:
         self.redactor = redactor
         self.keeps_content = keeps_content
+        self.changes_turns = redactor.has_rules or not keeps_content
+        """False: every method returns what it is given."""
 
     def redacted(self, turn: Turn) -> Turn:
         """Returns the redacted turn. Never raises: a turn that cannot be redacted is returned without content."""
-        if self.redactor is None:
-            return turn
         try:
             return self.redactor.turn(turn)
         except Exception as error:  # noqa: BLE001  # error boundary; the error's message may quote content
@@ -53,27 +50,31 @@ class Privacy:
         """Returns the part of a redacted turn to store."""
         return turn if self.keeps_content else without_content(turn)
 
-    def stored_results(self, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def stored_results(self, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns the part of evaluation results (JSON form) to store: their reasons and details quote turns."""
-        bare = [result_without_content(result) for result in results]
-        if not self.keeps_content or self.redactor is None:
-            return bare if not self.keeps_content else [dict(result) for result in results]
+        if not self.changes_turns:
+            return results
         redact = self.redactor.value
         try:
-            return [{**item, "reason": redact(item["reason"]), "details": redact(item["details"])} for item in results]
+            if self.keeps_content:
+                return [
+                    {**item, "reason": redact(item["reason"]), "details": redact(item["details"])} for item in results
+                ]
         except Exception as error:  # noqa: BLE001  # error boundary, as above
             logger.error("evaluation results could not be redacted (%s); their reasons are not kept", type(error))
-            return bare
+        return [result_without_content(result) for result in results]
 
-    def stored_turn(self, turn: Mapping[str, Any]) -> dict[str, Any]:
+    def stored_turn(self, turn: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the redacted JSON form of a turn from a store that other rules may have filled."""
+        if not self.changes_turns:
+            return turn
         redacted = self.redacted(Turn.from_dict(dict(turn))).to_dict()
         return {**turn, **redacted, "evaluations": self.stored_results(turn["evaluations"])}
 
     def identifier(self, text: str) -> str:
         """Returns a redacted id of the client or agent. Never raises."""
         try:
-            return text if self.redactor is None else self.redactor.identifier(text)
+            return self.redactor.identifier(text)
         except Exception as error:  # noqa: BLE001  # error boundary, as above
             logger.error("an id could not be redacted (%s)", type(error))
             return _FAILED
@@ -81,45 +82,42 @@ class Privacy:
     def text(self, text: str) -> str:
         """Returns a redacted message about turns. Never raises."""
         try:
-            return text if self.redactor is None else self.redactor.text(text)
+            return self.redactor.text(text)
         except Exception:  # noqa: BLE001  # error boundary; not logged: the text may be a log line
             return _FAILED
 
     @property
     def covers_texts(self) -> bool:
         """Whether `text` applies every rule. If not, messages must not quote clients or agents."""
-        return self.keeps_content and not (self.redactor is not None and self.redactor.has_paths)
+        return self.keeps_content and not self.redactor.has_paths
 
     def suite(self, suite: Suite) -> Suite:
         """Returns the suite for comparison with redacted turns."""
-        return suite if self.redactor is None else redacted_suite(suite, self.redactor)
+        return redacted_suite(suite, self.redactor)
+
+    def judge_cache(self, cache: JudgeCache) -> JudgeCache | None:
+        """Returns `cache`, or None if content must not be stored: cached answers of judges quote it."""
+        return cache if self.keeps_content else None
 
 
-def redactor_of(privacy: Privacy | None) -> Redactor | None:
-    """Returns the redactor, or None without rules."""
-    return None if privacy is None else privacy.redactor
+NO_PRIVACY = Privacy()
 
 
-def judge_cache_of(cache: JudgeCache, privacy: Privacy | None) -> JudgeCache | None:
-    """Returns `cache`, or None if content must not be stored: cached answers of judges quote it."""
-    return cache if privacy is None or privacy.keeps_content else None
-
-
-def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = False) -> Privacy | None:
-    """Returns the privacy of the settings, or None if they neither redact nor remove content.
+def privacy_of(rules: Sequence[Rule], key: str | None, *, no_content: bool = False) -> Privacy:
+    """Returns the privacy of the settings; NO_PRIVACY if they neither redact nor remove content.
 
     Resolves `${VARIABLE}` and `${file:PATH}` in `key`. Without a key, a random one hashes ids.
     Raises ConfigError for a missing or empty variable or file, and for rules with the action hash without a key.
     """
     if not rules and not no_content:
-        return None
+        return NO_PRIVACY
     if key is None and hashes(rules):
         raise ConfigError(
             "redact: the action hash needs a key, else equal values differ in the next process; give --redact-key "
             "'${VARIABLE}'"
         )
     hashed_with = secrets.token_bytes(32) if key is None else _filled(key).encode()
-    return Privacy(Redactor(rules, hashed_with) if rules else None, keeps_content=not no_content)
+    return Privacy(Redactor(rules, hashed_with), keeps_content=not no_content)
 
 
 def _filled(key: str) -> str:

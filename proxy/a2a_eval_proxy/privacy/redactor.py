@@ -96,8 +96,15 @@ class Redactor:
         """Whether there are path rules: they apply to turns only, not to other texts."""
         return bool(self._paths)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether it changes anything: without rules, everything is returned unchanged."""
+        return bool(self._paths or self._texts)
+
     def turn(self, turn: Turn) -> Turn:
         """Returns the redacted turn. Matches in ids are hashed, never masked, so that ids stay distinct."""
+        if not self.has_rules:
+            return turn
         content = self._without_paths(turn.user_text, turn.response_text, turn.tool_calls)
         return replace(
             turn,
@@ -212,6 +219,8 @@ class Redactor:
         return value if found == digits else found
 
     def _in_text(self, text: str, depth: int, action: Action | None) -> str:
+        if not self._texts:
+            return text
         inside = json_inside(text) if depth > 0 and action is None else None
         if inside is not None:
             new = self.value(inside, depth - 1)
@@ -248,3 +257,6 @@ class Redactor:
             return f"[{kind}]"
         digest = hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hex()[:16]
         return f"[{kind}:{digest.encode().translate(_LETTERS).decode()}]"
+
+
+NO_RULES = Redactor((), b"")

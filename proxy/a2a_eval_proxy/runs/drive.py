@@ -21,7 +21,7 @@ from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
-from ..privacy.policy import Privacy, judge_cache_of, redactor_of
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import Scorer
@@ -101,7 +101,7 @@ async def run_suite(
     *,
     resume: bool = False,
     texts: bool = True,
-    privacy: Privacy | None = None,
+    privacy: Privacy = NO_PRIVACY,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[Case], None] = lambda case: None,
 ) -> RunResult:
@@ -115,8 +115,7 @@ async def run_suite(
     turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False. What goes
     wrong within a case is a finding of its turn; missing turns fail the gate.
     """
-    if privacy is not None:
-        run = privacy.identifier(run)  # as its turns will have it
+    run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
     try:
         if not resume and await store.runs(run):
@@ -124,10 +123,10 @@ async def run_suite(
                 f"run {run!r} already exists in {masked_url(location)}; "
                 "use --resume to continue it, or another --run name"
             )
-        cases = CaseBook(suite, redactor=redactor_of(privacy))
-        scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
+        cases = CaseBook(suite, redactor=privacy.redactor)
+        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
         pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy)
-        expected = suite if privacy is None else privacy.suite(suite)
+        expected = privacy.suite(suite)
         try:
             await pipeline.resume(run)
             todo = await _todo(store, expected, run)
@@ -165,7 +164,7 @@ async def _drive(
     pipeline: Pipeline,
     run: str,
     advanced: Callable[[Case], None],
-    privacy: Privacy | None,
+    privacy: Privacy,
 ) -> None:
     async with CaptureClient(
         agent.url,
@@ -196,7 +195,7 @@ class _Driver:
         pipeline: Pipeline,
         run: str,
         advanced: Callable[[Case], None],
-        privacy: Privacy | None,
+        privacy: Privacy,
         visibility: CallVisibility,
     ) -> None:
         self._client = client
@@ -267,9 +266,9 @@ class _Driver:
         """`quotes`: the description may contain the agent's words."""
         if self.problem:
             return
-        if self._privacy is not None and quotes and not self._privacy.covers_texts:
+        if quotes and not self._privacy.covers_texts:
             problem = f"{self._client.url}: {type(error).__name__}, whose words are not to be seen"
-        self.problem = problem if self._privacy is None else self._privacy.text(problem)
+        self.problem = self._privacy.text(problem)
 
     def _turn(self, captured: CapturedTurn, case: Case) -> Turn:
         turn = Turn(

@@ -8,7 +8,7 @@ from typing import Literal
 from tool_call_evaluators.suite import Suite
 
 from ..privacy.content_removal import lacks_content
-from ..privacy.policy import Privacy, judge_cache_of, redactor_of
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import Pipeline
 from ..scoring.ray_executor import RayExecutor
@@ -31,7 +31,7 @@ async def evaluate_store(
     run: str | None,
     *,
     texts: bool = True,
-    privacy: Privacy | None = None,
+    privacy: Privacy = NO_PRIVACY,
     engine: Engine = "in-process",
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
@@ -46,9 +46,9 @@ async def evaluate_store(
     """
     async with open_existing_store(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
-        cases = CaseBook(suite, redactor=redactor_of(privacy))
-        scorer = Scorer(cases, suite, judge_cache_of(store.judge_cache, privacy))
-        expected = suite if privacy is None else privacy.suite(suite)
+        cases = CaseBook(suite, redactor=privacy.redactor)
+        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
+        expected = privacy.suite(suite)
         executor = RayExecutor(expected, location, privacy) if engine == "ray" else None
         page_size = executor.batch if executor else _PAGE
         pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, executor=executor)

@@ -13,7 +13,7 @@ from tool_call_evaluators.runs.outcomes import ConversationResults, failures, fo
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.verdict import Verdict
 
-from ..privacy.policy import Privacy
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from ..store import Store, TurnQuery, every_turn
 from .stored_turns import conversation_results
@@ -43,7 +43,7 @@ async def load_and_judge_run(
     *,
     moved: Mapping[str, str] | None = None,
     texts: bool = True,
-    privacy: Privacy | None = None,
+    privacy: Privacy = NO_PRIVACY,
 ) -> RunResult:
     """Judge the stored turns of `run` (None: of all runs) by the suite. Everything must be scored by now.
 
@@ -53,8 +53,7 @@ async def load_and_judge_run(
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
-        seen = stored if privacy is None else privacy.stored_turn(stored)
-        turn = scorer.in_force(in_its_case(seen, moved or {}))
+        turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
     return judge_turns(suite, turns, await _conversation_results(store, scorer, run), run)
 

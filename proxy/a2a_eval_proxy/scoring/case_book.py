@@ -9,7 +9,7 @@ from typing import Any
 
 from tool_call_evaluators.suite import Case, Suite
 
-from ..privacy.redactor import Redactor
+from ..privacy.redactor import NO_RULES, Redactor
 from ..privacy.suites import redacted_case
 from ..turn import Turn
 
@@ -73,9 +73,7 @@ class CaseBook:
     out are redacted.
     """
 
-    def __init__(
-        self, suite: Suite | None, max_conversations: int = 100_000, *, redactor: Redactor | None = None
-    ) -> None:
+    def __init__(self, suite: Suite | None, max_conversations: int = 100_000, *, redactor: Redactor = NO_RULES) -> None:
         self.suite = suite
         self._redactor = redactor
         self._suite_cases = {case.id: self._seen(case) for case in suite.cases} if suite else {}
@@ -155,17 +153,15 @@ class CaseBook:
         self._conversations.pop(conversation_id, None)
 
     def _seen(self, case: Case) -> Case:
-        return case if self._redactor is None else redacted_case(case, self._redactor)
+        return redacted_case(case, self._redactor)
 
     def _texts(self, case: Case) -> set[str]:
         texts = {turn.user.strip() for turn in case.turns}
-        return texts if self._redactor is None else texts | {self._redactor.text(text) for text in texts}
+        return texts | {self._redactor.text(text) for text in texts}
 
     def _context(self, registered: RegisteredCase) -> list[str]:
         context_id = registered.context_id
-        if context_id and self._redactor is not None:
-            context_id = self._redactor.identifier(context_id)
-        return [context_id] if context_id else []
+        return [self._redactor.identifier(context_id)] if context_id else []
 
     def _by_context(self, conversation_id: str) -> str | None:
         return next(iter(self._contexts.ids(conversation_id)), None) if conversation_id else None

@@ -52,7 +52,7 @@ class Continuity:
         *,
         agent: str,
         turn_timeout_s: float,
-        privacy: Privacy | None,
+        privacy: Privacy,
         adopted: Callable[[Turn], None],
     ) -> None:
         self._store = store
@@ -162,10 +162,9 @@ class Continuity:
         self._answer(task_id, history)
 
     async def _history(self, task_id: str) -> TaskHistory:
-        stored_id = task_id if self._privacy is None else self._privacy.identifier(task_id)
-        items = await self._store.of_task(stored_id, MAX_TURNS)
+        items = await self._store.of_task(self._privacy.identifier(task_id), MAX_TURNS)
         turns = [_turn(item) for item in items if item["agent"] == self._agent]
-        if self._privacy is not None:
+        if self._privacy.changes_turns:
             turns = [_as_seen_redacted(turn) for turn in turns]
         last = turns[-1] if turns else None
         open_turn = last if last is not None and last.status == "open" else None

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ..privacy.policy import Privacy
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn
 from ..turn import Turn
 from .case_book import CaseBook
@@ -38,7 +38,7 @@ class Conversations:
         moved: Mapping[str, str],
         under_way: Callable[[int], None],
         done: Callable[[Sequence[ScoredConversation], int], None],
-        privacy: Privacy | None = None,
+        privacy: Privacy = NO_PRIVACY,
     ) -> None:
         self._store = store
         self._cases = cases
@@ -124,7 +124,7 @@ class Conversations:
             reason = f"it could not be evaluated: {error!r}"
             return [ScoredConversation(key, 0, self._scorer.conversation_errors(key.case_id, reason)) for key in keys]
         return [
-            ScoredConversation(key, len(found), said if self._privacy is None else self._privacy.stored_results(said))
+            ScoredConversation(key, len(found), self._privacy.stored_results(said))
             for key, found, said in zip(keys, turns, results, strict=True)
             if said is not None
         ]
@@ -133,4 +133,4 @@ class Conversations:
         query = TurnQuery(run=key.run, conversation=key.conversation_id)
         turns = [in_its_case(turn, self._moved) async for turn in every_turn(self._store, query)]
         ours = [turn for turn in turns if turn["case_id"] == key.case_id]
-        return ours if self._privacy is None else [self._privacy.stored_turn(turn) for turn in ours]
+        return [self._privacy.stored_turn(turn) for turn in ours]

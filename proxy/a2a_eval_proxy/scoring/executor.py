@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from a2a_tool_capture import Finding, Severity
 
 from ..errors import UNREACHABLE
-from ..privacy.policy import Privacy
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey
 from ..traces.merge import merge_traces
 from ..traces.trace_records import Evidence
@@ -71,7 +71,7 @@ class StoredJob:
 class InlineScorer:
     """Scores turns of a batch in the thread that writes them, as long as that takes next to no time."""
 
-    def __init__(self, scorer: Scorer, jobs: Sequence[Job] = (), privacy: Privacy | None = None) -> None:
+    def __init__(self, scorer: Scorer, jobs: Sequence[Job] = (), privacy: Privacy = NO_PRIVACY) -> None:
         self._scorer = scorer
         self._privacy = privacy
         self.jobs = {job.turn.turn_id: job for job in jobs}
@@ -86,9 +86,7 @@ class InlineScorer:
         job = self.jobs.get(turn_id)
         if job is None or now > self._until or not self._scorer.evaluators(job.turn.case_id).is_cheap:
             return None
-        results = self._scorer.score_now(job.redacted, job.earlier)
-        if self._privacy is not None:
-            results = self._privacy.stored_results(results)
+        results = self._privacy.stored_results(self._scorer.score_now(job.redacted, job.earlier))
         self.results[turn_id] = results
         return results
 
@@ -121,7 +119,7 @@ class ScoringExecutor(Protocol):
 class ThreadExecutor:
     """Merges and evaluates in one thread, so that traffic continues. Asynchronous evaluators get an event loop."""
 
-    def __init__(self, scorer: Scorer, privacy: Privacy | None = None) -> None:
+    def __init__(self, scorer: Scorer, privacy: Privacy = NO_PRIVACY) -> None:
         self._scorer = scorer
         self._privacy = privacy
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="scoring")
@@ -157,14 +155,14 @@ class ThreadExecutor:
         return self._runner.run(score_all())
 
     def _kept(self, results: Results) -> Results:
-        return results if self._privacy is None else self._privacy.stored_results(results)
+        return self._privacy.stored_results(results)
 
     def _merged(self, job: Job, evidence: Evidence | None) -> Turn:
         """Calls are compared with traces as captured: two that are masked may look the same."""
         merged = job.turn if evidence is None else _merged(job, evidence)
         if merged is job.turn:
             return job.redacted
-        return merged if self._privacy is None else self._privacy.redacted(merged)
+        return self._privacy.redacted(merged)
 
 
 def _merged(job: Job, evidence: Evidence) -> Turn:

@@ -16,7 +16,7 @@ from tool_call_evaluators.turn_health import TURN_SUCCEEDED, turn_failure_of
 
 from ..otlp.trace_service import Tracing
 from ..privacy.content_removal import lacks_content
-from ..privacy.policy import Privacy
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ConversationKey, Scored, ScoredConversation, Store, TurnQuery, every_turn
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -66,7 +66,7 @@ class Pipeline:
         listener: TurnListener,
         metrics: Metrics,
         tracing: Tracing | None = None,
-        privacy: Privacy | None = None,
+        privacy: Privacy = NO_PRIVACY,
         executor: ScoringExecutor | None = None,
     ) -> None:
         """`scorer` None: turns are stored for others to score. `executor` (None: a thread) is closed by `close`."""
@@ -81,12 +81,12 @@ class Pipeline:
         self._store_behind = ProblemLog(logger, "the store does not keep up: {count} turn(s) were dropped")
         self._loop = asyncio.get_running_loop()
         self._intake = (
-            TurnIntake(store, cases, self._add, self._dropped)
-            if privacy is None
-            else RedactingIntake(store, cases, self._add, self._dropped, privacy)
+            RedactingIntake(store, cases, self._add, self._dropped, privacy)
+            if privacy.changes_turns
+            else TurnIntake(store, cases, self._add, self._dropped)
         )
         self._spans = LateSpans(tracing, self._ready, self._score_late) if tracing is not None else NoSpans()
-        self._readable = privacy is None or privacy.keeps_content
+        self._readable = privacy.keeps_content
         """Whether the store has all that scoring needs of a turn."""
         self._unreadable_bytes = 0
         self._jobs = JobQueue(store, readable=self._readable, on_read=listener.closed, on_gone=self._gone)
@@ -179,8 +179,7 @@ class Pipeline:
             case_id = self._cases.match(known, turn.conversation_id, turn.user_text)
             if case_id is not None and case_id != turn.case_id:
                 turn.case_id = self.moved[turn.turn_id] = case_id
-            redacted = turn if self._privacy is None else self._privacy.redacted(turn)
-            job = self._job(TurnViews(turn, redacted, turn), ended=True)
+            job = self._job(TurnViews(turn, self._privacy.redacted(turn), turn), ended=True)
             jobs.append(replace(job, late=item["status"] == "done", kept=item["evaluations"]))
         self._score_again(jobs)
 
@@ -309,8 +308,6 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its context
             logger.error("the turns before %s could not be read: %s", turn.turn_id, error)
             return []
-        if self._privacy is None:
-            return list(earlier)
         return [self._privacy.stored_turn(item) for item in earlier if not lacks_content(item["user_text"])]
 
     def _stored(self, turn: Turn) -> Turn:

@@ -16,7 +16,7 @@ from tool_call_evaluators.registry import load_plugin
 from tool_call_evaluators.suite import Suite
 
 from ..errors import BAD_INPUT
-from ..privacy.policy import Privacy
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..settings.store_url import file_path, is_postgres
 from ..store import judge_cache_at
 from ..turn import Turn
@@ -58,7 +58,7 @@ class RayExecutor:
     `close` stops it. Raises RayMissingError, and ExecutorLostError where there is no such cluster.
     """
 
-    def __init__(self, suite: Suite, location: str, privacy: Privacy | None = None) -> None:
+    def __init__(self, suite: Suite, location: str, privacy: Privacy = NO_PRIVACY) -> None:
         if find_spec("ray") is None:
             raise RayMissingError("the engine ray is not installed: pip install 'a2a-eval-proxy[ray]'")
         address = os.environ.get("RAY_ADDRESS") or "local"
@@ -105,7 +105,7 @@ class RayExecutor:
             raise ExecutorLostError(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
 
     def _kept(self, results: Results) -> Results:
-        return results if self._privacy is None else self._privacy.stored_results(results)
+        return self._privacy.stored_results(results)
 
 
 def _check_reachable(address: str) -> None:

@@ -37,7 +37,7 @@ def without_secrets(text: str) -> str:
     return _WITHOUT_TOKENS.text(_HEADER.sub(_masked, text))
 
 
-def start_logging(level: str, form: str, privacy: Privacy | None = None) -> None:
+def start_logging(level: str, form: str, privacy: Privacy) -> None:
     """Log messages of this `level` and above to stderr, redacted, with tracebacks."""
     logging.basicConfig(level=level.upper(), force=True)
     for handler in logging.getLogger().handlers:
@@ -45,7 +45,7 @@ def start_logging(level: str, form: str, privacy: Privacy | None = None) -> None
 
 
 class _Redacting(logging.Formatter):
-    def __init__(self, form: str, privacy: Privacy | None) -> None:
+    def __init__(self, form: str, privacy: Privacy) -> None:
         from tool_call_evaluators.report.wording import printable  # slow to import, and `without_secrets` does without
 
         super().__init__(form)
@@ -53,14 +53,13 @@ class _Redacting(logging.Formatter):
         self._privacy = privacy
 
     def format(self, record: logging.LogRecord) -> str:
-        text = self._printable(without_secrets(super().format(record)))
-        return text if self._privacy is None else self._privacy.text(text)
+        return self._privacy.text(self._printable(without_secrets(super().format(record))))
 
     def formatException(  # noqa: N802  # logging's name
         self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     ) -> str:
         """Errors quote what they are about: without their words where rules cannot look into these."""
-        if self._privacy is None or self._privacy.covers_texts or ei[0] is None:
+        if self._privacy.covers_texts or ei[0] is None:
             return super().formatException(ei)
         return "".join([*traceback.format_tb(ei[2]), f"{ei[0].__qualname__} (its words are not shown)"])
 

@@ -15,7 +15,7 @@ import click
 from tool_call_evaluators.importers import import_suite
 
 from ..admin.worker_api import AdminOptions, WorkerCollector, listening, worker_app
-from ..privacy.policy import Privacy
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..settings.store_url import masked_url
 from ..store.postgres.store import PostgresStore
 from ..telemetry.backlog_metrics import BacklogCollector
@@ -34,7 +34,7 @@ async def work_until_stopped(
     location: str,
     suite_file: str | None,
     options: EngineOptions,
-    privacy: Privacy | None = None,
+    privacy: Privacy = NO_PRIVACY,
     admin: AdminOptions | None = None,
     *,
     allow_plugins: bool = False,

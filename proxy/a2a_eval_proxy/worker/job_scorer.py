@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tool_call_evaluators.suite import Suite
 
-from ..privacy.policy import Privacy, redactor_of
+from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import MAX_HISTORY
 from ..scoring.scorer import Scorer, TurnJson
@@ -42,7 +42,7 @@ class JobScorer:
         self,
         store: PostgresStore,
         suite: Suite | None,
-        privacy: Privacy | None = None,
+        privacy: Privacy = NO_PRIVACY,
         metrics: Metrics | None = None,
     ) -> None:
         """`metrics` counts the results that were stored."""
@@ -50,7 +50,7 @@ class JobScorer:
         self._store = store
         self._work = store.work
         self._privacy = privacy
-        self._cases = CaseBook(suite, redactor=redactor_of(privacy))
+        self._cases = CaseBook(suite, redactor=privacy.redactor)
         self._scorer = Scorer(self._cases, suite, store.judge_cache)
         self._alone = self._scorer.is_cheap and not (suite and suite.cases)
         """Whether the turns before it make no difference to any turn."""
@@ -69,8 +69,7 @@ class JobScorer:
         scored = []
         for claim, one, result in zip(pending, to_score, results, strict=True):
             merged = one.turn if one.turn.case_id != claim.turn["case_id"] else None
-            kept = result if self._privacy is None else self._privacy.stored_results(result)
-            scored.append((Scored(one.turn.turn_id, kept, merged), claim))
+            scored.append((Scored(one.turn.turn_id, self._privacy.stored_results(result), merged), claim))
         finished = await self._work.finish(scored) if scored else set()
         self._metrics.turns_scored += len(finished)
         for done, _ in scored:
@@ -122,9 +121,7 @@ class JobScorer:
         new = [key for key in looked_at if len(turns[key]) > said.get(key, 0)]
         results = await asyncio.gather(*(self._scorer.score_conversation(turns[key]) for key in new))
         scored = [
-            ScoredConversation(
-                key, len(turns[key]), result if self._privacy is None else self._privacy.stored_results(result)
-            )
+            ScoredConversation(key, len(turns[key]), self._privacy.stored_results(result))
             for key, result in zip(new, results, strict=True)
             if result is not None
         ]

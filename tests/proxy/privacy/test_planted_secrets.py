@@ -20,7 +20,7 @@ from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ids import new_turn_id
 from a2a_eval_proxy.privacy.content_removal import lacks_content
-from a2a_eval_proxy.privacy.policy import Privacy, judge_cache_of, privacy_of, redactor_of
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.runs.export import write_turns
 from a2a_eval_proxy.runs.report_files import publish_report
@@ -184,12 +184,12 @@ def spoilt(document: bytes, spot: int, secret: str, *, rename: bool) -> bytes:
 class Running:
     """A pipeline with its store, and all that came out of it beside."""
 
-    def __init__(self, folder: Path, suite: Suite | None, privacy: Privacy | None) -> None:
+    def __init__(self, folder: Path, suite: Suite | None, privacy: Privacy) -> None:
         self.folder, self.suite, self.privacy = folder, suite, privacy
         self.path = folder / "turns.db"
-        self.cases = CaseBook(suite, redactor=redactor_of(privacy))
+        self.cases = CaseBook(suite, redactor=privacy.redactor)
         self.store = SqliteStore(str(self.path))
-        self.scorer = Scorer(self.cases, suite, judge_cache_of(self.store.judge_cache, privacy))
+        self.scorer = Scorer(self.cases, suite, privacy.judge_cache(self.store.judge_cache))
         self.bus, self.metrics = EventBus(), Metrics()
         self.exported = InMemoryLogRecordExporter()
         provider = LoggerProvider(shutdown_on_exit=False)
@@ -207,8 +207,7 @@ class Running:
         while not events.empty():
             out.append(json.dumps(events.get_nowait()))
         out += [json.dumps(dict(item.log_record.attributes or {})) for item in self.exported.get_finished_logs()]
-        suite = self.suite or Suite(name="none")
-        expected = suite if self.privacy is None else self.privacy.suite(suite)
+        expected = self.privacy.suite(self.suite or Suite(name="none"))
         conclusion = await load_and_judge_run(self.store, self.scorer, expected, None)
         publish_report(conclusion.report, self.folder / "report", {})
         lines = io.StringIO()
@@ -222,7 +221,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    suite: Suite | None = None, privacy: Privacy | None = None, folder: Path | None = None
+    suite: Suite | None = None, privacy: Privacy = NO_PRIVACY, folder: Path | None = None
 ) -> AsyncIterator[Running]:
     with tempfile.TemporaryDirectory() as temporary:
         it = Running(folder or Path(temporary), suite, privacy)
@@ -259,9 +258,7 @@ def judge() -> Iterator[tuple[FakeApi, str]]:
 
 
 def privacy(rules: Any, key: str | None = "key", **options: Any) -> Privacy:
-    found = privacy_of(parse_rules(rules) if rules else (), key, **options)
-    assert found is not None
-    return found
+    return privacy_of(parse_rules(rules) if rules else (), key, **options)
 
 
 # ── nothing gets out ────────────────────────────────────────────────────────────────────────────────────────
@@ -541,7 +538,7 @@ async def test_what_cannot_be_redacted_is_not_kept(
 
 
 def test_without_settings_there_is_nothing_to_do() -> None:
-    assert privacy_of((), "key") is None
+    assert privacy_of((), "key") is NO_PRIVACY
 
 
 def test_the_key_may_be_in_the_environment_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -551,7 +548,6 @@ def test_the_key_may_be_in_the_environment_or_in_a_file(tmp_path: Path, monkeypa
     seen = set()
     for key in ("k", "${KEY}", f"${{file:{tmp_path}/key}}"):
         found = privacy_of(rules, key)
-        assert found is not None
         seen.add(found.text("ann@example.com"))
     assert len(seen) == 1
 

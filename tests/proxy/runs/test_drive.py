@@ -14,7 +14,7 @@ import pytest
 from a2a.server.routes import create_agent_card_routes
 from a2a_eval_proxy.demo.agent import agent_card, run_agent
 from a2a_eval_proxy.errors import ConfigError
-from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
 from a2a_eval_proxy.runs.rescore import evaluate_store
@@ -213,13 +213,13 @@ async def test_an_agent_that_answers_with_nothing_but_errors_has_failed_its_case
 @pytest.mark.parametrize(
     ("privacy", "told"),
     [
-        (None, "no such customer: ann@example.com"),
+        (NO_PRIVACY, "no such customer: ann@example.com"),
         (privacy_of(parse_rules("email"), None), "no such customer: [email]"),
         (privacy_of((), None, no_content=True), "AgentError, whose words are not to be seen"),
     ],
 )
 async def test_the_agents_words_are_told_as_far_as_they_may_be_seen(
-    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, privacy: Privacy | None, told: str
+    agent: AgentOptions, location: str, monkeypatch: pytest.MonkeyPatch, privacy: Privacy, told: str
 ) -> None:
     async def send(self: CaptureClient, text: str, **more: Any) -> Any:
         raise AgentError("no such customer: ann@example.com")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY, Privacy, privacy_of
 from a2a_eval_proxy.scoring import intake, job_queue, pipeline
 from a2a_eval_proxy.scoring.case_book import CaseBook
 from a2a_eval_proxy.scoring.executor import Job
@@ -56,7 +56,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def running(path: Path, suite: Suite | None = None, privacy: Privacy | None = None) -> AsyncIterator[Pipeline]:
+async def running(path: Path, suite: Suite | None = None, privacy: Privacy = NO_PRIVACY) -> AsyncIterator[Pipeline]:
     store, cases = SqliteStore(str(path)), CaseBook(suite)
     it = Pipeline(store, cases, Scorer(cases, suite), EventBus(), Metrics(), privacy=privacy)
     try:
@@ -238,7 +238,8 @@ class HeldRedaction(Privacy):
     """Redacts nothing before it is let."""
 
     def __init__(self) -> None:
-        super().__init__(None)
+        super().__init__()
+        self.changes_turns = True
         self.go_on = threading.Event()
 
     def redacted(self, turn: Turn) -> Turn:

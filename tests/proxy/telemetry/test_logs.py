@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from a2a_eval_proxy.privacy.policy import privacy_of
+from a2a_eval_proxy.privacy.policy import NO_PRIVACY, privacy_of
 from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.telemetry.logs import start_logging, without_secrets
 
@@ -46,7 +46,6 @@ def test_without_secrets(text: str, expected: str) -> None:
 
 def test_tracebacks_are_redacted_too(capsys: pytest.CaptureFixture[str]) -> None:
     privacy = privacy_of(parse_rules("email"), None)
-    assert privacy is not None
     start_logging("info", "%(levelname)s %(message)s", privacy)
     try:
         raise ValueError("no mail to ann@example.com with sk-live0123456789abcdef")
@@ -75,6 +74,6 @@ def test_what_rules_cannot_look_into_is_not_told(no_content: bool, capsys: pytes
 
 
 def test_what_an_agent_says_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    start_logging("info", "%(message)s")
+    start_logging("info", "%(message)s", NO_PRIVACY)
     logging.getLogger("somebody.else").warning("the agent said: %s", "\x1b[2J\x9b31m")
     assert capsys.readouterr().err == "the agent said: \N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}31m\n"

@@ -115,7 +115,6 @@ cases:
     turns: [{user: Pay ann@example.com, expect: {tool_calls: [{name: pay, arguments: {to: ann@example.com}}]}}]
 """)
     privacy = privacy_of(parse_rules("email:hash"), "a key")
-    assert privacy is not None
     for number, to in enumerate(("ann@example.com", "eve@example.com")):
         paid = turn(number, user_text="Pay ann@example.com", tool_calls=[ToolCall("pay", {"to": to})])
         await shared.kept.add(privacy.redacted(paid))
