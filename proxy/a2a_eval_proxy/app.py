@@ -37,12 +37,12 @@ from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
 from .settings import Settings
 from .store import StoreError, TurnQuery, open_store
-from .telemetry.backlog_metrics import BacklogCollector
-from .telemetry.counters import Metrics, MetricsCollector, process_registry
+from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
+from .telemetry.instruments import COUNTED, OPEN, STORE, Source
 from .telemetry.problem_log import ProblemLog
+from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
-from .telemetry.store_metrics import StoreCollector
 from .telemetry.turn_listener import TurnListeners
 from .turn import Turn
 
@@ -90,6 +90,7 @@ class RunningProxy:
         self._visibility = CallVisibility(
             asks=settings.negotiate != "never", dialects=bool(settings.dialects), traces=self._hears_traces
         )
+        self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
         self._admin: HttpServer | None = None
         self._otlp: HttpServer | None = None
         self._data: HttpServer | None = None
@@ -119,6 +120,16 @@ class RunningProxy:
         """Where traces are received over HTTP; None where they are not."""
         return self._otlp.url if self._otlp is not None else None
 
+    @property
+    def queue_depth(self) -> int:
+        """Turns waiting to be scored."""
+        return self.pipeline.depth
+
+    @property
+    def open_turns(self) -> int:
+        """Number of turns not yet closed."""
+        return len(self.book.open_turns)
+
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
@@ -130,7 +141,7 @@ class RunningProxy:
         except TimeoutError:
             pass  # the returned numbers show it
         waiting = self.book.answered + self.continuity.waiting
-        return {"pending": self.pipeline.depth + waiting, "open": len(self.book.open_turns)}
+        return {"pending": self.queue_depth + waiting, "open": self.open_turns}
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
@@ -170,7 +181,7 @@ class RunningProxy:
         self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)
         self._otlp = await receive_traces(stack, settings, self._tracing, self.metrics)
         redact = self.privacy.text if self.privacy.changes_turns else None
-        telemetry = start_telemetry(self.metrics, settings.upstream, self._depth, self._open_turns, redact)
+        telemetry = start_telemetry(settings.upstream, self._sources, redact)
         if telemetry is not None:
             stack.push_async_callback(telemetry.close)
             self._listeners.add(telemetry.evaluations)
@@ -191,15 +202,13 @@ class RunningProxy:
 
     def _registry(self, stack: AsyncExitStack) -> CollectorRegistry:
         """What `/metrics` reports."""
-        registry = process_registry()
-        registry.register(MetricsCollector(self.metrics, self._depth, self._open_turns))
-        registry.register(StoreCollector(self.store.health))
+        sources = [*self._sources, Source(STORE, lambda: self.store.health)]
         work = getattr(self.store, "work", None)  # of a store that workers share
         if work is not None:
-            backlog = BacklogCollector(work.backlog)
-            registry.register(backlog)
+            backlog = BacklogWatch(work.backlog)
+            sources.append(backlog.source)
             stack.callback(asyncio.get_running_loop().create_task(backlog.watch()).cancel)
-        return registry
+        return process_registry(*sources)
 
     def _client_limits(self) -> ClientLimits:
         settings = self.settings
@@ -211,12 +220,6 @@ class RunningProxy:
             max_connections=connections_possible(settings.max_client_connections),
             broken_limits=self.metrics.client_errors,
         )
-
-    def _depth(self) -> int:
-        return self.pipeline.depth
-
-    def _open_turns(self) -> int:
-        return len(self.book.open_turns)
 
     def _pipeline(self) -> Pipeline:
         judge_cache = self.privacy.judge_cache(self.store.judge_cache)

@@ -9,15 +9,16 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from a2a_eval_proxy.store import StoreHealth
 from a2a_eval_proxy.store.postgres.work import Backlog
-from a2a_eval_proxy.telemetry.backlog_metrics import BacklogCollector
-from a2a_eval_proxy.telemetry.counters import Metrics, MetricsCollector, process_registry
-from a2a_eval_proxy.telemetry.store_metrics import StoreCollector
+from a2a_eval_proxy.telemetry.counters import Metrics
+from a2a_eval_proxy.telemetry.instruments import COUNTED, OPEN, STORE, Source
+from a2a_eval_proxy.telemetry.prometheus import BacklogWatch, process_registry
 from deployment.rendering import DEPLOY
 from prometheus_client import generate_latest
 
@@ -47,13 +48,12 @@ def exposed() -> str:
     metrics.turns_failed["agent_error"] = 1
     metrics.responses[200] = 1
     metrics.client_errors["timeout"] = 1
-    backlog = BacklogCollector(waiting)
+    backlog = BacklogWatch(waiting)
     with contextlib.suppress(TimeoutError):
         asyncio.run(asyncio.wait_for(backlog.watch(), 0.1))
-    registry = process_registry()
-    for collector in (MetricsCollector(metrics, lambda: 0, lambda: 0), StoreCollector(StoreHealth()), backlog):
-        registry.register(collector)
-    return generate_latest(registry).decode()
+    proxy = SimpleNamespace(queue_depth=0, open_turns=0)
+    sources = Source(COUNTED, lambda: metrics), Source(OPEN, lambda: proxy), Source(STORE, StoreHealth)
+    return generate_latest(process_registry(*sources, backlog.source)).decode()
 
 
 async def waiting() -> Backlog:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -62,12 +62,10 @@ class Control(Protocol):
 def admin_app(control: Control, registry: CollectorRegistry, token: str | None, names: HostNames) -> ASGIApp:
     """The ASGI application of the admin port. With a `token`, the token decides. Without one, requests for the name of
     another host or from a page of another site are refused: a browser may run on this machine, too."""
-    api = _Api(control, registry)
-    app: ASGIApp = Starlette(
+    api = _Api(control)
+    app = Starlette(
         routes=[
-            Route("/healthz", api.healthz),
-            Route("/readyz", api.readyz),
-            Route("/metrics", api.metrics),
+            *health_routes(registry, control.problems, control.remarks),
             Route("/api/turns", api.turns),
             Route("/api/turns/{turn_id}", api.turn),
             Route("/api/conversations/{conversation_id:path}", api.conversation),
@@ -80,25 +78,36 @@ def admin_app(control: Control, registry: CollectorRegistry, token: str | None, 
         ],
         exception_handlers={HTTPException: _error, StoreError: _store_error},
     )
+    return guarded(app, token, names)
+
+
+def guarded(app: ASGIApp, token: str | None, names: HostNames) -> ASGIApp:
+    """`app` behind the token, or without one, behind the refusal of foreign names and sites."""
     return RequireToken(app, token) if token else BrowserGuard(app, names, open_paths=HEALTH_PATHS)
 
 
-class _Api:
-    def __init__(self, control: Control, registry: CollectorRegistry) -> None:
-        self._control = control
-        self._registry = registry
-        self._judging = asyncio.Lock()
+def health_routes(
+    registry: CollectorRegistry, problems: Callable[[], list[str]], remarks: Callable[[], list[str]] = list
+) -> list[Route]:
+    """/healthz, /readyz and /metrics. The functions are those of `Control`."""
 
-    async def healthz(self, _: Request) -> Response:
+    async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
-    async def readyz(self, _: Request) -> Response:
-        problems = self._control.problems()
-        lines = [*(problems or ["ready"]), *self._control.remarks()]
-        return PlainTextResponse("\n".join(lines) + "\n", 503 if problems else 200)
+    async def readyz(_: Request) -> Response:
+        found = problems()
+        return PlainTextResponse("\n".join([*(found or ["ready"]), *remarks()]) + "\n", 503 if found else 200)
 
-    async def metrics(self, _: Request) -> Response:
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+    async def metrics(_: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+
+
+class _Api:
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._judging = asyncio.Lock()
 
     async def turns(self, request: Request) -> Response:
         query = request.query_params

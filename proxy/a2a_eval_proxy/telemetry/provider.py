@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from a2a_tool_capture import __version__
@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from .common import SCOPE, report
-from .counters import Metrics
 from .evaluations import EvaluationTelemetry
+from .instruments import Source
 from .metric_export import observe
 from .requests import RequestTelemetry
 
@@ -40,10 +40,8 @@ class Telemetry:
     def __init__(
         self,
         signals: Collection[str],
-        metrics: Metrics,
         upstream: str,
-        queue_depth: Callable[[], int],
-        open_turns: Callable[[], int],
+        sources: Sequence[Source],
         redact: Callable[[str], str] | None,
     ) -> None:
         self._redact = redact
@@ -53,7 +51,7 @@ class Telemetry:
         tracers = self._tracers(resource, meters) if "traces" in signals else NoOpTracerProvider()
         loggers = self._loggers(resource, meters) if "logs" in signals else NoOpLoggerProvider()
         meter = meters.get_meter(SCOPE, __version__)
-        observe(meter, metrics, queue_depth, open_turns)
+        observe(meter, *sources)
         self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), meter, upstream)
         self.evaluations = EvaluationTelemetry(loggers.get_logger(SCOPE, __version__), meter)
 

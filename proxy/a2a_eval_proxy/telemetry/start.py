@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .common import report
-from .counters import Metrics
+from .instruments import Source
 
 if TYPE_CHECKING:
     from .provider import Telemetry
@@ -55,16 +55,11 @@ def _is_wanted(signal: str, environment: Mapping[str, str]) -> bool:
 
 
 def start_telemetry(
-    metrics: Metrics,
-    upstream: str,
-    queue_depth: Callable[[], int],
-    open_turns: Callable[[], int],
-    redact: Callable[[str], str] | None = None,
+    upstream: str, sources: Sequence[Source], redact: Callable[[str], str] | None = None
 ) -> Telemetry | None:
     """Telemetry as this process's environment wants it; None where it wants none, or where telemetry is not available.
 
-    `upstream` is the agent's URL. `queue_depth` and `open_turns` are called from another thread, now and then;
-    `redact` for each text in a span.
+    `upstream` is the agent's URL. `sources` are read in another thread; `redact` gets each text in a span.
     """
     signals = wanted_signals(os.environ)
     if not signals:
@@ -72,7 +67,7 @@ def start_telemetry(
     try:
         from .provider import Telemetry
 
-        return Telemetry(signals, metrics, upstream, queue_depth, open_turns, redact)
+        return Telemetry(signals, upstream, sources, redact)
     except Exception as error:  # noqa: BLE001  # a proxy without telemetry is better than none
         report(error)
         return None

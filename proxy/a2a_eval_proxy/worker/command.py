@@ -7,20 +7,21 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import Any
 
 import click
 from tool_call_evaluators.importers import import_suite
 
-from ..admin.worker_api import AdminOptions, WorkerCollector, listening, worker_app
+from ..admin.worker_api import AdminOptions, worker_app
+from ..net.http_server import listening
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..settings.store_url import masked_url
 from ..store.postgres.store import PostgresStore
-from ..telemetry.backlog_metrics import BacklogCollector
-from ..telemetry.counters import Metrics, process_registry
+from ..telemetry.counters import Metrics
+from ..telemetry.instruments import SCORED, Source
 from ..telemetry.logs import LOG_LINE, start_logging
+from ..telemetry.prometheus import BacklogWatch, process_registry
 from .job_engine import AWAY, Engine, EngineOptions, one_line
 from .job_scorer import JobScorer
 
@@ -62,7 +63,7 @@ async def work_until_stopped(
         ready = f"a2a-eval-proxy worker ready: store {place}, {suite}, {options.concurrency} jobs at once"
         async with AsyncExitStack() as stack:
             if admin is not None:
-                ready += f", admin {await stack.enter_async_context(_admin(admin, engine, store, metrics))}"
+                ready += f", admin {await _admin(stack, admin, engine, store, metrics)}"
             working = asyncio.create_task(engine.run())
             stopping = asyncio.create_task(stop.wait())
             click.echo(ready)
@@ -91,19 +92,15 @@ async def _end_tasks() -> None:
         os._exit(0)
 
 
-@asynccontextmanager
-async def _admin(options: AdminOptions, engine: Engine, store: PostgresStore, metrics: Metrics) -> AsyncIterator[str]:
-    """The worker's port for the time of the block; its URL."""
-    registry = process_registry()
-    backlog = BacklogCollector(store.work.backlog)
-    for collector in (WorkerCollector(metrics), backlog):
-        registry.register(collector)
-    watching = asyncio.create_task(backlog.watch())
-    try:
-        async with listening(options, worker_app(registry, engine.problems, options.token)) as url:
-            yield url
-    finally:
-        watching.cancel()
+async def _admin(
+    stack: AsyncExitStack, options: AdminOptions, engine: Engine, store: PostgresStore, metrics: Metrics
+) -> str:
+    """The URL of the worker's port, which `stack` closes. Raises ListenError."""
+    backlog = BacklogWatch(store.work.backlog)
+    stack.callback(asyncio.create_task(backlog.watch()).cancel)
+    registry = process_registry(Source(SCORED, lambda: metrics), backlog.source)
+    app = worker_app(registry, engine.problems, options.token)
+    return (await listening(stack, app, options.address, "--admin", 1.0)).url
 
 
 def log_lost_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
