@@ -34,7 +34,7 @@ def _is_old_case(item: Any) -> bool:
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
-    """The suite in an evalset. Raises DocumentError."""
+    """The suite in an evalset. Raises SuiteError."""
     stem = path.name.removesuffix(".json").removesuffix(".evalset").removesuffix(".test")
     if isinstance(node.value, list):
         return Suite(name=stem, evaluators=_EVALUATORS, cases=unique_ids(_old_cases(node, stem, notes)))

@@ -29,7 +29,7 @@ def recognises(value: Any) -> bool:
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
-    """The suite in scenarios. Raises DocumentError."""
+    """The suite in scenarios. Raises SuiteError."""
     cases = [_case(item, notes) for item in node.need("scenarios").items()]
     return Suite(name=path.stem, evaluators=(_TOOL_ERROR,), cases=unique_ids(cases))
 

@@ -26,7 +26,7 @@ def recognises(value: Any) -> bool:
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
-    """The suite in a dataset. Raises DocumentError."""
+    """The suite in a dataset. Raises SuiteError."""
     examples = node.need("examples").items()
     cases = [_case(item, number, notes) for number, item in enumerate(examples, start=1)]
     evaluators = [EvaluatorSpec("tool_error")]

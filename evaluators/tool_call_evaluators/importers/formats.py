@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..suite import Suite, parse_suite
-from ..suite.files import SuiteError, read_text
+from ..suite.files import read_text
 from ..suite.node import Node
-from ..suite.yaml_document import Document, DocumentError, read_document
+from ..suite.yaml_document import Document, SuiteError, read_document
 from . import adk, arksim, dokimos, uipath
 from .common import Notes
 from .json_lines import read_lines
@@ -54,15 +54,12 @@ def import_text(
     """
     if form is not None and form not in FORMATS:
         raise ValueError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")
-    try:
-        document = read_lines(text) if filename.endswith(".jsonl") else read_document(text)
-        form = form or _detected(document)
-        if form == "suite":
-            return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)
-        notes = Notes()
-        suite = _READERS[form][1](Node(document, document.value), Path(filename), notes)
-    except DocumentError as error:
-        raise SuiteError(error.problem, filename, error.position) from None
+    document = (read_lines if filename.endswith(".jsonl") else read_document)(text, filename)
+    form = form or _detected(document)
+    if form == "suite":
+        return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)
+    notes = Notes()
+    suite = _READERS[form][1](Node(document, document.value), Path(filename), notes)
     return Imported(suite, form, notes.sentences)
 
 
@@ -73,8 +70,9 @@ def _detected(document: Document) -> str:
     for name, (recognises, _) in _READERS.items():
         if recognises(value):
             return name
-    raise DocumentError(
+    raise SuiteError(
         "is neither a suite (an object with the key `suite`) nor in a format that can be imported: "
         "arksim scenarios (`scenarios`), a google-adk evalset (`eval_cases`), a UiPath evaluation set "
-        "(`evaluations`), a Dokimos dataset (`examples`)"
+        "(`evaluations`), a Dokimos dataset (`examples`)",
+        document.filename,
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..suite.yaml_document import MAX_VALUES, Document, DocumentError, Path, Position, read_document
+from ..suite.yaml_document import MAX_VALUES, Document, Path, Position, SuiteError, read_document
 
 
-def read_lines(text: str) -> Document:
-    """The objects of all lines that are not blank, under `examples`. Raises DocumentError, with the line."""
+def read_lines(text: str, filename: str) -> Document:
+    """The objects of all lines that are not blank, under `examples`. Raises SuiteError, with the line."""
     examples: list[Any] = []
     positions: dict[Path, Position] = {(): (1, 1)}
     size = 0
@@ -17,15 +17,14 @@ def read_lines(text: str) -> Document:
             continue
         try:
             document = read_document(line)
-        except DocumentError as error:
-            column = error.position[1] if error.position else 1
-            raise DocumentError(error.problem, (number, column)) from None
+        except SuiteError as error:
+            raise SuiteError(error.problem, filename, (number, error.column or 1)) from None
         size += len(document.positions)
         if size > MAX_VALUES:
-            raise DocumentError(f"holds more than {MAX_VALUES:,} values", (number, 1))
+            raise SuiteError(f"holds more than {MAX_VALUES:,} values", filename, (number, 1))
         for path, (_, column) in document.positions.items():
             positions[("examples", len(examples), *path)] = (number, column)
         examples.append(document.value)
     if not examples:
-        raise DocumentError("is empty")
-    return Document({"examples": examples}, positions)
+        raise SuiteError("is empty", filename)
+    return Document({"examples": examples}, filename, positions)

@@ -18,9 +18,8 @@ from ..matching.equality import equal_values
 from ..model import count_criterion, expected_output
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
-from ..suite.files import SuiteError, read_source
+from ..suite.files import read_source
 from ..suite.node import Node
-from ..suite.yaml_document import DocumentError
 from .common import Notes, expected_call, unique_ids, user_text
 
 _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -75,7 +74,7 @@ class _Evaluator:
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
-    """The suite in an evaluation set. Raises DocumentError; SuiteError for a broken evaluator file."""
+    """The suite in an evaluation set. Raises SuiteError, also for a broken evaluator file."""
     known = _evaluators_beside(path)
     used: dict[str, _Evaluator] = {}
     evaluations = node.need("evaluations").items()
@@ -113,15 +112,8 @@ def _evaluators_beside(path: Path) -> dict[str, _Evaluator]:
     found: dict[str, _Evaluator] = {}
     for file in sorted((path.parent.parent / "evaluators").glob("*.json")):
         document = read_source(file)
-        try:
-            node = Node(document, document.value)
-            found_id = node.text_at("id")
-            evaluator = _evaluator(node)
-        except DocumentError as error:
-            raise SuiteError(error.problem, str(file), error.position) from None
-        found[file.stem] = evaluator
-        if found_id:
-            found[found_id] = evaluator
+        node = Node(document, document.value)
+        found[node.text_at("id") or file.stem] = found[file.stem] = _evaluator(node)
     return found
 
 

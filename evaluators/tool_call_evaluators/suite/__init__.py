@@ -17,9 +17,9 @@ of the package's root.
 
 from .agent_defaults import AgentDefaults
 from .evaluator_spec import EvaluatorSpec
-from .files import SuiteError
 from .model import Case, CaseTurn, Expectation, Suite
 from .parsing import load_suite, parse_case, parse_suite
+from .yaml_document import SuiteError
 
 __all__ = [
     "AgentDefaults",

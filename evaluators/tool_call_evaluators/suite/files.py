@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .yaml_document import MAX_BYTES, Document, DocumentError, Position, read_document
+from .yaml_document import MAX_BYTES, Document, SuiteError, read_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,24 +14,6 @@ class ReadContext:
 
     folder: Path | None = None
     allow_plugins: bool = False
-
-
-class SuiteError(ValueError):
-    """An invalid suite. The message is one sentence: `file:line:column: problem, place, expected`.
-
-    `line` and `column` count from 1 and are None if the error has no position.
-    """
-
-    exit_code = 2
-    """Exit code of a command that ends with this error: bad usage or input."""
-
-    def __init__(self, problem: str, filename: str, position: Position | None = None) -> None:
-        place = ":".join(str(part) for part in (filename, *(position or ())))
-        super().__init__(f"{place}: {problem}")
-        self.problem = problem
-        self.filename = filename
-        self.line = position[0] if position else None
-        self.column = position[1] if position else None
 
 
 def read_text(path: Path) -> str:
@@ -51,8 +33,4 @@ def read_text(path: Path) -> str:
 
 def read_source(path: Path) -> Document:
     """The YAML or JSON document in the file at `path`. Raises SuiteError."""
-    text = read_text(path)
-    try:
-        return read_document(text)
-    except DocumentError as error:
-        raise SuiteError(error.problem, str(path), error.position) from None
+    return read_document(read_text(path), str(path))

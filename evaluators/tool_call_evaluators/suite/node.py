@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The value at `path` of a document. Every reading method raises DocumentError for a value of another type."""
+    """The value at `path` of a document. Every reading method raises SuiteError for a value of another type."""
 
     document: Document
     value: Any

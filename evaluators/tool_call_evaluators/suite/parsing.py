@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..declared import Declared, FieldError, kind
 from ..options import OptionError
-from .files import ReadContext, SuiteError, read_text
+from .files import ReadContext, read_text
 from .model import Case, Expectation, Suite
-from .yaml_document import Document, DocumentError, read_document
+from .yaml_document import Document, SuiteError, read_document
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -37,25 +37,19 @@ def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = Fal
     Files that the suite names are relative to `filename`: tool definitions, and plug-ins, which are executed. Plug-ins
     outside its directory run only with `allow_plugins`.
     """
+    document = read_document(text, filename)
+    suite = _read(Suite, document, ReadContext(Path(filename).parent, allow_plugins))
     try:
-        document = read_document(text)
-        suite = _read(Suite, document, ReadContext(Path(filename).parent, allow_plugins))
-        try:
-            _check(suite)
-        except FieldError as error:
-            raise document.error(str(error), error.path) from None
-    except DocumentError as error:
-        raise SuiteError(error.problem, filename, error.position) from None
+        _check(suite)
+    except FieldError as error:
+        raise document.error(str(error), error.path) from None
     cases = (case if case.tools is not None else replace(case, tools=suite.tools) for case in suite.cases)
     return replace(suite, cases=tuple(cases))
 
 
 def parse_case(data: Mapping[str, Any], filename: str = "case") -> Case:
     """One case from its JSON form, as in the `cases` of a suite. Raises SuiteError."""
-    try:
-        return _read(Case, Document(data), ReadContext())
-    except DocumentError as error:
-        raise SuiteError(error.problem, filename, error.position) from None
+    return _read(Case, Document(data, filename), ReadContext())
 
 
 @cache
@@ -67,7 +61,7 @@ def adapter(declared: Any) -> TypeAdapter[Any]:
 
 
 def _read(declared: type[D], document: Document, context: ReadContext) -> D:
-    """The value of `document`. Raises DocumentError for the first error, SuiteError for an error in another file."""
+    """The value of `document`. Raises SuiteError for the first error."""
     from pydantic import ValidationError
 
     try:
@@ -77,7 +71,7 @@ def _read(declared: type[D], document: Document, context: ReadContext) -> D:
     except ValidationError as wrong:
         error: Any = wrong.errors(include_url=False)[0]
     cause = error.get("ctx", {}).get("error")
-    if isinstance(cause, SuiteError):
+    if isinstance(cause, SuiteError):  # of another file
         raise cause
     if cause is None:
         raise document.error(f"expected {_EXPECTED[error['type']]}, got {kind(error['input'])}", error["loc"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from ..declared import TEXT, FieldError, Value, at, checked_object, each, text
+from ..declared import TEXT, FieldError, Value, checked_object, each, text
 from ..tool_definition import ToolDefinition
-from .files import ReadContext, SuiteError, read_source
+from .files import ReadContext, read_source
+from .node import Node
 
 
 def _read(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
@@ -23,14 +24,10 @@ def _read(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
     if not path.is_file():
         raise FieldError(f"no such file: {path}")
     document = read_source(path)
-    tools = document.value
-    try:
-        if isinstance(tools, dict) and "tools" in tools:
-            return at("tools", _definitions, tools["tools"])
-        return _definitions(tools)
-    except FieldError as error:
-        wrong = document.error(str(error), error.path)
-        raise SuiteError(wrong.problem, str(path), wrong.position) from None
+    tools = Node(document, document.value)
+    if isinstance(tools.value, dict) and "tools" in tools.value:
+        tools = tools.entries()["tools"]
+    return tools.convert(_definitions)
 
 
 def _definitions(value: Any) -> tuple[ToolDefinition, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,13 +24,21 @@ Position = tuple[int, int]
 """Line and column, both from 1."""
 
 
-class DocumentError(ValueError):
-    """A text that is not one valid document within the limits. `position` is None for errors of the whole text."""
+class SuiteError(ValueError):
+    """An invalid suite or other document. The message is one sentence: `file:line:column: problem, place, expected`."""
 
-    def __init__(self, problem: str, position: Position | None = None) -> None:
-        super().__init__(problem)
+    line: int | None
+    column: int | None
+    """Both count from 1 and are None if the error has no position."""
+    exit_code = 2
+    """Exit code of a command that ends with this error: bad usage or input."""
+
+    def __init__(self, problem: str, filename: str, position: Position | None = None) -> None:
+        place = ":".join(str(part) for part in (filename, *(position or ())))
+        super().__init__(f"{place}: {problem}")
         self.problem = problem
-        self.position = position
+        self.filename = filename
+        self.line, self.column = position or (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,7 @@ class Document:
     """The value of a text (objects, lists, strings, numbers, booleans, None) and the positions of its parts."""
 
     value: Any
+    filename: str
     positions: Mapping[Path, Position] = field(default_factory=dict)
 
     def position(self, path: Path) -> Position | None:
@@ -47,13 +56,14 @@ class Document:
                 return found
         return None
 
-    def error(self, problem: str, path: Path) -> DocumentError:
+    def error(self, problem: str, path: Path) -> SuiteError:
         """The error that names `path`, as far as it exists in the document, and its position."""
         value, known = self.value, 0
         while known < len(path) and _holds(value, path[known]):
             value, known = value[path[known]], known + 1
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[:known])
-        return DocumentError(f"{where.removeprefix('.')}: {problem}" if where else problem, self.position(path))
+        problem = f"{where.removeprefix('.')}: {problem}" if where else problem
+        return SuiteError(problem, self.filename, self.position(path))
 
 
 def _holds(value: Any, step: str | int) -> bool:
@@ -62,14 +72,14 @@ def _holds(value: Any, step: str | int) -> bool:
     return isinstance(value, list) and isinstance(step, int) and step < len(value)
 
 
-def read_document(text: str) -> Document:
+def read_document(text: str, filename: str = "suite") -> Document:
     """Read one document: JSON if the text is JSON, else YAML.
 
-    Raises DocumentError for an empty, malformed, too large or too deep text, a repeated key, a key that is not a
-    string, an unknown tag, or an alias that contains itself.
+    Raises SuiteError for an empty, malformed, too large or too deep text, a repeated key, a key that is not a string,
+    an unknown tag, or an alias that contains itself.
     """
     if len(text) > MAX_BYTES:
-        raise DocumentError(f"has {len(text):,} characters; at most {MAX_BYTES:,} are read")
+        raise SuiteError(f"has {len(text):,} characters; at most {MAX_BYTES:,} are read", filename)
     if text.lstrip().startswith(("{", "[")):
         try:
             value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
@@ -77,9 +87,9 @@ def read_document(text: str) -> Document:
             pass  # flow-style YAML, or malformed: the YAML reader reports the position
         else:
             if too_deep(value):
-                raise DocumentError(f"nests deeper than {MAX_DEPTH} levels")
-            return Document(value, _json_positions(text))
-    return _Builder().build(text)
+                raise SuiteError(f"nests deeper than {MAX_DEPTH} levels", filename)
+            return Document(value, filename, _json_positions(text))
+    return _Reader(text, filename).document()
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -98,128 +108,99 @@ def _json_positions(text: str) -> Mapping[Path, Position]:
     # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
     like_yaml = re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
     try:
-        return _Builder().build(like_yaml).positions
-    except DocumentError:
+        return _Reader(like_yaml, "").document().positions
+    except SuiteError:
         return {}
 
 
-@dataclass(slots=True)
-class _OpenCollection:
-    """A list or object under construction. `size` is the number of values in it, itself included."""
+class _Reader:
+    """Turns the events of one YAML text into a Document. Its recursion is bounded by `MAX_DEPTH`."""
 
-    value: list[Any] | dict[str, Any]
-    path: Path
-    anchor: str | None
-    size: int = 1
-    key: str | None = None
-
-    def next_path(self) -> Path:
-        return (*self.path, len(self.value) if isinstance(self.value, list) else self.key or "")
-
-
-class _Builder:
-    """Turns the events of one YAML text into a Document, without recursion."""
-
-    def __init__(self) -> None:
-        self._open: list[_OpenCollection] = []
+    def __init__(self, text: str, filename: str) -> None:
+        self._text = text
+        self._filename = filename
+        # events of libyaml if installed, else of the same parser in Python; neither recurses
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         self._positions: dict[Path, Position] = {}
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._size = 0
-        self._documents = 0
-        self._root: Any = None
+        self._anchors: dict[Any, tuple[Any, int] | None] = {}
+        """Anchored values with their sizes; None for a value that has not ended."""
 
-    def build(self, text: str) -> Document:
+    def document(self) -> Document:
         try:
-            for event in _events(text):
-                self._take(event)
+            next(self._events)  # the start of the stream
+            if isinstance(next(self._events), yaml.StreamEndEvent):
+                raise SuiteError("is empty", self._filename)
+            value, _ = self._value(next(self._events), ())
+            next(self._events)  # the end of the document
+            if isinstance(event := next(self._events), yaml.DocumentStartEvent):
+                raise self._error("holds more than one document", event)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            raise DocumentError(_problem(error, text), _position(mark) if mark else None) from None
+            problem = _problem(error, self._text)
+            raise SuiteError(problem, self._filename, _position(mark) if mark else None) from None
         except yaml.YAMLError as error:  # a character YAML does not allow
-            raise DocumentError(" ".join(str(error).split())) from None
-        if self._documents == 0:
-            raise DocumentError("is empty")
-        return Document(self._root, self._positions)
+            raise SuiteError(" ".join(str(error).split()), self._filename) from None
+        return Document(value, self._filename, self._positions)
 
-    def _take(self, event: yaml.Event) -> None:
-        if isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
-                raise DocumentError("holds more than one document", _position(event.start_mark))
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            self._start(event)
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            done = self._open.pop()
-            self._add(done.value, done.size, done.anchor)
-        elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event)
-        elif isinstance(event, yaml.AliasEvent):
-            self._alias(event)
+    def _error(self, problem: str, event: yaml.Event) -> SuiteError:
+        return SuiteError(problem, self._filename, _position(event.start_mark))
 
-    def _start(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
-        position = _position(event.start_mark)
-        if self._awaits_key():
-            raise DocumentError("a key must be a string", position)
-        if len(self._open) >= MAX_DEPTH:
-            raise DocumentError(f"nests deeper than {MAX_DEPTH} levels", position)
-        if event.tag and event.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
-            raise DocumentError(f"tag {event.tag} is not supported", position)
-        path = self._open[-1].next_path() if self._open else ()
-        self._positions.setdefault(path, position)
-        self._open.append(_OpenCollection({} if isinstance(event, yaml.MappingStartEvent) else [], path, event.anchor))
+    def _value(self, event: Any, path: Path) -> tuple[Any, int]:
+        """The value that starts with `event`, and its size: the number of values in it, itself included."""
+        self._positions.setdefault(path, _position(event.start_mark))
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise self._error(f"alias *{event.anchor} has no anchor before it", event)
+            known = self._anchors[event.anchor]
+            if known is None:
+                raise self._error(f"alias *{event.anchor} contains itself", event)
+            return known
+        self._anchors[event.anchor] = None
+        is_scalar = isinstance(event, yaml.ScalarEvent)
+        found = (self._scalar(event), 1) if is_scalar else self._collection(event, path)
+        self._anchors[event.anchor] = found
+        return found
 
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
-        position = _position(event.start_mark)
-        value = _scalar_value(event, position)
-        if self._awaits_key():
-            parent = self._open[-1]
-            if not isinstance(value, str):
-                raise DocumentError(f"key {event.value} must be a string; put it in quotes", position)
-            if value in parent.value:
-                raise DocumentError(f"key {value!r} is repeated", position)
-            parent.key = value
-            self._positions[parent.next_path()] = position
-        else:
-            if self._open:
-                self._positions.setdefault(self._open[-1].next_path(), position)
-            self._add(value, 1, event.anchor, position)
+    def _collection(self, start: yaml.CollectionStartEvent, path: Path) -> tuple[Any, int]:
+        if len(path) >= MAX_DEPTH:
+            raise self._error(f"nests deeper than {MAX_DEPTH} levels", start)
+        if start.tag and start.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+            raise self._error(f"tag {start.tag} is not supported", start)
+        is_list = isinstance(start, yaml.SequenceStartEvent)
+        found: dict[str | int, Any] = {}
+        size = 1
+        while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
+            step: str | int = len(found)
+            if not is_list:
+                step = self._key(event, found)
+                self._positions[*path, step] = _position(event.start_mark)
+                event = next(self._events)
+            found[step], added = self._value(event, (*path, step))
+            size += added
+            if size > MAX_VALUES:
+                raise self._error(f"holds more than {MAX_VALUES:,} values", event)
+        return list(found.values()) if is_list else found, size
 
-    def _alias(self, event: yaml.AliasEvent) -> None:
-        position = _position(event.start_mark)
-        if any(container.anchor == event.anchor for container in self._open):
-            raise DocumentError(f"alias *{event.anchor} contains itself", position)
-        if event.anchor not in self._anchors:
-            raise DocumentError(f"alias *{event.anchor} has no anchor before it", position)
-        if self._awaits_key():
-            raise DocumentError("a key must be a string, not an alias", position)
-        value, size = self._anchors[event.anchor]
-        self._positions.setdefault(self._open[-1].next_path(), position)
-        self._add(value, size, None, position)
+    def _key(self, event: yaml.Event, taken: Container[Any]) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
+            an_alias = ", not an alias" if isinstance(event, yaml.AliasEvent) else ""
+            raise self._error(f"a key must be a string{an_alias}", event)
+        key = self._scalar(event)
+        if not isinstance(key, str):
+            raise self._error(f"key {event.value} must be a string; put it in quotes", event)
+        if key in taken:
+            raise self._error(f"key {key!r} is repeated", event)
+        return key
 
-    def _awaits_key(self) -> bool:
-        return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
-
-    def _add(self, value: Any, size: int, anchor: str | None, position: Position | None = None) -> None:
-        if anchor is not None:
-            self._anchors[anchor] = (value, size)
-        if not self._open:
-            self._root = value
-            return
-        parent = self._open[-1]
-        parent.size += size
-        if parent.size > MAX_VALUES:
-            raise DocumentError(f"holds more than {MAX_VALUES:,} values", position)
-        if isinstance(parent.value, list):
-            parent.value.append(value)
-        elif parent.key is not None:
-            parent.value[parent.key] = value
-            parent.key = None
-
-
-def _events(text: str) -> Iterator[yaml.Event]:
-    """Events of libyaml if installed, else of the same parser in Python; neither recurses."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    yield from yaml.parse(text, Loader=loader)
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        text: str = event.value
+        if event.tag is None:
+            return plain_value(text) if event.implicit[0] else text
+        if event.tag == "tag:yaml.org,2002:str":
+            return text
+        if event.tag.removeprefix("tag:yaml.org,2002:") in ("int", "float", "bool", "null"):
+            return plain_value(text)
+        raise self._error(f"tag {event.tag} is not supported", event)
 
 
 def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
@@ -237,17 +218,6 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
 def _position(mark: Any) -> Position:
     # libyaml's marks and PyYAML's own are two classes with the same attributes
     return mark.line + 1, mark.column + 1
-
-
-def _scalar_value(event: yaml.ScalarEvent, position: Position) -> Any:
-    text: str = event.value
-    if event.tag is None:
-        return plain_value(text) if event.implicit[0] else text
-    if event.tag == "tag:yaml.org,2002:str":
-        return text
-    if event.tag.removeprefix("tag:yaml.org,2002:") in ("int", "float", "bool", "null"):
-        return plain_value(text)
-    raise DocumentError(f"tag {event.tag} is not supported", position)
 
 
 def plain_value(text: str) -> Any:
