@@ -89,7 +89,7 @@ def read_document(text: str, filename: str = "suite") -> Document:
             if too_deep(value):
                 raise SuiteError(f"nests deeper than {MAX_DEPTH} levels", filename)
             return Document(value, filename, _json_positions(text))
-    return _Reader(text, filename).document()
+    return _YamlReader(text, filename).document()
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -108,12 +108,12 @@ def _json_positions(text: str) -> Mapping[Path, Position]:
     # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
     like_yaml = re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
     try:
-        return _Reader(like_yaml, "").document().positions
+        return _YamlReader(like_yaml, "").document().positions
     except SuiteError:
         return {}
 
 
-class _Reader:
+class _YamlReader:
     """Turns the events of one YAML text into a Document. Its recursion is bounded by `MAX_DEPTH`."""
 
     def __init__(self, text: str, filename: str) -> None:
