@@ -11,7 +11,7 @@ import json
 import resource
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from .results import figures
 from .revision import fingerprint, revision
 from .scoring import SCORING
 from .sections import Plan
-from .table import markdown_table
+from .stages import NAMES as STAGE_NAMES
+from .stages import stages
+from .table import markdown_table, transposed_table
 from .targets import PROXIES, TargetUnavailableError
 from .traces import TRACES
 from .traffic import traffic
@@ -38,8 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 where a target does not work as it should, 2 where something needed is missing."""
     options = _parse(arguments)
     plan = Plan.quick() if options.quick else Plan()
-    parts = [traffic(options.only), TRACES, SCORING, WORKERS]
-    chosen = [part for part in parts if part.name in (options.parts or PARTS)]
+    wanted = options.parts or PARTS
+    only = options.only
+    parts = [
+        traffic([name for name in PROXIES if not only or name in only]),
+        stages([name for name in STAGE_NAMES if not only or name in only], options.against),
+        *(TRACES, SCORING, WORKERS),
+    ]
+    chosen = [part for part in parts if part.name in wanted or (part.name == "stages" and "traffic" in wanted)]
     _allow_many_connections()
     try:
         report = measure(plan, chosen)
@@ -53,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.json.write_text(json.dumps(report, indent=2) + "\n")
     for part in chosen:
         found = report["parts"][part.name]
-        print(markdown_table(found["figures"], part.metrics, found["targets"], part.subject, part.baselines), "\n")
+        print(part_table(part, found["figures"], found["targets"]), "\n")
+    for part in chosen:
+        shares = report["parts"][part.name]["cpu_shares"]
+        print(f"{part.name}: the CPUs were idle for {shares['idle']:.0%}, other programs took {shares['others']:.0%}.")
     print(_machine_line(report), *(f"Note: {warning}." for warning in report["warnings"]), sep="\n")
     return 0
 
@@ -66,12 +77,14 @@ def measure(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     warnings: list[str] = []
     for part in parts:
+        before = procfs.Use.now()
         with tempfile.TemporaryDirectory(prefix="a2a-bench-") as name:
             measured = part.measure(Setting(plan, Path(name), subject_cpus, other_cpus, _progress))
         found[part.name] = {
             "targets": list(measured.targets),
             "figures": figures(measured.rounds, part.metrics),
             "rounds": measured.rounds,
+            "cpu_shares": procfs.Use.now().shares_since(before),
         }
         warnings += measured.warnings
     if fingerprint() != sources:
@@ -86,7 +99,13 @@ def measure(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-PARTS = ("traffic", "traces", "evaluators", "workers")
+def part_table(part: Part, found: Mapping[str, dict[str, float]], targets: Sequence[str]) -> str:
+    if part.by_target:
+        return transposed_table(found, part.metrics, targets, part.baselines)
+    return markdown_table(found, part.metrics, targets, part.subject, part.baselines)
+
+
+PARTS = ("traffic", "stages", "traces", "evaluators", "workers")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -95,11 +114,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round: a look, no figures to quote")
     parser.add_argument(
         "--only",
-        type=_proxies,
-        default=list(PROXIES),
+        type=_targets,
         metavar="NAMES",
-        help=f"for traffic, comma-separated, of {', '.join(PROXIES)} (default: all); "
-        "the direct call is always measured",
+        help=f"for traffic and stages, comma-separated, of {', '.join(TARGETS)} (default: all)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="REVISION_OR_FOLDER",
+        help="for stages: measure another revision, or the packages in a folder, in the same run",
     )
     parser.add_argument("--json", type=Path, default=Path("artifacts/bench.json"), help="default: %(default)s")
     return parser.parse_args(arguments)
@@ -111,11 +133,14 @@ def _part(value: str) -> str:
     return value
 
 
-def _proxies(value: str) -> list[str]:
+TARGETS = tuple(dict.fromkeys((*PROXIES, *STAGE_NAMES)))
+
+
+def _targets(value: str) -> list[str]:
     names = value.split(",")
     for name in names:
-        if name not in PROXIES:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(PROXIES)}")
+        if name not in TARGETS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(TARGETS)}")
     return names
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import http.client
-import re
 import threading
 import time
-import urllib.request
 from collections.abc import Iterable, Iterator
 
 from .load import LoadError
@@ -19,8 +17,6 @@ CONNECTIONS = 4
 _POLL_S = 0.02
 _COME_BACK_S = 0.05
 """Before a batch is sent again that was answered 503: what is measured is the proxy, not an exporter's patience."""
-
-_COUNTED = re.compile(r"^a2a_eval_proxy_spans_total (\S+)", re.MULTILINE)
 
 
 def post_all(port: int, bodies: Iterable[Body], *, patience_s: float = 60.0) -> int:
@@ -73,19 +69,10 @@ def _post(connection: http.client.HTTPConnection, body: Body, give_up: float) ->
         time.sleep(_COME_BACK_S)
 
 
-def spans_taken(proxy: Running) -> int:
-    """How many spans the proxy has read since it started."""
-    with urllib.request.urlopen(f"{proxy.admin_url}/metrics", timeout=30) as answer:
-        found = _COUNTED.search(answer.read().decode())
-    if found is None:
-        raise LoadError(f"{proxy.admin_url}/metrics does not count spans")
-    return int(float(found[1]))
-
-
 def wait_until_taken(proxy: Running, spans: int, timeout_s: float = 120.0) -> None:
     """Wait until so many spans have been read since the start. Raises LoadError where that takes too long."""
     give_up = time.monotonic() + timeout_s
-    while (taken := spans_taken(proxy)) < spans:
+    while (taken := proxy.counter("spans")) < spans:
         if time.monotonic() > give_up:
             raise LoadError(f"the proxy has read {taken} of {spans} spans in {timeout_s:g} s")
         time.sleep(_POLL_S)

@@ -32,10 +32,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Part:
-    """`subject` is compared with each of the `baselines`."""
+    """`subject` is compared with each of the `baselines`; with `by_target`, each target is, in a row of its own."""
 
     name: str
     metrics: tuple[Metric, ...]
     subject: str
     baselines: tuple[str, ...]
     measure: Callable[[Setting], Measured]
+    by_target: bool = False

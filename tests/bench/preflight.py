@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
-
 from .load import LoadGenerator
 from .targets import Running
 
@@ -32,8 +29,7 @@ def _check_capture(target: Running, admin_url: str) -> None:
     """Every turn so far is stored, with the two tool calls the agent reports."""
     if not target.settle():
         raise BehaviourError(f"{target.name}: {admin_url}/api/flush does not finish")
-    with urllib.request.urlopen(f"{admin_url}/api/turns?limit=100", timeout=10) as answer:
-        turns = json.load(answer)["items"]
+    turns = target.stored_turns()
     _expect(target, "captured turns", len(turns), 4 * REQUESTS)
     _expect(target, "captured tool calls", sum(len(turn["tool_calls"]) for turn in turns), 8 * REQUESTS)
 

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -71,3 +72,29 @@ def machine() -> dict[str, str | int | float]:
         "python": platform.python_version(),
         "load_average": round(os.getloadavg()[0], 2),
     }
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the machine's CPUs were used for since it started, in seconds."""
+
+    total: float
+    idle: float
+    ours: float
+    """By this process, and those that it has started."""
+
+    @classmethod
+    def now(cls) -> Use:
+        # user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)), in ticks
+        ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
+        seconds = [count / os.sysconf("SC_CLK_TCK") for count in ticks]
+        ended = os.times()
+        ours = cpu_seconds(os.getpid()) + ended.children_user + ended.children_system
+        return cls(sum(seconds), seconds[3] + seconds[4], ours)
+
+    def shares_since(self, before: Use) -> dict[str, float]:
+        """Shares of the CPU time since then: `idle`, and `others`, which other programs or machines took."""
+        total, idle, ours = self.total - before.total, self.idle - before.idle, self.ours - before.ours
+        if not total:
+            return {"idle": 0.0, "others": 0.0}
+        return {"idle": idle / total, "others": max(0.0, (total - idle - ours) / total)}

@@ -25,6 +25,8 @@ class Plan:
     rounds: int = 3
     unary_s: float = 3.0
     events: int = 150  # per stream
+    stage_s: float = 1.5
+    stage_events: int = 100
     warm_up_requests: int = 2000
     traces: int = 3000  # of some 14 spans each
     flood_mb: int = 256
@@ -38,6 +40,8 @@ class Plan:
             rounds=1,
             unary_s=0.3,
             events=25,
+            stage_s=0.5,
+            stage_events=50,
             warm_up_requests=200,
             traces=150,
             flood_mb=8,
@@ -68,25 +72,30 @@ class Bench:
         if not target.settle():
             self.warn(target, "still had work queued when its CPU time was read: CPU figures are too low")
 
-    def cpu_during(self, target: Running, load: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], float | None]:
+    def cpu_during(
+        self, target: Running, load: Callable[[], dict[str, Any]], *, asks: bool = False
+    ) -> tuple[dict[str, Any], float | None]:
         """The result of `load` and the CPU seconds the target spent on it, work put off included (None: no proxy)."""
         before = target.cpu_seconds()
         result = load()
         self.settle(target)
         after = target.cpu_seconds()
-        if result["with_tool_calls"]:
+        if result["with_tool_calls"] and not asks:
             self.warn(target, f"{result['with_tool_calls']} answers carried tool calls nobody had asked for")
         return result, None if before is None or after is None else after - before
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One row of the table. `minus_direct`: the direct call's value of the same round is taken off."""
+    """One row of the table. `minus_direct`: the direct call's value of the same round is taken off.
+
+    `compared`: whether targets' ratios are of interest."""
 
     key: str
     group: str
     label: str
     minus_direct: bool = False
+    compared: bool = True
 
 
 @dataclass(frozen=True)

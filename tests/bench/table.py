@@ -36,6 +36,28 @@ def markdown_table(
     return "\n".join(lines)
 
 
+def transposed_table(
+    figures: Mapping[str, dict[str, float]],
+    metrics: Sequence[Metric],
+    targets: Sequence[str],
+    baselines: Sequence[str],
+) -> str:
+    """Targets as rows, metrics as columns, each followed by its ratios to the baselines."""
+    baselines = [name for name in baselines if name in targets]
+    columns = [""]
+    for metric in metrics:
+        columns += [f"{metric.group}, {metric.label}", *(f"/ {name}" for name in baselines if metric.compared)]
+    lines = [_row(columns), _row(["---", *["---:"] * (len(columns) - 1)])]
+    for target in targets:
+        cells = []
+        for metric in metrics:
+            figure = figures[metric.key]
+            cells.append(number(figure.get(target)))
+            cells += [number(ratio(figure, target, name)) for name in baselines if metric.compared]
+        lines.append(_row([target, *cells]))
+    return "\n".join(lines)
+
+
 def number(value: float | None) -> str:
     """Three significant digits, thousands separated, no exponent; a dash for None."""
     if value is None:

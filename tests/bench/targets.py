@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import socket
 import subprocess
@@ -10,13 +13,17 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from . import procfs
+from .revision import PACKAGES
 
 START_TIMEOUT_S = 30.0
 SETTLE_TIMEOUT_S = 30
+SERVERS = Path(__file__).parent / "servers"
 
 NGINX_CONFIG = """\
 daemon off;
@@ -63,6 +70,8 @@ class Launch:
     port: int
     ready_url: str
     admin_url: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    """Beside what this process has."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,18 @@ class Running:
         except OSError:  # an error status, a timeout, or the proxy is gone
             return False
 
+    def counter(self, name: str) -> int:
+        """A counter of the proxy's metrics, 0 where it has none of that name."""
+        with urllib.request.urlopen(f"{self.admin_url}/metrics", timeout=30) as answer:
+            found = re.search(rf"^a2a_eval_proxy_{name}_total (\S+)", answer.read().decode(), re.MULTILINE)
+        return int(float(found[1])) if found else 0
+
+    def stored_turns(self) -> list[dict[str, Any]]:
+        """The first 100 turns in the proxy's store."""
+        with urllib.request.urlopen(f"{self.admin_url}/api/turns?limit=100", timeout=10) as answer:
+            turns: list[dict[str, Any]] = json.load(answer)["items"]
+        return turns
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -117,25 +138,28 @@ def launch_proxy(upstream: str, folder: Path, *options: str) -> Launch:
 
     `options` are about traces; without any, none are received.
     """
-    program = Path(sys.executable).parent / "a2a-eval-proxy"
-    if not program.exists():
-        raise TargetUnavailableError(
-            f"{program} is missing: install the project (make install) or leave it out with --only"
-        )
+    return launch_stage(upstream, folder, "all", *(options or ["--no-otlp"]))
+
+
+def launch_stage(upstream: str, folder: Path, part: str, *options: str, tree: Path | None = None) -> Launch:
+    """`serve` as servers/stage.py runs it with `part`, of this environment or of the packages in `tree`."""
     port, admin_port = free_port(), free_port()
     admin_url = f"http://127.0.0.1:{admin_port}"
     command = [
-        *(str(program), "serve", "--upstream", f"http://{upstream}", "--listen", f"127.0.0.1:{port}"),
-        *("--admin", f"127.0.0.1:{admin_port}", "--store", str(folder / "turns.db")),
-        *(options or ["--no-otlp"]),
+        *(sys.executable, str(SERVERS / "stage.py"), part, "--upstream", f"http://{upstream}"),
+        *("--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin_port}"),
+        *("--store", str(folder / "turns.db"), *options),
     ]
-    return Launch(command, port, f"{admin_url}/readyz", admin_url)
+    environment = {}
+    if tree is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(str(tree / name) for name in PACKAGES)
+    return Launch(command, port, f"{admin_url}/readyz", admin_url, environment)
 
 
-def launch_naive(upstream: str, folder: Path) -> Launch:
-    """The baseline of naive.py."""
+def launch_script(script: str, upstream: str, folder: Path) -> Launch:
+    """The baseline servers/SCRIPT."""
     port = free_port()
-    command = [sys.executable, str(Path(__file__).with_name("naive.py")), str(port), f"http://{upstream}"]
+    command = [sys.executable, str(SERVERS / script), str(port), f"http://{upstream}"]
     return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
 
 
@@ -144,8 +168,9 @@ DIRECT = "direct"
 
 PROXIES: dict[str, Callable[[str, Path], Launch]] = {
     "nginx": launch_nginx,
+    "floor": partial(launch_script, "floor.py"),
     "proxy": launch_proxy,
-    "naive": launch_naive,
+    "naive": partial(launch_script, "naive.py"),
 }
 
 
@@ -168,7 +193,13 @@ def launched(name: str, launch: Launch, folder: Path, cpus: set[int]) -> Iterato
     log = folder / "output.log"
     with log.open("wb") as output:
         started = time.perf_counter()
-        process = subprocess.Popen(launch.command, stdout=output, stderr=output, preexec_fn=procfs.pin_to(cpus))
+        process = subprocess.Popen(
+            launch.command,
+            stdout=output,
+            stderr=output,
+            env=os.environ | launch.environment,
+            preexec_fn=procfs.pin_to(cpus),
+        )
     try:
         _wait_until_ready(name, process, launch, log)
         ready_s = time.perf_counter() - started

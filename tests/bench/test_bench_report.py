@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench.procfs import Use
 from bench.results import Round, figures, ratio
 from bench.revision import fingerprint
 from bench.scoring import SCORING
 from bench.sections import Metric
-from bench.table import markdown_table, number
+from bench.stages import stages
+from bench.table import markdown_table, number, transposed_table
 from bench.traces import TRACES
 from bench.traffic import traffic
 from bench.workers import WORKERS
@@ -21,6 +23,8 @@ ROUNDS: list[Round] = [
     {"direct": {"rate": 100.0, "p50": 4.0}, "nginx": {"rate": 70.0, "p50": 5.0}, "proxy": {"rate": 30.0, "p50": 8.0}},
     {"direct": {"rate": 100.0, "p50": 2.0}, "nginx": {"rate": 60.0, "p50": 4.0}, "proxy": {"rate": 10.0, "p50": None}},
 ]
+
+COSTS = {"direct": 0.0, "nginx": 10.0, "floor": 20.0, "scoring": 50.0}
 
 
 def test_figures_are_medians_over_the_rounds() -> None:
@@ -65,8 +69,30 @@ def test_table_has_a_row_per_metric_and_the_ratios_of_the_proxy() -> None:
     ]
 
 
+def test_table_by_target_compares_each_with_the_baselines() -> None:
+    metrics = [Metric("cost", "CPU", "µs"), Metric("rate", "Unary", "requests/s", compared=False)]
+    found = figures([{name: {"cost": value, "rate": 100.0} for name, value in COSTS.items()}], metrics)
+    del found["cost"]["direct"]
+
+    assert transposed_table(found, metrics, list(COSTS), ["nginx", "floor", "absent"]).splitlines() == [
+        "|  | CPU, µs | / nginx | / floor | Unary, requests/s |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| direct | – | – | – | 100 |",
+        "| nginx | 10.0 | 1.00 | 0.50 | 100 |",
+        "| floor | 20.0 | 2.00 | 1.00 | 100 |",
+        "| scoring | 50.0 | 5.00 | 2.50 | 100 |",
+    ]
+
+
+def test_shares_of_cpu_time_leave_out_what_this_program_used() -> None:
+    before, after = Use(total=100, idle=50, ours=10), Use(total=110, idle=54, ours=13)
+
+    assert after.shares_since(before) == {"idle": 0.4, "others": pytest.approx(0.3)}
+    assert before.shares_since(before) == {"idle": 0.0, "others": 0.0}
+
+
 def test_metric_keys_are_unique_across_parts() -> None:
-    keys = [metric.key for part in (traffic([]), TRACES, SCORING, WORKERS) for metric in part.metrics]
+    keys = [metric.key for part in (traffic([]), stages([]), TRACES, SCORING, WORKERS) for metric in part.metrics]
 
     assert len(keys) == len(set(keys))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
@@ -18,9 +20,11 @@ from bench.load import LoadError, LoadGenerator
 from bench.otlp_load import post_all
 from bench.part import Setting
 from bench.results import figures
+from bench.revision import ROOT
 from bench.sections import Plan
 from bench.spans import bodies, trace_ids
-from bench.targets import DIRECT, Running, running
+from bench.stages import NAMES, STAGES, check, checked_out, stages
+from bench.targets import DIRECT, Running, TargetUnavailableError, running
 from bench.traces import TRACES
 from bench.workers import AWAITED, suite_file, turns_per_s
 from support.postgres_server import PostgresServer
@@ -100,7 +104,7 @@ def test_card_declares_the_extension(agent_port: int) -> None:
     assert card["capabilities"]["extensions"][0]["uri"] == "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
 
 
-@pytest.mark.parametrize("name", [DIRECT, "naive"])
+@pytest.mark.parametrize("name", [DIRECT, "floor", "naive"])
 def test_targets_pass_the_preflight(name: str, load: LoadGenerator, agent_port: int, tmp_path: Path) -> None:
     with running(name, agent_port, tmp_path, procfs.split_cpus()[0]) as target:
         preflight.check(target, load)
@@ -117,6 +121,48 @@ def test_traces_have_a_figure_for_every_metric(tmp_path: Path) -> None:
     found = figures(measured.rounds, TRACES.metrics)
     assert [metric.key for metric in TRACES.metrics if "proxy" not in found[metric.key]] == []
     assert all(value > 0 for of_target in found.values() for value in of_target.values())
+
+
+TINY = Plan(rounds=1, stage_s=0.05, stage_events=3, warm_up_requests=20)
+
+
+@pytest.mark.usefixtures("load")
+def test_stages_have_a_figure_for_every_metric(tmp_path: Path) -> None:
+    part = stages([name for name in NAMES if name != "nginx"])
+    measured = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+
+    assert measured.warnings == []
+    assert measured.targets == ["direct", "floor", "forwarding", "capture", "filter", "store", "scoring"]
+    found = figures(measured.rounds, part.metrics)
+    assert [target for target in measured.targets if target not in found["stage_per_s"]] == []
+    assert [key for key in found if any(target not in found[key] for target in measured.targets[1:])] == []
+
+
+@pytest.mark.usefixtures("load")
+def test_stages_of_another_tree_are_measured_and_left_out_where_they_do_not_start(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    (empty / "proxy" / "a2a_eval_proxy").mkdir(parents=True)
+    (empty / "proxy" / "a2a_eval_proxy" / "__init__.py").touch()
+    setting = Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None)
+
+    assert stages(["scoring"], str(ROOT)).measure(setting).targets == ["scoring", f"scoring at {ROOT}"]
+    measured = stages(["floor", "store"], str(empty)).measure(setting)
+    assert measured.targets == ["floor", "store"]
+    assert re.fullmatch(r"store at .* is left out: .*No module named 'a2a_eval_proxy.cli'", *measured.warnings)
+
+
+def test_a_stage_that_does_more_than_its_part_is_not_measured(
+    load: LoadGenerator, agent_port: int, tmp_path: Path
+) -> None:
+    everything = next(stage for stage in STAGES if stage.name == "scoring")
+    more = pytest.raises(preflight.BehaviourError, match=r"'turns stored': 6.*expected.*'turns stored': 0")
+    with everything.started(agent_port, tmp_path, procfs.split_cpus()[0]) as target, more:
+        check(replace(everything, stores=False), target, load)
+
+
+def test_what_is_neither_folder_nor_revision_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TargetUnavailableError, match="no-such-revision is no folder and no revision"):
+        checked_out("no-such-revision", tmp_path)
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -20,7 +19,7 @@ from . import decode
 from .agent import running_agent
 from .compiling import compile_c
 from .load import LoadError
-from .otlp_load import post_all, spans_taken, wait_until_taken
+from .otlp_load import post_all, wait_until_taken
 from .part import Measured, Part, Setting
 from .preflight import BehaviourError
 from .procfs import pin_to
@@ -131,9 +130,7 @@ def _joined(setting: Setting) -> Values:
 
 
 def _check_joined(proxy: Running) -> None:
-    with urllib.request.urlopen(f"{proxy.admin_url}/api/turns?limit=100", timeout=10) as answer:
-        turns = json.load(answer)["items"]
-    if not any(call["source"] == "otel_trace" for turn in turns for call in turn["tool_calls"]):
+    if not any(call["source"] == "otel_trace" for turn in proxy.stored_turns() for call in turn["tool_calls"]):
         raise BehaviourError("proxy: no turn has tool calls of its trace")
 
 
@@ -169,7 +166,7 @@ def _warmed_up(proxy: Running, port: int) -> int:
     """Code paths run once; returns how many spans that took."""
     spans = post_all(port, bodies(64, islice(trace_ids(), WARM_UP_TRACES)))
     wait_until_taken(proxy, spans)
-    return spans_taken(proxy)
+    return proxy.counter("spans")
 
 
 def _send_messages(port: int, ids: list[bytes]) -> None:
