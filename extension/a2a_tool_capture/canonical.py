@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,9 @@ MAX_DEPTH = 100
 LARGEST_EXACT = 2**53 - 1
 """Largest integer up to which every integer has its own double."""
 
-_CONTAINERS = (dict, list)
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str).encode
+_may_exceed_doubles = re.compile(r"[0-9]{16}").search
+"""Canonical text without such digits has no number beyond `LARGEST_EXACT`."""
 
 
 def canonical(value: Any) -> str:
@@ -25,7 +27,7 @@ def canonical(value: Any) -> str:
     is never 1. Tuples equal lists; NaN equals itself. A value that is not JSON is represented by its
     `str`. Raises RecursionError far beyond `MAX_DEPTH`; check untrusted data with `too_deep` first.
     """
-    return _encode(_by_value(value))
+    return _encode(_with_numbers(value, _integral))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,11 +54,18 @@ class ByValue:
 def by_value(value: Any) -> ByValue:
     """`value` as a key. Raises RecursionError as `canonical` does."""
     exact = canonical(value)
-    large: list[int | float] = []
-    doubles = _rounded(value, large)
-    if not large:
+    if not _may_exceed_doubles(exact):
         return ByValue(exact, exact, False)
-    return ByValue(exact, canonical(doubles), any(isinstance(number, float) for number in large))
+    floats: list[float] = []
+
+    def rounded(number: float) -> float:
+        if isinstance(number, int):
+            return as_double(number)
+        if abs(number) > LARGEST_EXACT:
+            floats.append(number)
+        return number
+
+    return ByValue(exact, canonical(_with_numbers(value, rounded)), bool(floats))
 
 
 def signature(name: str, arguments: Mapping[str, Any]) -> tuple[str, ByValue]:
@@ -74,37 +83,30 @@ def as_double(value: int) -> int | float:
 
 def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
     """Whether lists and objects in `value` nest deeper than `limit`. Not recursive."""
-    level = [value] if isinstance(value, _CONTAINERS) else []
+    level = [value]
     for _ in range(limit):
-        if not level:
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
             return False
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, _CONTAINERS)
-        ]
-    return bool(level)
+        level = inner
+    return any(isinstance(item, dict | list) for item in level)
 
 
-def _by_value(value: Any) -> Any:
-    if isinstance(value, float):
-        return int(value) if math.isfinite(value) and value.is_integer() else value
-    if isinstance(value, Mapping):
-        return {str(key): _by_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_by_value(item) for item in value]
-    return value
-
-
-def _rounded(value: Any, large: list[int | float]) -> Any:
-    """`value` with integers beyond 2**53 as doubles; appends all numbers beyond it to `large`."""
+def _with_numbers(value: Any, convert: Callable[[float], float]) -> Any:
+    """`value` with its numbers converted."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if abs(value) > LARGEST_EXACT:
-            large.append(value)
-        return as_double(value) if isinstance(value, int) else value
+        return convert(value)
     if isinstance(value, Mapping):
-        return {key: _rounded(item, large) for key, item in value.items()}
+        return {str(key): _with_numbers(item, convert) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item, large) for item in value]
+        return [_with_numbers(item, convert) for item in value]
     return value
+
+
+def _integral(number: float) -> float:
+    return int(number) if isinstance(number, float) and math.isfinite(number) and number.is_integer() else number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -98,6 +98,9 @@ class _Reconciler:
 
     def _match_same_id(self, protocols: list[int], traces: list[int]) -> set[int]:
         """Match the calls that share an id and a name; returns the positions of the protocol's that were matched."""
+        if len(protocols) == len(traces) == 1:  # the usual case: there is nothing to compare
+            self._match(protocols[0], traces[0])
+            return set(protocols)
         by_arguments: dict[ByValue, deque[int]] = defaultdict(deque)
         for protocol in protocols:
             by_arguments[by_value(self.protocol[protocol].arguments)].append(protocol)
@@ -125,14 +128,15 @@ class _Reconciler:
         return set(matched)
 
     def _match_signatures(self, ids_meet: bool) -> int:
+        names = {self.trace[trace].name for trace in self.free_trace}
         waiting: dict[_Signature, list[int]] = defaultdict(list)
         for protocol in self.free_protocol:
-            key = _signature(self.protocol[protocol])
-            if key is not None:
+            call = self.protocol[protocol]
+            if call.name in names and (key := _signature(call)) is not None:
                 waiting[key].append(protocol)
         ours = {key: key for key in waiting}
         wanting: dict[_Signature, list[int]] = defaultdict(list)
-        for trace in self.free_trace:
+        for trace in self.free_trace if ours else ():
             key = _signature(self.trace[trace])
             if key is not None and key in ours:
                 wanting[ours[key]].append(trace)
@@ -141,14 +145,9 @@ class _Reconciler:
     def _match_unknown_arguments(self, ids_meet: bool) -> int:
         """By name and order, where either side does not know the arguments."""
         matched = 0
-        waiting: dict[str, list[int]] = defaultdict(list)
-        for protocol in self.free_protocol:
-            waiting[self.protocol[protocol].name].append(protocol)
-        wanting: dict[str, list[int]] = defaultdict(list)
-        for trace in self.free_trace:
-            wanting[self.trace[trace].name].append(trace)
-        for name, traces in wanting.items():
-            protocols = waiting.get(name, [])
+        waiting = _by_name(self.protocol, self.free_protocol)
+        for name, traces in _by_name(self.trace, self.free_trace).items():
+            protocols = waiting[name]
             unknown = [trace for trace in traces if self.trace[trace].arguments is None]
             known = [trace for trace in traces if self.trace[trace].arguments is not None]
             matched += self._pair_off(protocols, unknown, ids_meet)
@@ -164,8 +163,7 @@ class _Reconciler:
             named, nameless = _by_id(self.protocol, protocols)
             named_traces, nameless_traces = _by_id(self.trace, traces)
             pairs = [*zip(nameless, named_traces, strict=False), *zip(named, nameless_traces, strict=False)]
-            rest = zip(nameless[len(named_traces) :], nameless_traces[len(named) :], strict=False)
-            pairs += rest
+            pairs += zip(nameless[len(named_traces) :], nameless_traces[len(named) :], strict=False)
         for protocol, trace in pairs:
             if self.protocol[protocol].id and self.trace[trace].id:
                 self.across.append((self.protocol[protocol], self.trace[trace].id))
@@ -192,9 +190,17 @@ class _Reconciler:
         return len(absorbed)
 
     def _count_mismatches(self) -> list[Finding]:
-        protocol = Counter(key for call in self.protocol if (key := _signature(call)) is not None)
-        ours = {key: key for key in protocol}
-        trace = Counter(ours.get(key, key) for call in self.trace if (key := _signature(call)) is not None)
+        names = Counter(call.name for call in self.protocol), Counter(call.name for call in self.trace)
+        repeated = {name for name in names[0] if names[1][name] and names[0][name] + names[1][name] > 2}
+        if not repeated:  # what is there once on each side cannot differ in number
+            return []
+        ours, theirs = (
+            [key for call in calls if call.name in repeated and (key := _signature(call)) is not None]
+            for calls in (self.protocol, self.trace)
+        )
+        protocol = Counter(ours)
+        known = {key: key for key in protocol}
+        trace = Counter(known.get(key, key) for key in theirs)
         return [
             Finding(
                 "count_mismatch",
@@ -217,6 +223,13 @@ class _Reconciler:
 def _by_id(calls: Sequence[ToolCall], positions: Sequence[int]) -> tuple[list[int], list[int]]:
     """Those of these positions whose calls have an id, and the others."""
     return [at for at in positions if calls[at].id], [at for at in positions if not calls[at].id]
+
+
+def _by_name(calls: Sequence[ToolCall], positions: Iterable[int]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for position in positions:
+        found[calls[position].name].append(position)
+    return found
 
 
 def _start_or_last(call: ToolCall) -> tuple[bool, float]:

@@ -31,6 +31,7 @@ UNKNOWN_BYTES = 1 << 20
 """Stands for growth whose size is not known before it is counted."""
 
 _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
+_NO_URIS: frozenset[str] = frozenset()
 
 _RESTORED = "\x00restored"
 """The id of what stands for the artifacts of a turn of which only calls and text are known."""
@@ -316,9 +317,7 @@ class TaskMerger:
 
     def _extend(self, artifact_id: str, known: MergedArtifact, artifact: Mapping[str, Any]) -> None:
         self._add_text(known, artifact)
-        if "metadata" not in artifact:  # the usual chunk: text only
-            if "extensions" in artifact:
-                self._remember_listed(artifact_id, artifact)
+        if "metadata" not in artifact and "extensions" not in artifact:  # the usual chunk: text only
             return
         calls = unite(self._read(artifact_id, artifact))
         if is_cumulative(known.calls, calls):
@@ -355,22 +354,19 @@ class TaskMerger:
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
 
     def _read(self, artifact_id: str, artifact: Mapping[str, Any]) -> list[ToolCall]:
-        listed = self._remember_listed(artifact_id, artifact)
+        listed = self._listed.get(artifact_id, _NO_URIS)
+        if artifact.get("extensions"):
+            if artifact_id not in self._listed:
+                self._listed_bytes += _URI_BYTES + getsizeof(artifact_id)
+            self._listed[artifact_id] = listed = listed | (listed_uris(artifact) & _KNOWN_URIS)
+        if "metadata" not in artifact:
+            return []
         calls, findings = read_tool_calls(
             artifact, already_listed=listed, require_artifact_uri=self._require_artifact_uri
         )
         for finding in findings:
             self._keep(finding)
         return calls
-
-    def _remember_listed(self, artifact_id: str, artifact: Mapping[str, Any]) -> frozenset[str]:
-        listed = self._listed.get(artifact_id, frozenset())
-        if artifact.get("extensions"):
-            if artifact_id not in self._listed:
-                self._listed_bytes += _URI_BYTES + getsizeof(artifact_id)
-            listed |= listed_uris(artifact) & _KNOWN_URIS
-            self._listed[artifact_id] = listed
-        return listed
 
     def _add_text(self, known: MergedArtifact, artifact: Mapping[str, Any]) -> None:
         text = parts_text(artifact)

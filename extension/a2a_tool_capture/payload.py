@@ -26,7 +26,7 @@ def listed_uris(artifact: Mapping[str, Any]) -> frozenset[str]:
     extensions = artifact.get("extensions")
     if not isinstance(extensions, list):
         return frozenset()
-    return frozenset(uri for uri in extensions if isinstance(uri, str))
+    return frozenset([uri for uri in extensions if isinstance(uri, str)])  # a list comprehension is one call
 
 
 def read_tool_calls(

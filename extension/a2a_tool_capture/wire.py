@@ -101,9 +101,10 @@ def _is_legacy(key: str, inner: dict[str, Any]) -> bool:
     status = inner.get("status")
     if not isinstance(status, dict):
         return False
-    state = status.get("state")
-    message = status.get("message")
-    return normalize_state(state) not in (state, None) or (isinstance(message, dict) and "content" in message)
+    state, message = status.get("state"), status.get("message")
+    if isinstance(message, dict) and "content" in message:
+        return True
+    return isinstance(state, str) and state not in TASK_STATES and normalize_state(state) not in (state, None)
 
 
 def _normal(key: str, inner: dict[str, Any]) -> dict[str, Any]:

@@ -299,6 +299,16 @@ def test_counts_do_not_depend_on_which_side_is_which(ours: list[ToolCall], their
     assert codes(one).count("count_mismatch") == codes(other).count("count_mismatch")
 
 
+few_calls = st.lists(st.builds(protocol, names, st.sampled_from([{"n": 1}, {"n": 2}])), max_size=3)
+
+
+@given(few_calls, few_calls)
+def test_other_counts_of_a_call_are_reported(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
+    by_protocol, by_trace = (Counter(f"{call.name} {call.arguments}" for call in calls) for calls in (ours, theirs))
+    differing = [key for key in by_protocol if by_trace[key] not in (0, by_protocol[key])]
+    assert codes(reconcile(ours, theirs)) == ["count_mismatch"] * len(differing)
+
+
 @given(protocol_calls, trace_calls)
 def test_calls_with_ids_on_both_sides_are_never_joined_to_others(ours: list[ToolCall], theirs: list[ToolCall]) -> None:
     found = reconcile(ours, theirs)

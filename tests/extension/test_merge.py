@@ -666,6 +666,30 @@ def test_after_a_snapshot_only_the_snapshot_counts(fed: list[Event]) -> None:
     assert merger.state == alone.state
 
 
+@given(st.lists(st.tuples(st.lists(calls, max_size=4), st.text("uvw", max_size=2), st.booleans()), max_size=4))
+def test_a_snapshot_says_the_same_as_its_artifacts_streamed(contents: list[tuple[list[Event], str, bool]]) -> None:
+    """A unary answer, one snapshot, gives what the incremental merge of its artifacts gives."""
+    made = [
+        artifact(str(number), *calls, text=text, listed=listed) for number, (calls, text, listed) in enumerate(contents)
+    ]
+    streamed = merged(*map(update, made), status("COMPLETED"))
+    called_one_by_one = merged(
+        *(update({**one, "metadata": {}, "parts": []}) for one in made),
+        *(
+            update({**one, "metadata": {METADATA_KEY: calls[:end]}, "parts": []}, append=True)
+            for one, (calls, _, _) in zip(made, contents, strict=True)
+            for end in range(1, len(calls) + 1)
+        ),
+        *(update({**one, "metadata": {}}, append=True) for one in made),
+        status("COMPLETED"),
+    )
+    answer = merged(task(*made, state="COMPLETED"))
+    for view in (streamed, called_one_by_one):
+        assert view.tool_calls == answer.tool_calls
+        assert (view.response_text, view.state) == (answer.response_text, answer.state)
+    assert streamed.findings == answer.findings
+
+
 @given(st.lists(updates, max_size=6), st.integers(2, 4))
 def test_a_repeated_snapshot_changes_nothing(fed: list[Event], times: int) -> None:
     server = StoredTask()
