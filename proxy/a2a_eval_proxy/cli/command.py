@@ -7,14 +7,16 @@ import inspect
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import MISSING, Field, fields
+from functools import partial
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..errors import GATE_FAILED
 from ..settings.loading import load, read_config_file
 from ..settings.option import Option, OptionGroup, Options, environment_name, flag_name, options_of
-from ..settings.parsing import FLAG, SWITCH
+from ..settings.parsing import FILE, FLAG, SWITCH, ValueType
 
 T = TypeVar("T", bound=Options)
 R = TypeVar("R")
@@ -32,7 +34,12 @@ class Command(click.Command):
     """Calls `function` with an instance of the dataclass `options`; if it returns False, the exit code is 1."""
 
     def __init__(self, options: type[T], function: Callable[[T], bool | None]) -> None:
-        config = click.Option(["--config"], metavar="FILE", help="YAML file with settings, for any of the commands.")
+        config = click.Option(
+            ["--config"],
+            metavar="FILE",
+            help="YAML file with settings, for any of the commands.",
+            shell_complete=partial(_complete, FILE),
+        )
         params = [param for spec in _own_first(options) for param in _parameters(spec)]
         super().__init__(function.__name__, params=[*params, config], help=inspect.getdoc(function))
         self.options = options
@@ -83,7 +90,7 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
     name, flag = spec.name, flag_name(spec.name)
     option: Option = spec.metadata["option"]
     if option.positional:
-        yield click.Argument([name], metavar=option.type.metavar)
+        yield click.Argument([name], metavar=option.type.metavar, shell_complete=partial(_complete, option.type))
     elif option.type is FLAG:
         yield click.Option([flag, name], is_flag=True, default=None, help=option.help)
     elif option.type is SWITCH:
@@ -94,10 +101,17 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
             metavar=option.type.metavar,
             multiple=option.repeatable,
             help=option.help + _default(spec),
-            shell_complete=lambda ctx, param, start: [word for word in option.type.choices if word.startswith(start)],
+            shell_complete=partial(_complete, option.type),
         )
     if option.no_flag:
         yield click.Option([f"--no-{flag[2:]}", name], flag_value="off", default=None, help=option.no_flag)
+
+
+def _complete(kind: ValueType, ctx: click.Context, param: click.Parameter, start: str) -> list[CompletionItem]:
+    """What a shell offers for a value: paths, or choices."""
+    if kind.completes:
+        return [CompletionItem(start, type=kind.completes)]
+    return [CompletionItem(word) for word in kind.choices if word.startswith(start)]
 
 
 def _default(spec: Field[Any]) -> str:

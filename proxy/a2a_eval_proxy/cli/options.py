@@ -94,7 +94,7 @@ class AgentClientOptions(Options):
 class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
     """The options of `run`."""
 
-    suite: str = option(types.ValueType(types.parse_text, "SUITE"), "Suite file.", positional=True)
+    suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
     agent: str | None = _agent(types.URL, "URL of the agent, or of a proxy for it. Default: from the suite.", None)
     binding: str | None = _agent(
         types.one_of("JSONRPC", "HTTP+JSON"), "Protocol binding. Default: the first in the agent card.", None

@@ -7,8 +7,6 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from ..errors import ConfigError
 from .option import Option, Options, environment_name, flag_name
 
@@ -17,15 +15,10 @@ T = TypeVar("T", bound=Options)
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The keys of a YAML file, with `_` for `-` and without those set to null, and the lines they are on."""
+    """The keys of a YAML file, with `_` for `-` and without those set to null, and the place of each: `FILE:LINE`."""
 
-    path: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
-    lines: Mapping[str, int] = field(default_factory=dict)
-
-    def place(self, key: str) -> str:
-        """`FILE:LINE`."""
-        return f"{self.path}:{self.lines[key]}"
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(
@@ -48,7 +41,7 @@ def load(
         elif not item.positional and environment_name(name) in environment:
             source, value = environment_name(name), environment[environment_name(name)]
         elif not item.positional and name in file.values:
-            source, value = f"{file.place(name)}: {name}", file.values[name]
+            source, value = f"{file.places[name]}: {name}", file.values[name]
         elif spec.default is MISSING and spec.default_factory is MISSING:
             raise _missing(name, item)
         else:
@@ -66,41 +59,41 @@ def _missing(name: str, item: Option) -> ConfigError:
 
 
 def read_config_file(path: str, known: Collection[str]) -> ConfigFile:
-    """The settings in a YAML file. Raises ConfigError if it cannot be read or has a key that is not `known`."""
+    """The settings in a YAML file.
+
+    Raises ConfigError if it cannot be read, repeats a key, or has a key that is not `known`.
+    """
+    from tool_call_evaluators.suite.yaml_document import DocumentError, read_document  # slow to import
+
     try:
-        content, lines = _read_yaml(Path(path).read_text("utf-8"))
+        text = Path(path).read_text("utf-8")
+        document = read_document(text if any(map(_is_content, text.splitlines())) else "{}")
     except OSError as error:
         raise ConfigError(f"--config: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"--config: {path} is not UTF-8 text") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"--config: {path}{where} is not valid YAML: {getattr(error, 'problem', error)}") from None
-    if content is None:
-        return ConfigFile()
+    except DocumentError as error:
+        where = f":{error.position[0]}" if error.position else ""
+        raise ConfigError(f"--config: {path}{where}: {error.problem}") from None
+    content = document.value or {}
     if not isinstance(content, dict):
         raise ConfigError(f"--config: {path} contains no settings; expected lines such as 'upstream: URL'")
-    file = ConfigFile(path, {_name(key): value for key, value in content.items() if value is not None}, lines)
-    for key in map(_name, content):
-        if key not in known:
+    values: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        position = document.position((key,))
+        place = f"{path}:{position[0]}" if position else path
+        if name not in known:
             from tool_call_evaluators.options import or_known  # slow to import
 
-            raise ConfigError(f"{file.place(key)}: unknown setting {key!r}{or_known(key, sorted(known))}")
-    return file
+            raise ConfigError(f"{place}: unknown setting {name!r}{or_known(name, sorted(known))}")
+        if places.setdefault(name, place) != place:
+            raise ConfigError(f"{place}: {name} is already set in {places[name]}")
+        if value is not None:
+            values[name] = value
+    return ConfigFile(values, places)
 
 
-def _read_yaml(text: str) -> tuple[Any, dict[str, int]]:
-    """The content, and the lines of the keys of a mapping."""
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        content = None if node is None else loader.construct_document(node)
-    finally:
-        loader.dispose()
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    return content, {_name(loader.construct_object(key)): key.start_mark.line + 1 for key, _ in pairs}
-
-
-def _name(key: Any) -> str:
-    return str(key).replace("-", "_")
+def _is_content(line: str) -> bool:
+    return not line.strip().startswith("#") and bool(line.strip())

@@ -33,6 +33,8 @@ class ValueType:
     parse: Callable[[Any], Any]
     metavar: str
     choices: tuple[str, ...] = ()
+    completes: str = ""
+    """What a shell completes if there are no choices: `file` or `dir`."""
 
 
 def parse_text(value: Any) -> str:
@@ -70,7 +72,7 @@ def parse_address(value: Any) -> str:
 
 
 def _address_or_off(value: Any) -> str | None:
-    return None if value in (False, "", "off", "none") else parse_address(value)
+    return None if value in (False, "", "none", *_FALSE) else parse_address(value)
 
 
 def _url_path(value: Any) -> str:
@@ -208,10 +210,11 @@ def one_of(*choices: str) -> ValueType:
 TEXT = ValueType(parse_text, "TEXT")
 TEXTS = ValueType(_texts, "TEXT")
 NAME = ValueType(parse_text, "NAME")
-FILE = ValueType(parse_text, "FILE")
-STORE = ValueType(parse_text, "URL_OR_PATH")
-OUTPUT_FILE = ValueType(_output_file, "FILE")
-OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR")
+FILE = ValueType(parse_text, "FILE", completes="file")
+SUITE_FILE = ValueType(parse_text, "SUITE", completes="file")
+STORE = ValueType(parse_text, "URL_OR_PATH", completes="file")
+OUTPUT_FILE = ValueType(_output_file, "FILE", completes="file")
+OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR", completes="dir")
 URL = ValueType(parse_url, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
 ADDRESS = ValueType(parse_address, "HOST:PORT")

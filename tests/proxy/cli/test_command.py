@@ -127,7 +127,7 @@ def test_mistakes_name_the_flag_the_variable_or_the_line(
             ":2: mode: expected one of shallow, thorough, got 'thoroug' (did you mean thorough?)",
         ),
         ("base: &b {report_to: 3}\n<<: *b\n", ":1: unknown setting 'base'"),
-        ("<<: {report_to: 3}\n", ":1: report_to: expected a non-empty string, got 3"),
+        ("<<: {report_to: 3}\n", ":1: unknown setting '<<'; known are address, count"),
     ]:
         path.write_text(text)
         message = problem("--config", str(path))
@@ -164,6 +164,25 @@ def test_every_command_is_made_of_options() -> None:
 def test_secrets_are_masked() -> None:
     options = ProbeOptions(suite="a.yaml", report_to="postgresql:///turns?password=s3cret", header=(("A", "s3cret"),))
     assert repr(options) == "ProbeOptions(suite='a.yaml', report_to='postgresql:///turns?password=***', header=***)"
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "expected"),
+    [
+        ("run --report", "rep", "dir,rep"),
+        ("record --out", "", "file,"),
+        ("serve --config", "p", "file,p"),
+        ("serve --suite", "s", "file,s"),
+        ("run", "sui", "file,sui"),
+        ("check http://agent --format", "j", "plain,json\nplain,junit"),
+        ("compare", "mon", ""),
+    ],
+)
+def test_a_shell_completes_paths_and_choices(line: str, word: str, expected: str) -> None:
+    variables = {"_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": f"proxy {line} {word}"}
+    variables["COMP_CWORD"] = str(len(line.split()) + 1)
+    result = CliRunner().invoke(cli, prog_name="proxy", complete_var="_PROXY_COMPLETE", env=variables)
+    assert result.output.strip() == expected
 
 
 def test_the_list_of_commands_is_not_cut() -> None:

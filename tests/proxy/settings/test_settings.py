@@ -204,9 +204,12 @@ def test_a_missing_upstream_says_three_ways_to_give_it() -> None:
         ("listten: 1", "unknown setting 'listten'"),
         ("- upstream", "contains no settings"),
         ("just words", "contains no settings"),
-        ("upstream: [", "line 1 is not valid YAML"),
+        ("upstream: [", ".yaml:2: did not find expected node content"),
+        ("run: a\nstore: s\nrun: b", ".yaml:3: key 'run' is repeated"),
+        ("log-level: info\nlog_level: debug", ".yaml:2: log_level is already set in "),
+        ("1: a", ".yaml:1: key 1 must be a string"),
         (b"\xff\xfe", "not UTF-8"),
-        ("a: !!python/object/apply:os.system ['true']", "not valid YAML"),
+        ("a: !!python/object/apply:os.system ['true']", "python/object/apply:os.system is not supported"),
     ],
 )
 def test_files_that_cannot_be_used(config_file: Any, text: str | bytes, expected: str) -> None:
