@@ -63,18 +63,17 @@ def read_config_file(path: str, known: Collection[str]) -> ConfigFile:
 
     Raises ConfigError if it cannot be read, repeats a key, or has a key that is not `known`.
     """
-    from tool_call_evaluators.suite.yaml_document import DocumentError, read_document  # slow to import
+    from tool_call_evaluators.suite.yaml_document import SuiteError, read_document  # slow to import
 
     try:
         text = Path(path).read_text("utf-8")
-        document = read_document(text if any(map(_is_content, text.splitlines())) else "{}")
+        document = read_document(text if any(map(_is_content, text.splitlines())) else "{}", path)
     except OSError as error:
         raise ConfigError(f"--config: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"--config: {path} is not UTF-8 text") from None
-    except DocumentError as error:
-        where = f":{error.position[0]}" if error.position else ""
-        raise ConfigError(f"--config: {path}{where}: {error.problem}") from None
+    except SuiteError as error:
+        raise ConfigError(f"--config: {error}") from None
     content = document.value or {}
     if not isinstance(content, dict):
         raise ConfigError(f"--config: {path} contains no settings; expected lines such as 'upstream: URL'")
