@@ -226,6 +226,14 @@ def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
     return tuple(at(index, read, item) for index, item in enumerate(checked_list(value)))
 
 
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `json.loads`: an object. Raises ValueError for a repeated key, which makes its meaning ambiguous."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key is repeated")
+    return value
+
+
 TEXT: Schema = {"type": "string", "pattern": r"\S"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 

@@ -11,6 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
+from ..declared import unique_keys
 from .errors import JudgeAnswerError
 
 MAX_EXCERPT = 300
@@ -50,23 +51,20 @@ def read_completion(body: Any) -> Completion:
     finish_reason = str(choice.get("finish_reason") or "")
     if finish_reason == "content_filter":
         raise JudgeAnswerError("the answer was filtered (finish_reason content_filter)")
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
-    return Completion(
-        _text(content),
-        str(body.get("model") or ""),
-        finish_reason,
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
-    )
+    return _completion(body, _text(content), str(body.get("model") or ""), finish_reason)
 
 
 def unusable(body: Any) -> list[Completion]:
     """The billed part of a response that is not a usable completion; empty if it counts no tokens."""
-    usage = body.get("usage") if isinstance(body, Mapping) else None
-    if not isinstance(usage, Mapping):
-        return []
-    return [Completion("", "", "", _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))]
+    return [_completion(body)] if isinstance(body, Mapping) and isinstance(body.get("usage"), Mapping) else []
+
+
+def _completion(body: Mapping[str, Any], text: str = "", model: str = "", finish_reason: str = "") -> Completion:
+    usage = body.get("usage")
+    counts = usage if isinstance(usage, Mapping) else {}
+    return Completion(
+        text, model, finish_reason, _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
+    )
 
 
 def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, 
     text = completion.text.rpartition("</think>")[2].strip()
     text = _FENCED.sub(r"\1", text)
     try:
-        value = _loads(text)
+        value = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         if completion.finish_reason == "length":
             raise UnfitAnswerError("it was cut off before its end; be brief") from None
@@ -93,24 +91,12 @@ def read_answer(completion: Completion, schema: Mapping[str, Any]) -> dict[str, 
     return value  # type: ignore[no-any-return]  # of a dict comes a dict
 
 
-def _loads(text: str) -> Any:
-    """`text` as JSON. Raises ValueError also for an object with a repeated key, whose meaning is ambiguous."""
-    return json.loads(text, object_pairs_hook=_without_repetition)
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is repeated")
-    return found
-
-
 def _in_prose(text: str, schema: Mapping[str, Any]) -> Any:
     """The only fitting object at the beginning or end of a text; None if there are several or no such objects. An
     object in the middle may be a quotation of the judged data."""
     if text.count("{") > MAX_BRACES:
         return None
-    decoder = json.JSONDecoder(object_pairs_hook=_without_repetition)
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     found: list[tuple[str, Any, str]] = []
     end = 0
     while (start := text.find("{", end)) >= 0:

@@ -67,19 +67,15 @@ class ChatJudge:
         try:
             return read_answer(completion, question.schema)
         except UnfitAnswerError as unfit:
-            messages += [
-                {"role": "assistant", "content": completion.text},
-                {"role": "user", "content": _REPAIR.format(problem=unfit)},
-            ]
+            repair = _REPAIR.format(problem=unfit)
+        messages += [{"role": "assistant", "content": completion.text}, {"role": "user", "content": repair}]
         completion = await self._complete(client, messages, question, completions)
         try:
             return read_answer(completion, question.schema)
         except UnfitAnswerError as still:
-            raise JudgeAnswerError(
-                self._message(
-                    f"the answer is invalid, and so is its repair: {still}; the answer was {_description(completion)}"
-                )
-            ) from None
+            shown = shortened(completion.text) or "empty"
+            problem = f"the answer is invalid, and so is its repair: {still}; the answer was {shown}"
+            raise JudgeAnswerError(self._message(problem)) from None
 
     async def _complete(
         self, client: httpx.AsyncClient, messages: list[Message], question: Question, completions: list[Completion]
@@ -186,10 +182,6 @@ _HINTS = (
     (("max_completion_tokens",), "max_tokens", "replace `max_tokens` by `max_completion_tokens` under `extra_body`"),
 )
 """Words in an error message, the member of the request they refer to, and the advice."""
-
-
-def _description(completion: Completion) -> str:
-    return shortened(completion.text) or "empty"
 
 
 @cache

@@ -1,10 +1,11 @@
-"""Asks a judge for one or more votes on a question, and builds judges from settings."""
+"""Asks a judge for one or more votes on a question, makes one verdict of them, and builds judges from settings."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -32,13 +33,9 @@ class Poll:
         """The values of the answers."""
         return [answer.value for answer in self.answers]
 
-    def details(self, spread: float) -> dict[str, Any]:
-        """For the `details` of a result: model, prompt, number and spread of the votes, and cost."""
-        return judge_details([self], spread)
-
 
 def judge_details(polls: Sequence[Poll], spread: float) -> dict[str, Any]:
-    """As `Poll.details`, for several questions of one evaluator."""
+    """For the `details` of a result: model, prompt, number and spread of the votes, and cost."""
     answers = [answer for poll in polls for answer in poll.answers]
     return {
         "model": answers[0].model,
@@ -104,3 +101,24 @@ def connect(settings: JudgeSettings, api_key: str | None) -> ChatJudge:
 @lru_cache(maxsize=32)
 def _connect(settings: str, api_key: str | None) -> ChatJudge:
     return ChatJudge(JudgeSettings(**json.loads(settings)), api_key)
+
+
+def spread(scores: Sequence[float]) -> float:
+    """Highest minus lowest of at least one score; 0 where all agree."""
+    return max(scores) - min(scores)
+
+
+def most_given(labels: Sequence[str], worst_first: Sequence[str]) -> str:
+    """The most frequent label; of several, the first in `worst_first`, which contains all labels."""
+    counts = Counter(labels)
+    return max(counts, key=lambda label: (counts[label], -worst_first.index(label)))
+
+
+def dissent(labels: Sequence[str], chosen: str) -> float:
+    """The share of labels (at least one) that differ from `chosen`."""
+    return sum(label != chosen for label in labels) / len(labels)
+
+
+def majority(votes: Sequence[Mapping[str, bool]]) -> dict[str, bool]:
+    """For each key of the votes, which have equal keys: whether more than half are true."""
+    return {key: sum(vote[key] for vote in votes) * 2 > len(votes) for key in votes[0]}

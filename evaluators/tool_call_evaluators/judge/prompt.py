@@ -14,7 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-_FRAME = "_frame"
+FRAME = "_frame"
+"""The name of the instructions that all prompts share."""
 _SUFFIX = ".md"
 
 Message = dict[str, str]
@@ -38,7 +39,7 @@ def load_prompt(name: str) -> Prompt:
 
     Raises LookupError for a name without a file, ValueError for a file without a version.
     """
-    if name not in (*prompt_names(), _FRAME):
+    if name not in (*prompt_names(), FRAME):
         raise LookupError(f"no prompt {name!r}; known are {', '.join(prompt_names())}")
     head, _, text = _folder().joinpath(name + _SUFFIX).read_text(encoding="utf-8").partition("\n")
     key, _, version = head.partition(": ")
@@ -51,23 +52,18 @@ def load_prompt(name: str) -> Prompt:
 def prompt_names() -> tuple[str, ...]:
     """The names of all prompts, sorted."""
     names = (item.name.removesuffix(_SUFFIX) for item in _folder().iterdir() if item.name.endswith(_SUFFIX))
-    return tuple(sorted(name for name in names if name != _FRAME))
+    return tuple(sorted(name for name in names if name != FRAME))
 
 
 def render(text: str, data: Mapping[str, str], schema: Mapping[str, Any]) -> list[Message]:
     """The messages for a model: instructions, then the data in blocks with a new random fence."""
     fence = _new_fence(data)
-    frame = load_prompt(_FRAME).text.replace("{{fence}}", fence).replace("{{schema}}", json.dumps(schema))
+    frame = load_prompt(FRAME).text.replace("{{fence}}", fence).replace("{{schema}}", json.dumps(schema))
     blocks = (f"[BEGIN {fence} {label}]\n{content}\n[END {fence} {label}]" for label, content in data.items())
     return [
         {"role": "system", "content": f"{text}\n\n{frame}"},
         {"role": "user", "content": "\n\n".join(blocks)},
     ]
-
-
-def frame_version() -> str:
-    """The version of the instructions that all prompts share."""
-    return load_prompt(_FRAME).version
 
 
 def _new_fence(data: Mapping[str, str]) -> str:

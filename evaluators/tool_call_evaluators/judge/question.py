@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from a2a_tool_capture.canonical import canonical
 
-from .prompt import Message, Prompt, frame_version, render
+from .prompt import FRAME, Message, Prompt, load_prompt, render
 from .usage import Usage
 
 
@@ -39,7 +39,7 @@ class Question:
         """
         content = [
             judge,
-            frame_version(),
+            load_prompt(FRAME).version,
             str(self.prompt),
             self.prompt.text,
             self.criteria,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -28,12 +28,7 @@ class Usage:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "requests": self.requests,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "cost": self.cost,
-        }
+        return asdict(self)
 
 
 def total(usages: Iterable[Usage]) -> Usage:

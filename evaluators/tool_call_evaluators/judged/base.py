@@ -6,16 +6,28 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from statistics import median
 from typing import Any, ClassVar, TypeVar
 
 from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
 from ..judge.cache import CachingJudge, JudgeCache
-from ..judge.panel import JudgeOption, Poll, connect, judge_of, poll, votes_of
+from ..judge.panel import (
+    JudgeOption,
+    Poll,
+    connect,
+    dissent,
+    judge_details,
+    judge_of,
+    majority,
+    most_given,
+    poll,
+    spread,
+    votes_of,
+)
 from ..judge.prompt import Prompt, load_prompt
 from ..judge.question import Judge, Question
 from ..judge.settings import JudgeSettings
 from ..judge.usage import Usage, total
-from ..judge.votes import dissent, majority, middle, most_given, spread
 from ..model import EvalCase, EvalResult
 from ..options import OptionError
 
@@ -23,16 +35,14 @@ E = TypeVar("E", bound=EvaluatorBase)
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedEvaluator(AsyncEvaluator):
-    """Base of evaluators that ask a judge one question.
+class JudgeableEvaluator(EvaluatorBase):
+    """Base of evaluators that can use a judge.
 
-    `prompt` is the instructions, or the name of their file; its version is the evaluator's. If no judge is configured
-    or reachable, or its answer is invalid, `measure` raises JudgeError, and the result is errored.
-    Details of each: `judge`, `{model, prompt, votes, spread, cached, requests, prompt_tokens, completion_tokens,
-    cost}`, and `votes`, the values of the answers.
+    `prompt` is the instructions, or the name of their file, which by default is that of the evaluator; its version is
+    the evaluator's.
     """
 
-    prompt: ClassVar[str | Prompt]
+    prompt: ClassVar[str | Prompt] = ""
 
     judge: JudgeOption = None
     """A judge, or settings that override the suite's. None: those of the suite or the environment."""
@@ -41,13 +51,36 @@ class JudgedEvaluator(AsyncEvaluator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_judge_options(self.name, self.judge, self.votes)
+        if isinstance(self.judge, Mapping):
+            try:
+                JudgeSettings.from_mapping(self.judge)
+            except OptionError as error:
+                raise OptionError(f"{self.name}: option {error}", "judge") from None
+        if self.votes is not None and not 1 <= self.votes <= 99:
+            raise OptionError(f"{self.name}: option votes must lie between 1 and 99; got {self.votes}", "votes")
+
+    async def ask_each(
+        self, datas: Iterable[Mapping[str, str]], schema: Mapping[str, Any], criteria: str = ""
+    ) -> list[Poll]:
+        """The answers to the question about each of the data. Raises JudgeError."""
+        prompt = self.prompt if isinstance(self.prompt, Prompt) else load_prompt(self.prompt or self.name)
+        questions = [Question(prompt, data, schema, criteria) for data in datas]
+        return await poll(judge_of(self.judge), questions, votes_of(self.judge, self.votes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
+    """Base of evaluators that ask a judge one question.
+
+    If no judge is configured or reachable, or its answer is invalid, `measure` raises JudgeError, and the result is
+    errored.
+    Details of each: `judge`, `{model, prompt, votes, spread, cached, requests, prompt_tokens, completion_tokens,
+    cost}`, and `votes`, the values of the answers.
+    """
 
     async def ask(self, data: Mapping[str, str], schema: Mapping[str, Any], criteria: str = "") -> Poll:
         """The answers to the question. Raises JudgeError."""
-        prompt = load_prompt(self.prompt) if isinstance(self.prompt, str) else self.prompt
-        question = Question(prompt, data, schema, criteria)
-        (given,) = await poll(judge_of(self.judge), [question], votes_of(self.judge, self.votes))
+        (given,) = await self.ask_each([data], schema, criteria)
         return given
 
 
@@ -71,12 +104,12 @@ class GradedEvaluator(JudgedEvaluator):
     async def measure(self, case: EvalCase) -> Measurement:
         given = await self.ask(self.data(case), grade_schema(*self.grades), self.instructions())
         scores = [self._on_scale(value["score"]) for value in given.values()]
-        score = middle(scores)
+        score = float(median(scores))
         nearest = min(range(len(scores)), key=lambda index: abs(scores[index] - score))
         return Measurement(
             score,
             str(given.values()[nearest]["reason"]),
-            {"votes": scores, "judge": given.details(spread(scores))},
+            {"votes": scores, "judge": judge_details([given], spread(scores))},
         )
 
     def _on_scale(self, grade: float) -> float:
@@ -102,7 +135,7 @@ class LabelledEvaluator(JudgedEvaluator):
         return Measurement(
             float(label == self.good_label),
             str(given.values()[labels.index(label)]["reason"]),
-            {"votes": labels, "judge": given.details(dissent(labels, label))},
+            {"votes": labels, "judge": judge_details([given], dissent(labels, label))},
             label,
         )
 
@@ -130,6 +163,11 @@ def shares(given: Poll) -> list[float]:
     return [sum(bool(found["verdict"]) for found in value.values()) / len(value) for value in given.values()]
 
 
+def shares_details(given: Poll) -> dict[str, Any]:
+    """The `votes` and the `judge` in the details of an evaluator that asks for rulings."""
+    return {"votes": shares(given), "judge": judge_details([given], spread(shares(given)))}
+
+
 def grade_schema(lowest: int, highest: int) -> dict[str, Any]:
     """An answer with a reason and an integer `score`. Grades are listed: not every API supports `minimum`."""
     grade = {"type": "integer", "enum": list(range(lowest, highest + 1))}
@@ -155,17 +193,6 @@ def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def check_judge_options(owner: str, judge: JudgeOption, votes: int | None) -> None:
-    """Raise OptionError for invalid settings of a judge or an invalid number of votes."""
-    if isinstance(judge, Mapping):
-        try:
-            JudgeSettings.from_mapping(judge)
-        except OptionError as error:
-            raise OptionError(f"{owner}: option {error}", "judge") from None
-    if votes is not None and not 1 <= votes <= 99:
-        raise OptionError(f"{owner}: option votes must lie between 1 and 99; got {votes}", "votes")
 
 
 def judge_usage(results: Iterable[EvalResult]) -> Usage:

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from ..behavior_failures import AGENT_BEHAVIOR_LABELS, NO_FAILURE, SEVERITY, TOOL_CALL_BEHAVIOR_LABELS, worst_first
 from ..evaluator import Measurement, Scope, SkipEvaluation
-from ..judge.prompt import Prompt
 from ..model import EvalCase
 from ..registry import register
 from .base import GradedEvaluator, LabelledEvaluator
@@ -21,7 +20,8 @@ class _BehaviorFailure(LabelledEvaluator):
 
     good_label: ClassVar[str] = NO_FAILURE
 
-    async def judged(self, case: EvalCase, tools: str = "") -> Measurement:
+    async def measure(self, case: EvalCase) -> Measurement:
+        tools = tools_text(case.tools or ()) if self.reads_calls else None
         data = {"user goal": case.user_goal, "knowledge": case.knowledge, "tools": tools or None}
         given = {label: text for label, text in data.items() if text is not None}
         found = await self.labelled({**given, **turn_data(case)})
@@ -38,11 +38,7 @@ class AgentBehaviorFailure(_BehaviorFailure):
 
     name: ClassVar[str] = "agent_behavior_failure"
     needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text")
-    prompt: ClassVar[str | Prompt] = "agent_behavior_failure"
     labels: ClassVar[Sequence[str]] = worst_first(AGENT_BEHAVIOR_LABELS)
-
-    async def measure(self, case: EvalCase) -> Measurement:
-        return await self.judged(case)
 
 
 @register
@@ -57,13 +53,12 @@ class ToolCallBehaviorFailure(_BehaviorFailure):
     name: ClassVar[str] = "tool_call_behavior_failure"
     reads_calls: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("user_text",)
-    prompt: ClassVar[str | Prompt] = "tool_call_behavior_failure"
     labels: ClassVar[Sequence[str]] = worst_first(TOOL_CALL_BEHAVIOR_LABELS)
 
     async def measure(self, case: EvalCase) -> Measurement:
         if not case.tool_calls:
             return Measurement(1.0, "No tool was called.", {"severity": None}, NO_FAILURE)
-        return await self.judged(case, tools_text(case.tools or ()))
+        return await super().measure(case)
 
 
 @register
@@ -78,7 +73,6 @@ class GoalCompletion(GradedEvaluator):
     name: ClassVar[str] = "goal_completion"
     scope: ClassVar[Scope] = "conversation"
     needs: ClassVar[tuple[str, ...]] = ("user_goal",)
-    prompt: ClassVar[str | Prompt] = "goal_completion"
 
     threshold: float | None = 0.5
 

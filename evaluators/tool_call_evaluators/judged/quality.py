@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..judge.prompt import Prompt
 from ..model import EvalCase
 from ..registry import register
 from .base import GradedEvaluator
@@ -32,7 +31,6 @@ class Helpfulness(_Quality):
     """How far the answer helps the user with the request: 1 not at all, 5 fully."""
 
     name: ClassVar[str] = "helpfulness"
-    prompt: ClassVar[str | Prompt] = "helpfulness"
 
 
 @register
@@ -41,7 +39,6 @@ class Coherence(_Quality):
     """How consistent the answer is, in itself and with earlier turns: 1 contradicts itself, 5 flows."""
 
     name: ClassVar[str] = "coherence"
-    prompt: ClassVar[str | Prompt] = "coherence"
 
 
 @register
@@ -50,7 +47,6 @@ class Relevance(_Quality):
     """How relevant the answer is to the request: 1 about something else, 5 entirely to the point."""
 
     name: ClassVar[str] = "relevance"
-    prompt: ClassVar[str | Prompt] = "relevance"
 
 
 @register
@@ -59,7 +55,6 @@ class Verbosity(_Quality):
     """How concise the answer is: 1 long-winded, 5 concise."""
 
     name: ClassVar[str] = "verbosity"
-    prompt: ClassVar[str | Prompt] = "verbosity"
 
 
 @register
@@ -72,7 +67,6 @@ class Faithfulness(_Quality):
 
     name: ClassVar[str] = "faithfulness"
     needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text", "knowledge")
-    prompt: ClassVar[str | Prompt] = "faithfulness"
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
         return {"knowledge": case.knowledge or "", **turn_data(case)}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import SkipEvaluation
-from ..judge.prompt import Prompt
 from ..model import EvalCase, json_text
 from ..registry import register
 from .base import GradedEvaluator
@@ -27,7 +26,6 @@ class LlmJudgeOutput(GradedEvaluator):
     name: ClassVar[str] = "llm_judge_output"
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
     needs: ClassVar[tuple[str, ...]] = ("response_text",)
-    prompt: ClassVar[str | Prompt] = "llm_judge_output"
     grades: ClassVar[tuple[int, int]] = (0, 100)
 
     threshold: float | None = 0.5
@@ -58,7 +56,6 @@ class LlmJudgeTrajectory(GradedEvaluator):
 
     name: ClassVar[str] = "llm_judge_trajectory"
     reads_calls: ClassVar[bool] = True
-    prompt: ClassVar[str | Prompt] = "llm_judge_trajectory"
     grades: ClassVar[tuple[int, int]] = (0, 100)
 
     threshold: float | None = 0.5

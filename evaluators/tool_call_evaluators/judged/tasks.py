@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation
-from ..judge.prompt import Prompt
-from ..judge.votes import spread
 from ..matching.explain import call_name, counted, sentence
 from ..model import EvalCase
 from ..registry import register
-from .base import JudgedEvaluator, rulings, rulings_schema, shares
+from .base import JudgedEvaluator, rulings, rulings_schema, shares_details
 from .transcript import numbered, turn_data, whole_data
 
 
@@ -27,7 +25,6 @@ class TaskCompletion(JudgedEvaluator):
 
     name: ClassVar[str] = "task_completion"
     needs: ClassVar[tuple[str, ...]] = ("tasks",)
-    prompt: ClassVar[str | Prompt] = "task_completion"
 
     threshold: float | None = 0.5
 
@@ -55,8 +52,7 @@ class TaskCompletion(JudgedEvaluator):
                 "tasks": [
                     {"task": task, "completed": ruling.passed, "reason": ruling.reason} for task, ruling in found
                 ],
-                "votes": shares(given),
-                "judge": given.details(spread(shares(given))),
+                **shares_details(given),
             },
         )
 
@@ -75,7 +71,6 @@ class ToolArgumentHallucination(JudgedEvaluator):
     name: ClassVar[str] = "tool_argument_hallucination"
     reads_calls: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("user_text",)
-    prompt: ClassVar[str | Prompt] = "tool_argument_hallucination"
 
     threshold: float | None = 0.8
 
@@ -95,7 +90,7 @@ class ToolArgumentHallucination(JudgedEvaluator):
             given = await self.ask(data, schema)
             for index, ruling in zip(asked, rulings(given).values(), strict=True):
                 derived[index], reasons[index] = ruling.passed, ruling.reason
-            details = {"votes": shares(given), "judge": given.details(spread(shares(given)))}
+            details = shares_details(given)
         made_up = [index for index in known if not derived[index]]
         return Measurement(
             1 - len(made_up) / len(known),

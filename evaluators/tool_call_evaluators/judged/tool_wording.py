@@ -11,16 +11,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ..evaluator import EvaluatorBase, Measurement
-from ..judge.panel import JudgeOption, Poll, judge_details, judge_of, poll, votes_of
-from ..judge.prompt import load_prompt
-from ..judge.question import Question
-from ..judge.votes import spread
+from ..evaluator import Measurement
+from ..judge.panel import Poll, judge_details, spread
 from ..matching.explain import counted, sentence
 from ..model import EvalCase, EvalResult
 from ..registry import register
 from ..tool_definition import ToolDefinition
-from .base import check_judge_options, rulings, rulings_schema, shares
+from .base import JudgeableEvaluator, rulings, rulings_schema, shares
 from .transcript import tools_text
 
 MAX_SEGMENTS = 7
@@ -32,7 +29,7 @@ Checks = dict[str, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ToolReliability(EvaluatorBase):
+class _ToolReliability(JudgeableEvaluator):
     """Checks passed / checks run over all tools; 1 without tools.
 
     Without a judge only the rules run, and `evaluate` is synchronous. With one, each tool is a question to the judge,
@@ -40,18 +37,9 @@ class _ToolReliability(EvaluatorBase):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("tools",)
-    prompt: ClassVar[str]
     judged_checks: ClassVar[tuple[str, ...]]
 
     threshold: float | None = 0.8
-    judge: JudgeOption = None
-    """A judge, or settings that override the suite's. None: the suite's, or only the rules."""
-    votes: int | None = None
-    """Number of votes. None: as in the judge's settings, by default 1."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_judge_options(self.name, self.judge, self.votes)
 
     @property
     def is_async(self) -> bool:
@@ -78,9 +66,7 @@ class _ToolReliability(EvaluatorBase):
 
     async def _asked(self, tools: Sequence[ToolDefinition], by_rule: Sequence[Checks]) -> Measurement:
         schema = rulings_schema(self.judged_checks)
-        prompt = load_prompt(self.prompt)
-        questions = [Question(prompt, {"tool": tools_text([tool])}, schema) for tool in tools]
-        polls = await poll(judge_of(self.judge), questions, votes_of(self.judge, self.votes))
+        polls = await self.ask_each([{"tool": tools_text([tool])} for tool in tools], schema)
         together = [_together(rules, given) for rules, given in zip(by_rule, polls, strict=True)]
         found = _measured(tools, together)
         votes = [list(vote) for vote in zip(*map(shares, polls), strict=True)]
@@ -104,7 +90,6 @@ class ToolNameReliability(_ToolReliability):
     """
 
     name: ClassVar[str] = "tool_name_reliability"
-    prompt: ClassVar[str] = "tool_name_reliability"
     judged_checks: ClassVar[tuple[str, ...]] = ("clarity", "name_order", "intent_over_implementation")
 
     implementation_words: Sequence[str] = IMPLEMENTATION_WORDS
@@ -130,7 +115,6 @@ class ToolDescriptionReliability(_ToolReliability):
     """
 
     name: ClassVar[str] = "tool_description_reliability"
-    prompt: ClassVar[str] = "tool_description_reliability"
     judged_checks: ClassVar[tuple[str, ...]] = (
         "general_structure",
         "has_examples",

@@ -15,6 +15,8 @@ from typing import Any
 import yaml
 from a2a_tool_capture.canonical import MAX_DEPTH, too_deep
 
+from ..declared import unique_keys
+
 MAX_BYTES = 5_000_000
 MAX_VALUES = 200_000
 """Maximum number of values in a document, with aliases expanded."""
@@ -82,7 +84,7 @@ def read_document(text: str, filename: str = "suite") -> Document:
         raise SuiteError(f"has {len(text):,} characters; at most {MAX_BYTES:,} are read", filename)
     if text.lstrip().startswith(("{", "[")):
         try:
-            value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+            value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)
         except (ValueError, RecursionError):
             pass  # flow-style YAML, or malformed: the YAML reader reports the position
         else:
@@ -90,13 +92,6 @@ def read_document(text: str, filename: str = "suite") -> Document:
                 raise SuiteError(f"nests deeper than {MAX_DEPTH} levels", filename)
             return Document(value, filename, _json_positions(text))
     return _YamlReader(text, filename).document()
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key is repeated")
-    return value
 
 
 def _no_constant(name: str) -> Any:

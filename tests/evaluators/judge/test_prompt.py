@@ -11,7 +11,7 @@ from judges import prompts_page
 from judges.fake_api import says, served
 from tool_call_evaluators import EvalCase, evaluator_class, evaluator_names, get_evaluator
 from tool_call_evaluators.judge import Question, load_prompt, prompt_names
-from tool_call_evaluators.judge.prompt import frame_version
+from tool_call_evaluators.judge.prompt import FRAME
 from tool_call_evaluators.judged.base import grade_schema
 
 JUDGED = [name for name in evaluator_names() if hasattr(evaluator_class(name), "prompt")]
@@ -31,10 +31,10 @@ def read_blocks(messages):
 
 
 def test_every_prompt_belongs_to_an_evaluator_and_has_its_version():
-    assert {evaluator_class(name).prompt for name in JUDGED} | {"unique_errors"} == set(prompt_names())
+    assert {*JUDGED, "unique_errors"} == set(prompt_names())
     for name in JUDGED:
-        assert load_prompt(evaluator_class(name).prompt).version == evaluator_class(name).version
-    assert frame_version() == "1"
+        assert load_prompt(name).version == evaluator_class(name).version
+    assert load_prompt(FRAME).version == "1"
 
 
 def test_a_changed_prompt_has_a_new_version():
