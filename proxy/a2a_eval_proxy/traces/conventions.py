@@ -6,8 +6,8 @@ Decided by markers alone: "tool" in a span's name means nothing (LangGraph's `to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from .content import (
@@ -32,23 +32,9 @@ from .model import Span
 ANY = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentsAt:
-    """Where the arguments are: an attribute of the span, or of its event `event`."""
-
-    attribute: str
-    event: str = ""
-    read: Callable[[Any], Arguments] = plain_arguments
-
-
-@dataclass(frozen=True, slots=True)
-class ResultAt:
-    """Where the result is: an attribute of the span, or of its event `event`."""
-
-    attribute: str
-    event: str = ""
-    read: Callable[[Any], ToolOutcome] = plain_outcome
-
+ArgumentPlaces = Mapping[str, Callable[[Any], Arguments]]
+ResultPlaces = Mapping[str, Callable[[Any], ToolOutcome]]
+"""An attribute of the span, or `EVENT/ATTRIBUTE` of one of its events, and how to read what is there."""
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -71,8 +57,8 @@ class Convention:
     tool_name: tuple[str, ...] = ("gen_ai.tool.name", "tool.name")
     span_names: Pairs = ()
     call_id: tuple[str, ...] = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "tool.call_id")
-    arguments: tuple[ArgumentsAt, ...] = ()
-    result: tuple[ResultAt, ...] = ()
+    arguments: ArgumentPlaces = field(default_factory=dict)
+    result: ResultPlaces = field(default_factory=dict)
     failed: Pairs = ()
     """Attribute and value that say the call failed where the status does not."""
     withheld: Pairs = ()
@@ -90,10 +76,8 @@ class Convention:
 
 _EXECUTE_TOOL = ("gen_ai.operation.name", "execute_tool")
 _OPENINFERENCE = (("openinference.span.kind", "TOOL"), ("openinference.span.kind", "tool"))
-_GEN_AI_ARGUMENTS = ArgumentsAt("gen_ai.tool.call.arguments")
-_GEN_AI_RESULT = ResultAt("gen_ai.tool.call.result")
-_TOOL_PARAMETERS = ArgumentsAt("tool.parameters", read=undeclared_parameters)
-_OPENINFERENCE_ARGUMENTS = (ArgumentsAt("input.value"), _TOOL_PARAMETERS)
+_ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
+_OPENINFERENCE_ARGUMENTS: ArgumentPlaces = {"input.value": plain_arguments, "tool.parameters": undeclared_parameters}
 _METHOD_NAMES = (("", ".__call__"), ("", ""))
 _EXECUTE_TOOL_NAMES = (("execute_tool ", ""), ("", ".tool"))
 
@@ -104,12 +88,12 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
         own=("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("gcp.vertex.agent.tool_call_args"), *_OPENINFERENCE_ARGUMENTS),
-        result=(
-            ResultAt("gen_ai.tool.call.result", read=adk_response),
-            ResultAt("gcp.vertex.agent.tool_response", read=adk_response),
-            ResultAt("output.value", read=adk_response),
-        ),
+        arguments={
+            _ARGUMENTS: plain_arguments,
+            "gcp.vertex.agent.tool_call_args": plain_arguments,
+            **_OPENINFERENCE_ARGUMENTS,
+        },
+        result={_RESULT: adk_response, "gcp.vertex.agent.tool_response": adk_response, "output.value": adk_response},
         withheld=(("gcp.vertex.agent.tool_call_args", "{}"), ("gcp.vertex.agent.tool_response", "{}")),
         not_tools=frozenset({"(merged tools)", "(merged)"}),
     ),
@@ -119,16 +103,12 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("strands.telemetry",),
         own=("gen_ai.tool.status",),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(
-            _GEN_AI_ARGUMENTS,
-            ArgumentsAt("content", event="gen_ai.tool.message"),
-            *_OPENINFERENCE_ARGUMENTS,
-        ),
-        result=(
-            ResultAt("gen_ai.tool.call.result", read=text_blocks),
-            ResultAt("message", event="gen_ai.choice", read=text_blocks),
-            ResultAt("output.value"),
-        ),
+        arguments={
+            _ARGUMENTS: plain_arguments,
+            "gen_ai.tool.message/content": plain_arguments,
+            **_OPENINFERENCE_ARGUMENTS,
+        },
+        result={_RESULT: text_blocks, "gen_ai.choice/message": text_blocks, "output.value": plain_outcome},
         failed=(("gen_ai.tool.status", "error"),),
     ),
     Convention(
@@ -137,8 +117,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("pydantic-ai",),
         own=("tool_arguments", "tool_response"),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("tool_arguments"), *_OPENINFERENCE_ARGUMENTS),
-        result=(_GEN_AI_RESULT, ResultAt("tool_response"), ResultAt("output.value")),
+        arguments={_ARGUMENTS: plain_arguments, "tool_arguments": plain_arguments, **_OPENINFERENCE_ARGUMENTS},
+        result={_RESULT: plain_outcome, "tool_response": plain_outcome, "output.value": plain_outcome},
     ),
     Convention(
         name="smolagents",
@@ -149,24 +129,24 @@ CONVENTIONS: tuple[Convention, ...] = (
             "smolagents",
         ),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("input.value", read=keyword_arguments)),
-        result=(_GEN_AI_RESULT, ResultAt("output.value")),
+        arguments={_ARGUMENTS: plain_arguments, "input.value": keyword_arguments},
+        result={_RESULT: plain_outcome, "output.value": plain_outcome},
         not_tools=frozenset({"final_answer"}),  # how the agent answers
     ),
     Convention(
         name="openinference-llama-index",
         markers=_OPENINFERENCE,
         scopes=("openinference.instrumentation.llama_index",),
-        arguments=(ArgumentsAt("input.value", read=keyword_arguments),),
-        result=(ResultAt("output.value", read=llama_index_output),),
+        arguments={"input.value": keyword_arguments},
+        result={"output.value": llama_index_output},
     ),
     Convention(
         name="openinference-dspy",
         markers=_OPENINFERENCE,
         scopes=("openinference.instrumentation.dspy",),
         span_names=_METHOD_NAMES,
-        arguments=(ArgumentsAt("input.value", read=keyword_arguments),),
-        result=(ResultAt("output.value", read=encoded_outcome),),
+        arguments={"input.value": keyword_arguments},
+        result={"output.value": encoded_outcome},
         not_tools=frozenset({"finish"}),  # how ReAct answers
     ),
     Convention(
@@ -175,7 +155,7 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("openinference.instrumentation.langchain",),
         span_names=(("", ""),),
         arguments=_OPENINFERENCE_ARGUMENTS,
-        result=(ResultAt("output.value", read=tool_message),),
+        result={"output.value": tool_message},
     ),
     Convention(
         name="traceloop-mcp",
@@ -183,36 +163,24 @@ CONVENTIONS: tuple[Convention, ...] = (
         scopes=("opentelemetry.instrumentation.mcp",),
         tool_name=("gen_ai.tool.name", "traceloop.entity.name"),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(
-            ArgumentsAt("gen_ai.tool.call.arguments", read=mcp_arguments),
-            ArgumentsAt("traceloop.entity.input", read=mcp_arguments),
-        ),
-        result=(
-            ResultAt("gen_ai.tool.call.result", read=mcp_result),
-            ResultAt("traceloop.entity.output", read=mcp_result),
-        ),
+        arguments={_ARGUMENTS: mcp_arguments, "traceloop.entity.input": mcp_arguments},
+        result={_RESULT: mcp_result, "traceloop.entity.output": mcp_result},
         transport=True,
     ),
     Convention(
         name="traceloop-llama-index",  # its tool spans are of kind "task"
         markers=(("tool.arguments", ANY),),
         scopes=("opentelemetry.instrumentation.llamaindex",),
-        arguments=(ArgumentsAt("tool.arguments"),),
-        result=(ResultAt("traceloop.entity.output", read=llama_index_output),),
+        arguments={"tool.arguments": plain_arguments},
+        result={"traceloop.entity.output": llama_index_output},
     ),
     Convention(
         name="traceloop",
         markers=(("traceloop.span.kind", "tool"),),
         tool_name=("gen_ai.tool.name", "traceloop.entity.name"),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(
-            ArgumentsAt("gen_ai.tool.call.arguments", read=traceloop_arguments),
-            ArgumentsAt("traceloop.entity.input", read=traceloop_arguments),
-        ),
-        result=(
-            ResultAt("gen_ai.tool.call.result", read=run_output),
-            ResultAt("traceloop.entity.output", read=run_output),
-        ),
+        arguments={_ARGUMENTS: traceloop_arguments, "traceloop.entity.input": traceloop_arguments},
+        result={_RESULT: run_output, "traceloop.entity.output": run_output},
         failed=(("gen_ai.task.status", "failure"),),
     ),
     Convention(
@@ -220,11 +188,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=(("langsmith.span.kind", "tool"),),
         tool_name=("gen_ai.tool.name", "langsmith.trace.name"),
         span_names=(("", ""),),
-        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("gen_ai.prompt", read=traceloop_arguments)),
-        result=(
-            ResultAt("gen_ai.tool.call.result", read=run_output),
-            ResultAt("gen_ai.completion", read=run_output),
-        ),
+        arguments={_ARGUMENTS: plain_arguments, "gen_ai.prompt": traceloop_arguments},
+        result={_RESULT: run_output, "gen_ai.completion": run_output},
     ),
     Convention(
         name="langfuse",
@@ -232,8 +197,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         tool_name=("gen_ai.tool.name",),
         span_names=(("", ""),),
         call_id=("gen_ai.tool.call.id", "langfuse.observation.metadata.tool_call_id"),
-        arguments=(_GEN_AI_ARGUMENTS, ArgumentsAt("langfuse.observation.input", read=keyword_arguments)),
-        result=(_GEN_AI_RESULT, ResultAt("langfuse.observation.output", read=tool_message)),
+        arguments={_ARGUMENTS: plain_arguments, "langfuse.observation.input": keyword_arguments},
+        result={_RESULT: plain_outcome, "langfuse.observation.output": tool_message},
         failed=(("langfuse.observation.level", "ERROR"),),
     ),
     Convention(
@@ -241,23 +206,23 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=(("ai.operationId", "ai.toolCall"),),
         tool_name=("ai.toolCall.name",),
         call_id=("ai.toolCall.id",),
-        arguments=(ArgumentsAt("ai.toolCall.args"),),
-        result=(ResultAt("ai.toolCall.result", read=encoded_outcome),),
+        arguments={"ai.toolCall.args": plain_arguments},
+        result={"ai.toolCall.result": encoded_outcome},
     ),
     Convention(
         name="mcp",  # OpenTelemetry's semantic conventions for MCP, as the SDKs and servers follow them
         markers=(("mcp.method.name", "tools/call"),),
         span_names=(("tools/call ", ""), ("MCP send tools/call ", "")),
-        arguments=(_GEN_AI_ARGUMENTS,),
-        result=(ResultAt("gen_ai.tool.call.result", read=mcp_result),),
+        arguments={_ARGUMENTS: plain_arguments},
+        result={_RESULT: mcp_result},
         transport=True,
     ),
     Convention(
         name="gen-ai",  # OpenTelemetry's GenAI semantic conventions: most frameworks' own spans
         markers=(_EXECUTE_TOOL,),
         span_names=_EXECUTE_TOOL_NAMES,
-        arguments=(_GEN_AI_ARGUMENTS, *_OPENINFERENCE_ARGUMENTS),
-        result=(_GEN_AI_RESULT, ResultAt("output.value")),
+        arguments={_ARGUMENTS: plain_arguments, **_OPENINFERENCE_ARGUMENTS},
+        result={_RESULT: plain_outcome, "output.value": plain_outcome},
         not_tools=frozenset({"(merged tools)"}),
     ),
     Convention(
@@ -265,8 +230,8 @@ CONVENTIONS: tuple[Convention, ...] = (
         markers=_OPENINFERENCE,
         tool_name=("tool.name", "gen_ai.tool.name"),
         span_names=_METHOD_NAMES,
-        arguments=(ArgumentsAt("input.value", read=keyword_arguments), _TOOL_PARAMETERS),
-        result=(ResultAt("output.value"),),
+        arguments={"input.value": keyword_arguments, "tool.parameters": undeclared_parameters},
+        result={"output.value": plain_outcome},
     ),
 )
 
@@ -286,46 +251,31 @@ SUB_AGENT: Mapping[str, frozenset[str]] = {
 _WORK = ("gen_ai.", "openinference.", "llm.", "traceloop.", "langsmith.", "langfuse.", "ai.", "mcp.", "tool.")
 """Beginnings of the attributes by which the conventions above, and those of model calls, describe an agent's work."""
 
-_Ranked = tuple[int, Convention]
+_MARKERS: dict[str, dict[str, list[int]]] = {}
+"""Places in `CONVENTIONS` by attribute and value of a marker."""
 
-
-def _by_marker(conventions: Iterable[Convention]) -> dict[str, dict[str, tuple[_Ranked, ...]]]:
-    index: dict[str, dict[str, tuple[_Ranked, ...]]] = {}
-    for rank, convention in enumerate(conventions):
-        for attribute, value in convention.markers:
-            rows = index.setdefault(attribute, {})
-            rows[value] = (*rows.get(value, ()), (rank, convention))
-    return index
-
-
-_MARKERS = _by_marker(CONVENTIONS)
+for _place, _convention in enumerate(CONVENTIONS):
+    for _attribute, _value in _convention.markers:
+        _MARKERS.setdefault(_attribute, {}).setdefault(_value, []).append(_place)
 _NAMES = _MARKERS.pop("")
 
 
 def recognise(span: Span) -> Convention | None:
     """The convention that makes `span` a tool call; None for any other span. A few dict lookups."""
     attributes = span.attributes
-    found: tuple[_Ranked, ...] = _NAMES.get(span.name, ())
+    found = [*_NAMES.get(span.name, ())]
     for attribute, rows in _MARKERS.items():
         if attribute in attributes:
             value = attributes[attribute]
             if isinstance(value, str):
-                found += rows.get(value) or rows.get(ANY, ())
-    if not found:
-        return None
-    for _, convention in sorted(found, key=_rank):
-        if convention.takes(span):
-            return None if _is_look_alike(attributes) else convention
-    return None
+                found += rows.get(value, rows.get(ANY, []))
+    taken = next((CONVENTIONS[place] for place in sorted(found) if CONVENTIONS[place].takes(span)), None)
+    return None if taken is None or _is_look_alike(attributes) else taken
 
 
 def shows_work(span: Span) -> bool:
     """Whether `span` is of an agent, a model or a tool at all: not of the HTTP around them."""
     return any(attribute.startswith(_WORK) for attribute in span.attributes)
-
-
-def _rank(ranked: _Ranked) -> int:
-    return ranked[0]
 
 
 def _is_look_alike(attributes: Mapping[str, Any]) -> bool:

@@ -3,73 +3,65 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from .literals import is_placeholder
-from .model import KIND_SERVER, Attributes, Span
+from .model import KIND_SERVER, Span
 
 HINTS: Mapping[str, str] = {
-    "gen_ai.conversation.id": "conversation_ids",
-    "session.id": "conversation_ids",
-    "langsmith.metadata.thread_id": "conversation_ids",
-    "langsmith.metadata.session_id": "conversation_ids",
-    "langsmith.metadata.conversation_id": "conversation_ids",
-    "traceloop.association.properties.thread_id": "conversation_ids",
-    "traceloop.association.properties.session_id": "conversation_ids",
-    "traceloop.association.properties.conversation_id": "conversation_ids",
-    "traceloop.association.properties.chat_id": "conversation_ids",
-    "langfuse.session.id": "conversation_ids",
-    "ai.telemetry.metadata.sessionId": "conversation_ids",
-    "gcp.vertex.agent.session_id": "conversation_ids",
-    "a2a.context.id": "conversation_ids",
-    "a2a.context_id": "conversation_ids",
-    "arksim.conversation_id": "conversation_ids",
-    "a2a.task.id": "task_ids",
-    "a2a.task_id": "task_ids",
-    "a2a.message.id": "message_ids",
-    "a2a.message_id": "message_ids",
-    "arksim.turn_id": "turn_ids",
+    **dict.fromkeys(
+        (
+            "gen_ai.conversation.id",
+            "session.id",
+            "langsmith.metadata.thread_id",
+            "langsmith.metadata.session_id",
+            "langsmith.metadata.conversation_id",
+            "traceloop.association.properties.thread_id",
+            "traceloop.association.properties.session_id",
+            "traceloop.association.properties.conversation_id",
+            "traceloop.association.properties.chat_id",
+            "langfuse.session.id",
+            "ai.telemetry.metadata.sessionId",
+            "gcp.vertex.agent.session_id",
+            "a2a.context.id",
+            "a2a.context_id",
+            "arksim.conversation_id",
+        ),
+        "conversation_ids",
+    ),
+    **dict.fromkeys(("a2a.task.id", "a2a.task_id"), "task_ids"),
 }
 """Attribute of a span or of its resource, and the field of `Hints` it fills."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hints:
-    """The ids that spans bear, each field sorted and without repeats; mostly none or one.
+    """The ids that the spans of a trace bear; mostly none or one.
 
     `conversation_ids` are whatever the agent's libraries call conversation, session, thread or (A2A) context: the
     GenAI conventions ask for the A2A contextId, but many put an id of their own.
     """
 
-    conversation_ids: tuple[str, ...] = ()
-    task_ids: tuple[str, ...] = ()
-    message_ids: tuple[str, ...] = ()
-    turn_ids: tuple[str, ...] = ()
+    conversation_ids: set[str] = field(default_factory=set)
+    task_ids: set[str] = field(default_factory=set)
 
+    def add(self, spans: Sequence[Span], known: Mapping[str, str] = HINTS) -> set[str]:
+        """Add the ids in the attributes `known` of `spans` and their resources; returns these ids.
 
-def correlation_hints(spans: Iterable[Span]) -> dict[str, Hints]:
-    """The hints of each trace that has a span among `spans`, by trace id."""
-    by_trace: dict[str, list[Span]] = defaultdict(list)
-    for span in spans:
-        by_trace[span.trace_id].append(span)
-    return {trace_id: hints_of(members) for trace_id, members in by_trace.items()}
-
-
-def hints_of(spans: Iterable[Span], known: Mapping[str, str] = HINTS) -> Hints:
-    """The hints of one trace, by the attributes in `known`.
-
-    An id is often on one span of a trace only, an ancestor of the tool spans or a sibling: any span is asked.
-    Blank ids, placeholders, and ids that are neither strings nor numbers do not count.
-    """
-    found: dict[str, set[str]] = defaultdict(set)
-    resources: dict[int, Attributes] = {}
-    for span in spans:
-        resources[id(span.resource)] = span.resource
-        _gather(span.attributes, known, found)
-    for resource in resources.values():
-        _gather(resource, known, found)
-    return Hints(**{field: tuple(sorted(values)) for field, values in found.items()})
+        An id is often on one span of a trace only, an ancestor of the tool spans or a sibling: any span is asked.
+        Blank ids, placeholders, and ids that are neither strings nor numbers do not count.
+        """
+        found = set()
+        resources = {id(span.resource): span.resource for span in spans}
+        for attributes in (*(span.attributes for span in spans), *resources.values()):
+            for key in attributes.keys() & known.keys():
+                value = attributes[key]
+                text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+                if text and not is_placeholder(text):
+                    getattr(self, known[key]).add(text)
+                    found.add(text)
+        return found
 
 
 def root_ended(spans: Iterable[Span], parents: Collection[str] = ()) -> bool:
@@ -103,11 +95,3 @@ def _is_outermost(span: Span, parents: Collection[str], at_hand: Collection[str]
     if parents or parent in at_hand:
         return False
     return span.kind == KIND_SERVER if span.parent_is_remote is None else span.parent_is_remote
-
-
-def _gather(attributes: Attributes, known: Mapping[str, str], found: dict[str, set[str]]) -> None:
-    for key in attributes.keys() & known.keys():
-        value = attributes[key]
-        text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-        if text and not is_placeholder(text):
-            found[known[key]].add(text)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .content import joined_blocks, usable_id
 from .literals import as_text, parse, parse_object
@@ -204,91 +204,72 @@ def _tool_call(call: Any) -> Iterator[Asked]:
     yield from _asked(call.get("id"), source.get("name"), source.get("arguments", source.get("args")))
 
 
+class _CallAt(NamedTuple):
+    """Where a part has the id and the arguments of a call; the name is in `name`."""
+
+    ids: tuple[str, ...]
+    arguments: str
+
+    def read(self, part: Mapping[str, Any]) -> Iterator[Asked]:
+        call_id = next((part[key] for key in self.ids if part.get(key)), None)
+        return _asked(call_id, part.get("name"), part.get(self.arguments))
+
+
+class _AnswerAt(NamedTuple):
+    """Where a part has the id of the call it answers, and the answer; the name is in `name` where it is `named`."""
+
+    call_id: str
+    contents: tuple[str, ...]
+    named: bool = False
+
+    def read(self, part: Mapping[str, Any]) -> Iterator[Answered]:
+        """One of several keys must be there; a single one may miss, for an answer without content."""
+        present = [part[key] for key in self.contents if key in part]
+        if present or len(self.contents) == 1:
+            name = _name(part.get("name")) if self.named else ""
+            yield Answered(usable_id(part.get(self.call_id)), name, _content_text(present[0]) if present else None)
+
+
+_GEMINI_CALL, _GEMINI_ANSWER = _CallAt(("id",), "args"), _AnswerAt("id", ("response",), named=True)
+
+_PARTS: Mapping[str, _CallAt | _AnswerAt] = {
+    "tool_call": _CallAt(("id",), "arguments"),  # OpenTelemetry
+    "tool_call_response": _AnswerAt("id", ("response", "result", "content"), named=True),
+    "function_call": _CallAt(("call_id", "id"), "arguments"),  # OpenAI Responses
+    "function_call_output": _AnswerAt("call_id", ("output",)),
+    "tool_use": _CallAt(("id",), "input"),  # Anthropic
+    "tool_result": _AnswerAt("tool_use_id", ("content",)),
+}
+"""By the part's `type`."""
+
+_KEYED_PARTS: Mapping[str, _CallAt | _AnswerAt] = {
+    "toolUse": _CallAt(("toolUseId",), "input"),  # Bedrock
+    "toolResult": _AnswerAt("toolUseId", ("content",)),
+    "function_call": _GEMINI_CALL,
+    "functionCall": _GEMINI_CALL,
+    "function_response": _GEMINI_ANSWER,
+    "functionResponse": _GEMINI_ANSWER,
+}
+"""By the part's only member."""
+
+
 def _part(part: Any) -> Iterator[Asked | Answered]:
-    """One content part: OpenTelemetry's, OpenAI Responses', Anthropic's, Bedrock's or Gemini's."""
+    """The call or the answer that a content part is."""
     if not isinstance(part, Mapping):
         return
-    for key, read in _KEYED_PARTS.items():
+    for key, place in _KEYED_PARTS.items():
         if isinstance(part.get(key), Mapping):
-            yield from read(part[key])
+            yield from place.read(part[key])
             return
-    read_typed = _PARTS.get(_word(part.get("type")))
-    if read_typed is not None:
-        yield from read_typed(part)
+    if typed := _PARTS.get(_word(part.get("type"))):
+        yield from typed.read(part)
 
 
 def _asked(call_id: Any, name: Any, arguments: Any) -> Iterator[Asked]:
-    if not _name(name):
-        return
-    given = usable_id(call_id)
-    is_item = given.startswith(ITEM_ID)
-    yield Asked(_name(name), parse_object(arguments), "" if is_item else given, item_id=is_item)
-
-
-def _genai_call(part: Mapping[str, Any]) -> Iterator[Asked]:
-    return _asked(part.get("id"), part.get("name"), part.get("arguments"))
-
-
-def _genai_response(part: Mapping[str, Any]) -> Iterator[Answered]:
-    for key in ("response", "result", "content"):
-        if key in part:
-            yield Answered(usable_id(part.get("id")), _name(part.get("name")), _content_text(part[key]))
-            return
-
-
-def _responses_call(part: Mapping[str, Any]) -> Iterator[Asked]:
-    return _asked(part.get("call_id") or part.get("id"), part.get("name"), part.get("arguments"))
-
-
-def _responses_output(part: Mapping[str, Any]) -> Iterator[Answered]:
-    yield Answered(usable_id(part.get("call_id")), "", _content_text(part.get("output")))
-
-
-def _anthropic_call(part: Mapping[str, Any]) -> Iterator[Asked]:
-    return _asked(part.get("id"), part.get("name"), part.get("input"))
-
-
-def _anthropic_result(part: Mapping[str, Any]) -> Iterator[Answered]:
-    yield Answered(usable_id(part.get("tool_use_id")), "", _content_text(part.get("content")))
-
-
-def _bedrock_call(part: Mapping[str, Any]) -> Iterator[Asked]:
-    return _asked(part.get("toolUseId"), part.get("name"), part.get("input"))
-
-
-def _bedrock_result(part: Mapping[str, Any]) -> Iterator[Answered]:
-    yield Answered(usable_id(part.get("toolUseId")), "", _content_text(part.get("content")))
-
-
-def _gemini_call(part: Mapping[str, Any]) -> Iterator[Asked]:
-    return _asked(part.get("id"), part.get("name"), part.get("args"))
-
-
-def _gemini_response(part: Mapping[str, Any]) -> Iterator[Answered]:
-    yield Answered(usable_id(part.get("id")), _name(part.get("name")), _content_text(part.get("response")))
-
-
-_Reader = Callable[[Mapping[str, Any]], Iterator[Asked | Answered]]
-
-_PARTS: Mapping[str, _Reader] = {
-    "tool_call": _genai_call,
-    "tool_call_response": _genai_response,
-    "function_call": _responses_call,
-    "function_call_output": _responses_output,
-    "tool_use": _anthropic_call,
-    "tool_result": _anthropic_result,
-}
-"""Readers by the part's `type`."""
-
-_KEYED_PARTS: Mapping[str, _Reader] = {
-    "toolUse": _bedrock_call,
-    "toolResult": _bedrock_result,
-    "function_call": _gemini_call,
-    "functionCall": _gemini_call,
-    "function_response": _gemini_response,
-    "functionResponse": _gemini_response,
-}
-"""Readers by the part's only member."""
+    if _name(name):
+        given = usable_id(call_id)
+        is_item = given.startswith(ITEM_ID)
+        yield Asked(_name(name), parse_object(arguments), "" if is_item else given, item_id=is_item)
 
 
 def _content_text(content: Any) -> str | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .content import NOTHING, UNKNOWN, Arguments, ToolOutcome, usable_id
-from .conventions import ArgumentsAt, Convention, ResultAt, recognise
+from .conventions import Convention, recognise
 from .failures import Failure, failure
 from .model import KIND_CLIENT, KIND_SERVER, Span
+
+_Content = TypeVar("_Content", Arguments, ToolOutcome)
 
 _PREFIX_ENDS = "_-.:/"
 
@@ -82,22 +85,22 @@ def _call_id(span: Span, convention: Convention) -> str:
 def _content(span: Span, convention: Convention) -> tuple[Arguments, ToolOutcome]:
     if convention.withheld and all(span.attributes.get(key) == value for key, value in convention.withheld):
         return UNKNOWN, NOTHING
-    arguments, outcome = UNKNOWN, NOTHING
-    for given in convention.arguments:
-        if (value := _at(span, given)) is not None and value != "":
-            arguments = given.read(value)
-            break
-    for gave in convention.result:
-        if (value := _at(span, gave)) is not None:
-            outcome = gave.read(value)
-            break
-    return arguments, outcome
+    arguments = _first(span, convention.arguments, ("",))
+    return arguments or UNKNOWN, _first(span, convention.result) or NOTHING
 
 
-def _at(span: Span, place: ArgumentsAt | ResultAt) -> Any:
-    if not place.event:
-        return span.attributes.get(place.attribute)
-    for event in reversed(span.events):
-        if event.name == place.event:
-            return event.attributes.get(place.attribute)
+def _first(
+    span: Span, places: Mapping[str, Callable[[Any], _Content]], absent: tuple[str, ...] = ()
+) -> _Content | None:
+    """What the first place holds that has anything; `absent` counts as nothing."""
+    for place, read in places.items():
+        if (value := _at(span, place)) is not None and value not in absent:
+            return read(value)
     return None
+
+
+def _at(span: Span, place: str) -> Any:
+    event_name, _, attribute = place.rpartition("/")
+    if not event_name:
+        return span.attributes.get(attribute)
+    return next((event.attributes.get(attribute) for event in reversed(span.events) if event.name == event_name), None)

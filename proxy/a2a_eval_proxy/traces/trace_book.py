@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..turn import Turn
 from .conventions import shows_work
-from .correlation_hints import HINTS, hints_of, root_ended
+from .correlation_hints import HINTS, root_ended
 from .model import LogEvent, Span
 from .trace_records import SKEW_S, Correlation, Evidence, TraceEntry, TurnEntry, latest_before, shares_of
 
@@ -162,8 +162,7 @@ class TraceBook:
             trace = next(iter(self._unknown.values()))
             if now - trace.first_seen <= self._unknown_s:
                 break
-            self._dropped += len(trace.spans)
-            self._remove(trace)
+            self._drop(trace)
         while self._turns:
             known = next(iter(self._turns.values()))
             if known.closed_at is None or now - known.closed_at <= self._keep_s:
@@ -228,15 +227,12 @@ class TraceBook:
         shows = bool(logs) or any(map(shows_work, spans))
         trace.shows_work = trace.shows_work or shows
         if not trace.certain:
-            hints = hints_of(spans, self._hints)
-            trace.task_ids.update(hints.task_ids)
-            trace.conversation_ids.update(hints.conversation_ids)
-            for identifier in (*hints.task_ids, *hints.conversation_ids):
+            for identifier in trace.hints.add(spans, self._hints):
                 self._naming.setdefault(identifier, {})[trace.trace_id] = trace
         return shows
 
     def _unname(self, trace: TraceEntry) -> None:
-        for identifier in trace.named_ids:
+        for identifier in trace.hints.conversation_ids | trace.hints.task_ids:
             others = self._naming.get(identifier, {})
             others.pop(trace.trace_id, None)
             if not others:
@@ -244,7 +240,8 @@ class TraceBook:
 
     def _hinted(self, trace: TraceEntry) -> TurnEntry | None:
         """The turn whose task or conversation the trace names; None without one, or where another may follow."""
-        for index, ids in ((self._by_task, trace.task_ids), (self._by_conversation, trace.conversation_ids)):
+        hints = trace.hints
+        for index, ids in ((self._by_task, hints.task_ids), (self._by_conversation, hints.conversation_ids)):
             found = [known for identifier in ids for known in index.get(identifier, ())]
             if not found:
                 continue
@@ -302,22 +299,19 @@ class TraceBook:
 
     def _drop_oldest(self) -> bool:
         """Make room: unknown traces first, then turns that are closed. False if nothing can be dropped."""
-        if self._unknown:
-            trace = next(iter(self._unknown.values()))
-            self._dropped += len(trace.spans)
-            self._remove(trace)
+        closed = (known for known in self._turns.values() if known.closed_at is not None and known.traces)
+        if not self._unknown and (known := next(closed, None)):
+            self._dropped += sum(len(trace.spans) for trace in known.traces)
+            self._forget(known)
             return True
-        for known in self._turns.values():
-            if known.closed_at is not None and known.traces:
-                self._dropped += sum(len(trace.spans) for trace in known.traces)
-                self._forget(known)
-                return True
-        if self._traces:  # only open turns are left: the oldest trace goes
-            trace = next(iter(self._traces.values()))
-            self._dropped += len(trace.spans)
-            self._remove(trace)
-            return True
-        return False
+        oldest = next(iter((self._unknown or self._traces).values()), None)  # with only open turns left, of those
+        if oldest is not None:
+            self._drop(oldest)
+        return oldest is not None
+
+    def _drop(self, trace: TraceEntry) -> None:
+        self._dropped += len(trace.spans)
+        self._remove(trace)
 
     def _remove(self, trace: TraceEntry) -> None:
         self._traces.pop(trace.trace_id, None)

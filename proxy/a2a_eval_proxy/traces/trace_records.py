@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from ..turn import Turn
 from .conventions import shows_work
+from .correlation_hints import Hints
 from .model import LogEvent, Span
 
 SKEW_S = 0.05
@@ -64,19 +65,14 @@ class TraceEntry:
     turns: list[TurnEntry] = field(default_factory=list)
     by: Correlation | None = None
     contested_by: list[TurnEntry] = field(default_factory=list)
-    task_ids: set[str] = field(default_factory=set)
-    conversation_ids: set[str] = field(default_factory=set)
+    hints: Hints = field(default_factory=Hints)
+    """Tasks and conversations by which it may be found."""
     shows_work: bool = False
 
     @property
     def certain(self) -> bool:
         """Whether its turns are final."""
         return self.by in (Correlation.TRACE_ID, Correlation.ATTRIBUTES)
-
-    @property
-    def named_ids(self) -> set[str]:
-        """Tasks and conversations by which it may be found."""
-        return self.task_ids | self.conversation_ids
 
     @property
     def start_s(self) -> float:

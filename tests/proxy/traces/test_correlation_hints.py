@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.correlation_hints import HINTS, Hints, correlation_hints, hints_of, root_ended
+from a2a_eval_proxy.traces.correlation_hints import HINTS, Hints, root_ended
 from a2a_eval_proxy.traces.model import KIND_SERVER, Span
 from golden.spans.building import OTHER_TRACE, TRACE, a_span
 from golden.spans.fixtures import Fixture, fixtures
@@ -13,41 +14,41 @@ from golden.spans.fixtures import Fixture, fixtures
 REMOTE = "00f067aa0ba902b7"
 
 
+def hints_of(spans: Sequence[Span]) -> Hints:
+    hints = Hints()
+    hints.add(spans)
+    return hints
+
+
 @pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture: fixture.name)
 def test_recordings_tell_their_conversation(fixture: Fixture) -> None:
     told = {value for values in fixture.expected.get("conversation_attributes", {}).values() for value in values}
 
-    found = {value for hints in correlation_hints(fixture.spans).values() for value in hints.conversation_ids}
-
-    assert told <= found
+    assert told <= hints_of(fixture.spans).conversation_ids
 
 
 def test_any_span_of_a_trace_speaks_for_it() -> None:
     spans = [
         a_span(1, {"gen_ai.operation.name": "execute_tool"}, parent=2),
-        a_span(2, {"gen_ai.conversation.id": "ctx-1", "a2a.task.id": "task-1", "a2a.message.id": "m-1"}),
-        a_span(3, {"session.id": "other"}, trace=OTHER_TRACE),
+        a_span(2, {"gen_ai.conversation.id": "ctx-1", "a2a.task.id": "task-1"}),
     ]
 
-    assert correlation_hints(spans) == {
-        TRACE: Hints(conversation_ids=("ctx-1",), task_ids=("task-1",), message_ids=("m-1",)),
-        OTHER_TRACE: Hints(conversation_ids=("other",)),
-    }
+    assert hints_of(spans) == Hints(conversation_ids={"ctx-1"}, task_ids={"task-1"})
 
 
 @pytest.mark.parametrize("attribute", sorted(HINTS))
 def test_every_hint_fills_its_field(attribute: str) -> None:
-    assert hints_of([a_span(1, {attribute: "id-1"})]) == Hints(**{HINTS[attribute]: ("id-1",)})
+    assert hints_of([a_span(1, {attribute: "id-1"})]) == Hints(**{HINTS[attribute]: {"id-1"}})
 
 
-def test_several_ids_are_sorted_and_the_resource_is_heard() -> None:
+def test_several_ids_are_kept_and_the_resource_is_heard() -> None:
     resource = {"session.id": "a"}
     spans = [
         Span(TRACE, "1" * 16, attributes={"gen_ai.conversation.id": "b"}, resource=resource),
         Span(TRACE, "2" * 16, attributes={"a2a.context.id": "a", "session.id": 7}, resource=resource),
     ]
 
-    assert hints_of(spans).conversation_ids == ("7", "a", "b")
+    assert hints_of(spans).conversation_ids == {"7", "a", "b"}
 
 
 @pytest.mark.parametrize("value", ["", "  ", None, True, ["a"], "<not specified>", 1.5])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 _ATTRIBUTES = sorted(
     {marker for convention in CONVENTIONS for marker, _ in convention.markers}
     | {key for convention in CONVENTIONS for key in (*convention.tool_name, *convention.call_id)}
-    | {place.attribute for convention in CONVENTIONS for place in (*convention.arguments, *convention.result)}
+    | {place.rpartition("/")[2] for convention in CONVENTIONS for place in (*convention.arguments, *convention.result)}
     | {attribute for attribute, _ in NOT_CALLS}
     | {"error.type"}
 )
