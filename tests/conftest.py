@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.ports import held_ports
 from support.postgres_server import PostgresServer, running_postgres, why_not
 
 # Whether a property holds does not depend on how busy the machine is.
@@ -52,6 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests first: a process that got one last would work on while the others have nothing left."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port of loopback on which nobody listens, until the test does."""
+    with held_ports(1) as (held,):
+        yield held
 
 
 @pytest.fixture(scope="session")

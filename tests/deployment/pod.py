@@ -17,7 +17,7 @@ from a2a.helpers import new_text_message
 from a2a.types import Role, SendMessageRequest, TaskState
 from deployment.containers import IMAGE, Podman
 from deployment.rendering import Manifest, only
-from support.ports import free_ports
+from support.ports import held_ports
 
 TOKEN = "a token of this test"
 PROXY = "agent-a2a-eval-proxy"
@@ -82,20 +82,21 @@ def running(
 
     `secret` are the keys of the Secret, beside the admin token; `instead` what to write for the word in the manifests.
     """
-    ports = {word: str(free) for word, free in zip(PORTS, free_ports(len(PORTS)), strict=True)}
-    file, keys = folder / "pods.yaml", folder / "secret.json"
-    file.write_text("\n---\n".join(map(json.dumps, as_pods(manifests, ports | instead))))
-    values = {"A2A_EVAL_PROXY_ADMIN_TOKEN": TOKEN, **secret}
-    keys.write_text(json.dumps({name: base64.b64encode(value.encode()).decode() for name, value in values.items()}))
-    podman("secret", "create", "a2a-eval-proxy", keys)
-    try:
-        podman("kube", "play", file)
-        pod = Pod(f"http://127.0.0.1:{ports['18080']}", f"http://127.0.0.1:{ports['18081']}")
-        _until_up(pod)
-        yield pod
-    finally:
-        podman("pod", "rm", "--force", "--time", "0", "--all")
-        podman("secret", "rm", "a2a-eval-proxy")
+    with held_ports(len(PORTS)) as held:
+        ports = {word: str(port) for word, port in zip(PORTS, held, strict=True)}
+        file, keys = folder / "pods.yaml", folder / "secret.json"
+        file.write_text("\n---\n".join(map(json.dumps, as_pods(manifests, ports | instead))))
+        values = {"A2A_EVAL_PROXY_ADMIN_TOKEN": TOKEN, **secret}
+        keys.write_text(json.dumps({name: base64.b64encode(value.encode()).decode() for name, value in values.items()}))
+        podman("secret", "create", "a2a-eval-proxy", keys)
+        try:
+            podman("kube", "play", file)
+            pod = Pod(f"http://127.0.0.1:{ports['18080']}", f"http://127.0.0.1:{ports['18081']}")
+            _until_up(pod)
+            yield pod
+        finally:
+            podman("pod", "rm", "--force", "--time", "0", "--all")
+            podman("secret", "rm", "a2a-eval-proxy")
 
 
 def _until_up(pod: Pod) -> None:

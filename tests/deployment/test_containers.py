@@ -20,7 +20,6 @@ from a2a.types import TaskState
 from deployment.containers import IMAGE, NoContainersError, Podman, working_podman
 from deployment.pod import PROXY, TOKEN, Pod, running, say
 from deployment.rendering import overlay
-from support.ports import free_ports
 from support.postgres_server import PostgresServer
 from support.prefork import run
 from support.provision import UnavailableError
@@ -76,9 +75,8 @@ def test_nothing_in_it_installs_or_compiles(podman: Podman) -> None:
 
 
 def test_it_serves_and_ends_in_order(
-    podman: Podman, config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    podman: Podman, config: dict[str, Any], port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (port,) = free_ports(1)
     variables = {"UPSTREAM": "http://127.0.0.1:9", "LISTEN": "127.0.0.1:0", "ADMIN": f"127.0.0.1:{port}", "OTLP": "off"}
     given = [f"--env=A2A_EVAL_PROXY_{name}={value}" for name, value in variables.items()]
     began = time.monotonic()
@@ -97,8 +95,9 @@ def test_it_serves_and_ends_in_order(
         print(f"\nimage: {config['Size'] / 1e6:.0f} MB with its base; ready {seconds:.1f} s after `podman run`")
 
 
-async def test_gateways_capture_and_workers_score(podman: Podman, postgres: PostgresServer, tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+async def test_gateways_capture_and_workers_score(
+    podman: Podman, postgres: PostgresServer, port: int, tmp_path: Path
+) -> None:
     agent = ("-m", "a2a_eval_proxy.demo.agent", "--host", "127.0.0.1", "--port", str(port))
     podman("run", "--detach", "--name=elsewhere", *HARDENED, "--entrypoint=python3", IMAGE, *agent)
     secret = {"A2A_EVAL_PROXY_STORE": postgres.new_database()}

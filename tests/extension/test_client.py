@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 from collections import defaultdict
@@ -477,9 +476,7 @@ async def test_an_error_of_the_agent_is_named() -> None:
             await client.send("hello", task_id="no-such-task")
 
 
-async def test_nobody_there_is_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+async def test_nobody_there_is_unreachable(port: int) -> None:
     with pytest.raises(AgentUnreachableError, match=rf"http://127.0.0.1:{port} cannot be reached"):
         async with CaptureClient(f"http://127.0.0.1:{port}"):
             pass

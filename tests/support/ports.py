@@ -1,15 +1,22 @@
-"""Ports for those who must know them before somebody listens."""
+"""Ports for those who must know them before somebody listens, and for those on which nobody ever does."""
 
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 
-def free_ports(count: int) -> list[int]:
-    """So many different ports of loopback that nobody listens on now."""
+@contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """So many different ports of loopback that nobody else gets for the time of the block.
+
+    A socket is bound to each and does not listen: connections are refused, the kernel chooses the port for nobody,
+    neither to listen nor to connect from, and a server that names it, with SO_REUSEADDR as usual, gets it.
+    """
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        yield [one.getsockname()[1] for one in sockets]

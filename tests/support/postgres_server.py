@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+from support.ports import held_ports
 
 PASSWORD = "open sesame: 100%"
 """One that has to be quoted in a URL."""
@@ -51,15 +51,13 @@ def why_not() -> str | None:
 class PostgresServer:
     """A running cluster. `stop` and `start` take it away and bring it back, with what it holds."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self._bin = programs() or Path()
         self._folder = folder
         self._data = folder / "data"
         self._numbers = count(1)
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = port
         password = folder / "password"
         password.write_text(PASSWORD)
         if os.geteuid() == 0:
@@ -129,12 +127,13 @@ def running_postgres() -> Iterator[PostgresServer]:
     """A server for the time of the block."""
     folder = Path(tempfile.mkdtemp(prefix="a2a-eval-proxy-pg-"))  # pytest has folders of its user alone
     try:
-        server = PostgresServer(folder)
-        try:
-            server.start()
-            yield server
-        finally:
-            server.stop()
+        with held_ports(1) as (port,):
+            server = PostgresServer(folder, port)
+            try:
+                server.start()
+                yield server
+            finally:
+                server.stop()
     finally:
         shutil.rmtree(folder)
 

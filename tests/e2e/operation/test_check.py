@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -237,11 +236,9 @@ def test_a_mistake_is_one_sentence(arguments: list[str], named: str) -> None:
     assert done.stdout == ""
 
 
-def test_nobody_there() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        done = run(url)
+def test_nobody_there(port: int) -> None:
+    url = f"http://127.0.0.1:{port}"
+    done = run(url)
     assert done.returncode == 3
     assert f"{url}/.well-known/agent-card.json: cannot connect" in done.stderr
 

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -42,11 +41,9 @@ def suite(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
+def nobody(port: int) -> str:
     """A URL on which nobody listens, for as long as the test runs."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+    return f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from e2e.balancer import Balancer, Behind, balancer
 from e2e.contracts import GetAgent
 from e2e.streams import HEADERS, open_gate, open_streams, said
 from e2e.traffic import Traffic, constant_traffic
-from support.ports import free_ports
+from support.ports import held_ports
 from support.prefork import run
 from support.proxy import Proxy, Turn
 from support.raw_a2a import Wire
@@ -124,8 +124,7 @@ async def restart_all(fleet: Fleet, before: Balancer, traffic: Traffic) -> None:
 
 @pytest.mark.slow
 async def test_a_rolling_restart_fails_no_request(agent: GetAgent, tmp_path: Path) -> None:
-    *ports, front = free_ports(5)
-    with ExitStack() as stack:
+    with held_ports(5) as (*ports, front), ExitStack() as stack:
         fleet = Fleet(stack, agent("v1"), tmp_path, ports)
         before = stack.enter_context(balancer(tmp_path, front, fleet.members))
         async with asyncio.timeout(3 * GRACE_S):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 import pytest
+from support.ports import held_ports
 from tool_call_evaluators import load_suite
 
 README = Path(__file__).parents[3] / "README.md"
@@ -76,13 +75,10 @@ class Shell:
 
 
 @pytest.fixture
-def ports() -> dict[str, str]:
+def ports() -> Iterator[dict[str, str]]:
     """A free port for each of the README's."""
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in PORTS]
-        for one in taken:
-            one.bind(("127.0.0.1", 0))
-        return {shown: str(one.getsockname()[1]) for shown, one in zip(PORTS, taken, strict=True)}
+    with held_ports(len(PORTS)) as held:
+        yield {shown: str(port) for shown, port in zip(PORTS, held, strict=True)}
 
 
 def steps(text: str) -> Iterator[tuple[str, list[str]]]:

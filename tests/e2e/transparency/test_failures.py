@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from agents.replay_agent import Answer, ReplayAgent
 from agents.scenarios import URI
 from e2e.contracts import GetAgent, GetProxy
 from e2e.raw_http import RawConnection, RawResponse, exchange
+from support.ports import held_ports
 from support.proxy import Proxy
 from support.raw_a2a import ASKING_HEADER, BINDINGS, REST, RPC, RawRequest, Wire
 from support.recordings import Recording
@@ -24,11 +24,11 @@ from support.recordings import Recording
 @pytest.fixture(scope="module")
 def proxy_before_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """A proxy whose agent is not there: the port is taken, but nobody listens on it."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        upstream = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        with Proxy(upstream, tmp_path_factory.mktemp("store") / "turns.db") as proxy:
-            yield proxy
+    with (
+        held_ports(1) as (port,),
+        Proxy(f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("s") / "turns.db") as proxy,
+    ):
+        yield proxy
 
 
 # ── nobody there ────────────────────────────────────────────────────────────────────────────────────────────────

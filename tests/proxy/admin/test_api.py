@@ -21,7 +21,6 @@ from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer, ReplayAgent
-from support.ports import free_ports
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
@@ -516,8 +515,9 @@ async def test_health(it: Proxied) -> None:
     assert (await it.admin.get("/readyz")).text == "ready\n"
 
 
-async def test_nobody_is_sent_before_clients_can_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (port,) = free_ports(1)
+async def test_nobody_is_sent_before_clients_can_connect(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers = []
 
     async def resume(pipeline: Pipeline) -> int:

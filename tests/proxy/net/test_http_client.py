@@ -651,16 +651,9 @@ async def test_closing_the_client_lets_responses_finish() -> None:
 # ── refusal, silence, nonsense ──────────────────────────────────────────────────────────────────────────────
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-async def test_nobody_listens() -> None:
+async def test_nobody_listens(port: int) -> None:
     with pytest.raises(UpstreamUnreachableError, match=r"(?i)connect"):
-        await HttpClient("127.0.0.1", free_port()).request(b"GET", b"/", HOST)
+        await HttpClient("127.0.0.1", port).request(b"GET", b"/", HOST)
 
 
 async def test_a_host_that_does_not_exist() -> None:
@@ -774,8 +767,8 @@ async def test_requests_beyond_the_limit_wait_their_turn() -> None:
         assert sorted(head.split()[1] for head in it.requests[2:]) == [b"/0", b"/1", b"/2"]
 
 
-async def test_a_failed_connection_gives_its_place_back() -> None:
-    client = HttpClient("127.0.0.1", free_port(), max_connections=1)
+async def test_a_failed_connection_gives_its_place_back(port: int) -> None:
+    client = HttpClient("127.0.0.1", port, max_connections=1)
     for _ in range(3):
         with pytest.raises(UpstreamUnreachableError):
             await client.request(b"GET", b"/", HOST)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import socket
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 
@@ -73,11 +72,9 @@ def collector():
 
 
 @pytest.fixture
-def address():
+def address(port):
     """Where nobody listens yet."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{port}"
 
 
 # ── what is sent ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from pathlib import Path
 
 import httpx
@@ -20,20 +19,18 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-async def test_an_outage_is_logged_once_and_so_is_its_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_is_logged_once_and_so_is_its_end(
+    tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "a2a_eval_proxy")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        upstream = f"http://127.0.0.1:{port}"
-        settings = Settings(
-            upstream=upstream, listen="127.0.0.1:0", admin="127.0.0.1:0", otlp=None, store=str(tmp_path / "turns.db")
-        )
-        async with run_proxy(settings) as proxy, httpx.AsyncClient(base_url=proxy.url) as client:
-            assert [(await client.get("/v1/tasks")).status_code for _ in range(3)] == [502, 502, 502]
-            taken.close()
-            async with await asyncio.start_server(answer, "127.0.0.1", port):
-                assert [(await client.get("/v1/tasks")).status_code for _ in range(2)] == [404, 404]
+    upstream = f"http://127.0.0.1:{port}"
+    settings = Settings(
+        upstream=upstream, listen="127.0.0.1:0", admin="127.0.0.1:0", otlp=None, store=str(tmp_path / "turns.db")
+    )
+    async with run_proxy(settings) as proxy, httpx.AsyncClient(base_url=proxy.url) as client:
+        assert [(await client.get("/v1/tasks")).status_code for _ in range(3)] == [502, 502, 502]
+        async with await asyncio.start_server(answer, "127.0.0.1", port):
+            assert [(await client.get("/v1/tasks")).status_code for _ in range(2)] == [404, 404]
     down, up = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert down.startswith(f"the agent at {upstream} cannot be reached: ")
     assert up == f"the agent at {upstream} answers again"

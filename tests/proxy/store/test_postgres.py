@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import socket
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -287,11 +286,8 @@ def test_a_wrong_password_is_told_without_it(postgres: PostgresServer, capsys: p
     assert "wrong" not in told
 
 
-def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        assert command_line("export", "--store", f"postgresql://me@127.0.0.1:{port}/db") == 3
+def test_nobody_there(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line("export", "--store", f"postgresql://me@127.0.0.1:{port}/db") == 3
     assert "cannot connect" in capsys.readouterr().err
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
+from support.ports import held_ports
 from tool_call_evaluators.suite import parse_suite
 
 N = 5
@@ -69,10 +69,9 @@ class Agent:
 
 @asynccontextmanager
 async def before(agent: Agent | None, store: Path, **settings: Any) -> AsyncIterator[RunningProxy]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+    with held_ports(1) as (port,):
         if agent is None:
-            url = f"http://127.0.0.1:{taken.getsockname()[1]}"  # nobody listens there
+            url = f"http://127.0.0.1:{port}"  # nobody listens there
         else:
             server = await asyncio.start_server(agent, "127.0.0.1", 0)
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -267,12 +266,9 @@ async def test_the_card_is_traced(collector, agent, tmp_path):
     assert sent == f"00-{TRACE_ID}-{inner.span_id.hex()}-01"
 
 
-async def test_an_agent_that_is_not_there(collector, tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        upstream = f"http://127.0.0.1:{probe.getsockname()[1]}"
-        async with proxying(tmp_path, upstream) as (_, client):
-            assert (await say(client, "artifact please")).status_code == 502
+async def test_an_agent_that_is_not_there(collector, tmp_path, port):
+    async with proxying(tmp_path, f"http://127.0.0.1:{port}") as (_, client):
+        assert (await say(client, "artifact please")).status_code == 502
     server, inner = collector.pair()
     assert values(server.attributes)["http.response.status_code"] == 502
     assert "http.response.status_code" not in values(inner.attributes)
@@ -434,10 +430,8 @@ async def test_metrics(collector, agent, tmp_path):
 # ── what it must not do ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monkeypatch):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+async def test_what_we_export_to_ourselves_is_no_evidence(agent, tmp_path, monkeypatch, port):
+    address = f"127.0.0.1:{port}"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://{address}")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
     monkeypatch.setenv("OTEL_BLRP_SCHEDULE_DELAY", "10")
@@ -468,16 +462,14 @@ async def test_no_provider_of_the_process_is_touched(collector, agent, tmp_path)
 
 
 @pytest.mark.parametrize("interval", ["60000", "0"], ids=["no collector", "no valid setting"])
-async def test_traffic_passes_where_telemetry_cannot(agent, tmp_path, monkeypatch, interval):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{probe.getsockname()[1]}")
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.1")
-        monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", interval)
-        async with proxying(tmp_path, agent) as (proxy, client):
-            assert (await say(client, "artifact please")).status_code == 200
-            await proxy.flush(10)
-            (turn,) = await proxy.turns()
+async def test_traffic_passes_where_telemetry_cannot(agent, tmp_path, monkeypatch, interval, port):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.1")
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", interval)
+    async with proxying(tmp_path, agent) as (proxy, client):
+        assert (await say(client, "artifact please")).status_code == 200
+        await proxy.flush(10)
+        (turn,) = await proxy.turns()
     assert turn["status"] == "done"
 
 
