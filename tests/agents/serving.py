@@ -56,7 +56,7 @@ class ServerThread:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._server.ready.wait(timeout=20):
+        if not self._server.ready.wait(timeout=60):
             raise RuntimeError(f"the agent at {self.url} did not start")
         return self
 

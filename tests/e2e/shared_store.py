@@ -22,12 +22,15 @@ WORKER_READY = r"worker ready: "
 CASE_HEADERS = {**HEADERS, "A2A-Eval-Case": "weather"}
 
 PLUGIN = '''\
-"""A metric that waits, as one that asks a judge does."""
+"""A metric that waits, as one that asks a judge does; at first until the test lets it go on."""
 import asyncio
+from pathlib import Path
 from tool_call_evaluators import metric
 
 @metric()
 async def patience(case) -> bool:
+    while not Path(__file__).with_name("go").exists():
+        await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
     return len(case.tool_calls) == 2
 '''
@@ -93,11 +96,12 @@ class Member:
 
 @dataclass
 class Fleet:
-    """The processes, and the database they share."""
+    """The processes, and the database they share. No turn is scored before `go` is a file."""
 
     url: str
     proxies: list[Member]
     workers: list[Member]
+    go: Path
 
     def rows(self, statement: str) -> list[Any]:
         with psycopg.connect(self.url) as connection:
@@ -118,7 +122,7 @@ async def fleet(url: str, upstream: str, folder: Path, proxies: int = 2, workers
         for member in members:
             stack.push_async_callback(asyncio.to_thread, member.stop)
         await asyncio.gather(*(member.start() for member in members))
-        yield Fleet(url, members[:proxies], members[proxies:])
+        yield Fleet(url, members[:proxies], members[proxies:], folder / "go")
 
 
 async def keep_talking(proxy: Member, said: Said, goal: int, batch: int, progressed: Callable[[int], None]) -> None:

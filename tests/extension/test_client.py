@@ -381,10 +381,13 @@ async def test_an_agent_that_does_not_come_back_is_given_up_with_what_was_captur
 
 
 async def test_a_turn_has_an_end() -> None:
-    async with on_line(scenarios) as line, CaptureClient(line.url, timeout_s=1.0) as client:
-        with pytest.raises(TurnTimeoutError, match=r"did not finish within 1 s") as caught:
-            await client.send("slow gate")
-    assert caught.value.turn is not None
+    for timeout_s in (0.5, 5, 50):
+        async with on_line(scenarios) as line, CaptureClient(line.url, timeout_s=timeout_s) as client:
+            with pytest.raises(TurnTimeoutError, match=rf"did not finish within {timeout_s} s") as caught:
+                await client.send("slow gate")
+        assert caught.value.turn is not None
+        if caught.value.turn.text:  # on a busy machine the agent needs longer to get so far
+            break
     assert caught.value.turn.text == "before "
     assert names(caught.value.turn) == [call["name"] for call in BOTH]
 

@@ -16,7 +16,7 @@ from typing import Self
 from support.prefork import COMMAND, Forked
 
 TESTS = Path(__file__).parents[1]
-STOP_TIMEOUT_S = 10
+STOP_TIMEOUT_S = 60
 
 
 class ChildProcess:

@@ -16,7 +16,7 @@ READY = (
     r"ready: proxy (?P<proxy>https?://\S+) -> agent (?P<agent>https?://[^\s,]+), admin (?P<admin>http://[^\s,]+), "
     r"(traces (?P<traces>http://[^\s,]+), )?"
 )
-FLUSH_TIMEOUT_S = 10
+FLUSH_TIMEOUT_S = 60
 
 Turn = dict[str, Any]
 
@@ -59,7 +59,7 @@ class Proxy:
             raise
         self.url = ready["proxy"]
         self.otlp_url = ready["traces"]
-        self._admin = httpx.Client(base_url=ready["admin"], timeout=30, trust_env=False)
+        self._admin = httpx.Client(base_url=ready["admin"], timeout=90, trust_env=False)
         return self
 
     def __exit__(

@@ -39,6 +39,7 @@ async def test_no_turn_is_lost_and_each_is_scored_once(
             """The first time all workers at once, in the middle of a job; then whoever it hits."""
             await until_a_job_is_under_way(running)
             await asyncio.gather(*(worker.kill() for worker in running.workers))
+            running.go.touch()
             confirmed = next_kill = 0
             while True:
                 confirmed += await news.get()
@@ -84,6 +85,7 @@ async def test_sidecars_store_and_workers_score(agent: GetAgent, postgres: Postg
     """Whichever process is asked, it tells of all turns; SIGTERM ends each in order."""
     said = [Said(), Said()]
     async with fleet(postgres.new_database(), agent("v1"), tmp_path, workers=1) as running:
+        running.go.touch()
         talking = [
             keep_talking(proxy, what, 3, 3, lambda _: None) for proxy, what in zip(running.proxies, said, strict=True)
         ]

@@ -28,7 +28,7 @@ def agent() -> Iterator[H11Agent]:
 
 @pytest.fixture(scope="module")
 def proxy(agent: H11Agent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with Proxy(agent.url, tmp_path_factory.mktemp("store") / "turns.db", "--client-body-timeout", "1") as proxy:
+    with Proxy(agent.url, tmp_path_factory.mktemp("store") / "turns.db") as proxy:
         yield proxy
 
 
@@ -137,8 +137,8 @@ def test_who_sends_all_before_it_reads_gets_a_refusal(sent: bytes, status: int, 
         assert read_all(client).startswith(b"HTTP/1.1 %d " % status)
 
 
-def test_an_upload_that_stalls_and_goes_on_too_late_is_not_reset(agent: H11Agent, proxy: Proxy) -> None:
-    with connect(proxy) as client:
+def test_an_upload_that_stalls_and_goes_on_too_late_is_not_reset(agent: H11Agent, tmp_path: Path) -> None:
+    with Proxy(agent.url, tmp_path / "turns.db", "--client-body-timeout", "1") as proxy, connect(proxy) as client:
         client.sendall(b"POST /up HTTP/1.1\r\nhost: x\r\ncontent-type: x/y\r\ncontent-length: 20000000\r\n\r\nhalf")
         assert select.select([client], [], [], TIMEOUT_S)[0]  # the refusal has come
         for _ in range(19):

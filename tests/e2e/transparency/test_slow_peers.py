@@ -251,11 +251,11 @@ def test_a_slow_upload_and_a_quiet_stream_are_not_cut_off(agent: H11Agent, stric
     agent.behave = quiet
     ticker = threading.Event()
     with connect(strict_proxy) as client:
-        client.sendall(b"POST /slow HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\n")
-        for _ in range(5):
-            ticker.wait(0.5)  # the client's own pace: what is tested
+        client.sendall(b"POST /slow HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 50\r\n\r\n")
+        for _ in range(50):
+            ticker.wait(0.05)  # the client's own pace, far below the limit: what is tested
             client.sendall(b"x")
-        assert b"data: 5" in until_closed(client)
+        assert b"data: 50" in until_closed(client)
 
 
 def test_a_client_that_leaves_its_stalled_upload_ends_it(agent: H11Agent, proxy: Proxy) -> None:

@@ -85,8 +85,8 @@ async def test_a_header_without_a_body_comes_before_the_close() -> None:
 
 
 async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_transport, "_CLOSE_WITHIN_S", 0.2)
-    monkeypatch.setattr(client_transport, "_QUIET_S", 0.1)
+    monkeypatch.setattr(client_transport, "_CLOSE_WITHIN_S", 0.0)
+    monkeypatch.setattr(client_transport, "_QUIET_S", 1.0)
 
     def never_stops() -> None:
         with connect(server) as client:

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 from support.postgres_server import PostgresServer
 
@@ -58,10 +57,8 @@ def test_a_database_that_stops_answering_does_not_hold_up_the_end(postgres: Post
         assert worker.stdout is not None
         assert "ready" in worker.stdout.readline()
         relay.frozen.set()
-        begun = time.monotonic()
         worker.terminate()
-        _, told = worker.communicate(timeout=60)
-        assert time.monotonic() - begun < 40
+        _, told = worker.communicate(timeout=50)  # the database would be given up after 60 s
         assert worker.returncode == 0
         assert "worker stopped: 0 turns scored" in told
         assert "Traceback" not in told
