@@ -98,28 +98,25 @@ class EvaluatorBase(ABC):
     def evaluate(self, case: EvalCase) -> EvalResult | Awaitable[EvalResult]:
         """The result for `case`; skipped if an input is missing."""
 
-    def _missing(self, case: EvalCase) -> str:
-        """Why `case` cannot be measured; empty if it can."""
-        missing = [need for need in self.needs if getattr(case, need) is None]
-        return f"not given: {', '.join(missing)}" if missing else ""
-
     def _not_measurable(self, case: EvalCase) -> EvalResult | None:
         """The result for a case that lacks an input; None if it can be measured."""
         if self.reads_calls and case.calls_unseen is not None:
             return EvalResult.unseen(self.metric, case.calls_unseen, version=self.version)
-        missing = self._missing(case)
-        return self._skipped(missing) if missing else None
-
-    def _skipped(self, reason: str) -> EvalResult:
-        return EvalResult.skipped(self.metric, reason, version=self.version)
+        if missing := [need for need in self.needs if getattr(case, need) is None]:
+            return self._failed(SkipEvaluation(f"not given: {', '.join(missing)}"))
+        return None
 
     def _failed(self, error: BaseException) -> EvalResult:
         """The result for an exception of `measure`: skipped for SkipEvaluation, else errored."""
         if isinstance(error, SkipEvaluation):
-            return self._skipped(str(error))
+            return EvalResult.skipped(self.metric, str(error), version=self.version)
         details = getattr(error, "details", None)
-        details = details if isinstance(details, Mapping) else {}
-        return EvalResult.errored(self.metric, error_reason(error), version=self.version, details=details)
+        return EvalResult.errored(
+            self.metric,
+            error_reason(error),
+            version=self.version,
+            details=details if isinstance(details, Mapping) else None,
+        )
 
     def _scored(self, found: Measurement) -> EvalResult:
         low, high = self.scale

@@ -92,35 +92,16 @@ class EvalResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form with every field; `EvalResult.from_dict` is its inverse."""
-        return {
-            "evaluator": self.evaluator,
-            "score": self.score,
-            "passed": self.passed,
-            "threshold": self.threshold,
-            "reason": self.reason,
-            "details": dict(self.details),
-            "status": str(self.status),
-            "label": self.label,
-            "scale": list(self.scale),
-            "version": self.version,
-        }
+        stated = {name: getattr(self, name) for name in self.__slots__}
+        return stated | {"details": dict(self.details), "status": str(self.status), "scale": list(self.scale)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvalResult:
         """Inverse of `to_dict`. Raises KeyError without an evaluator, ValueError for an unknown status."""
-        low, high = data.get("scale", (0.0, 1.0))
-        return cls(
-            evaluator=data["evaluator"],
-            score=data.get("score"),
-            passed=data.get("passed"),
-            threshold=data.get("threshold"),
-            reason=data.get("reason", ""),
-            details=data.get("details", {}),
-            status=Status(data.get("status", Status.SCORED)),
-            label=data.get("label"),
-            scale=(low, high),
-            version=data.get("version", "1"),
-        )
+        given = {name: data[name] for name in cls.__slots__ if name in data}
+        low, high = given.get("scale", (0.0, 1.0))
+        status = Status(given.get("status", Status.SCORED))
+        return cls(**{**given, "evaluator": data["evaluator"], "scale": (low, high), "status": status})
 
 
 class ExpectedOutput(NamedTuple):

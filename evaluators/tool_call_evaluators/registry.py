@@ -6,7 +6,6 @@ import importlib.util
 import sys
 from dataclasses import MISSING, fields
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,27 +17,8 @@ ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
 
 E = TypeVar("E", bound=type[EvaluatorBase])
 
-_BUILT_IN = (
-    "judged.behavior",
-    "judged.quality",
-    "judged.reference",
-    "judged.tasks",
-    "judged.tool_wording",
-    "metrics.conversation_scores",
-    "metrics.external",
-    "metrics.json_similarity",
-    "metrics.text_match",
-    "metrics.tool_call_args",
-    "metrics.tool_call_criteria",
-    "metrics.tool_call_validity",
-    "metrics.tool_correctness",
-    "metrics.tool_efficiency",
-    "metrics.tool_error",
-    "metrics.tool_trajectory",
-)
-"""The modules whose import registers the built-in evaluators."""
-
 _registered: dict[str, type[EvaluatorBase]] = {}
+"""By name. The face of this package imports the modules of all built-in evaluators, which registers them."""
 
 
 def register(cls: E) -> E:
@@ -56,7 +36,6 @@ def register(cls: E) -> E:
 
 def evaluator_names() -> list[str]:
     """The names `get_evaluator` knows, sorted. Installed plug-ins are listed without being imported."""
-    _import_built_in()
     return sorted({*_registered, *_installed()})
 
 
@@ -66,7 +45,6 @@ def evaluator_class(name: str) -> type[EvaluatorBase]:
     Raises OptionError with the known names, or with the error of a broken plug-in. A broken plug-in has no effect
     unless it is used.
     """
-    _import_built_in()
     if name not in _registered and (entry_point := _installed().get(name)):
         try:
             loaded = entry_point.load()  # which runs the `register` decorators
@@ -79,8 +57,7 @@ def evaluator_class(name: str) -> type[EvaluatorBase]:
                 f"plug-in {entry_point.value}: it is not an evaluator; decorate a function with @metric()"
             )
     if name not in _registered:
-        names = evaluator_names()
-        raise OptionError(f"unknown evaluator {name!r}{or_known(name, names)}")
+        raise OptionError(f"unknown evaluator {name!r}{or_known(name, evaluator_names())}")
     return _registered[name]
 
 
@@ -91,10 +68,7 @@ def get_evaluator(name: str, **options: Any) -> EvaluatorBase:
     for option in list(options):
         meant = cls.spellings.get(option, option)
         if meant not in known:
-            raise OptionError(
-                f"{name}: unknown option {option!r}{or_known(option, known)}",
-                option,
-            )
+            raise OptionError(f"{name}: unknown option {option!r}{or_known(option, known)}", option)
         if meant != option and meant in options:
             raise OptionError(f"{name}: options {option} and {meant} are the same; give one of them", option)
         options[meant] = options.pop(option)
@@ -127,12 +101,6 @@ def load_plugin(path: Path) -> None:
     except FAILURES as error:
         del sys.modules[module_name]
         raise OptionError(f"plug-in {path}: {type(error).__name__}: {error}") from error
-
-
-@cache
-def _import_built_in() -> None:
-    for module in _BUILT_IN:
-        import_module(f".{module}", __package__)
 
 
 @cache

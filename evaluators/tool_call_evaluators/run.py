@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from .evaluator import FAILURES, Evaluator, EvaluatorBase, error_reason
@@ -18,34 +18,38 @@ async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[Eval
     """
     evaluators = list(evaluators)
     results: dict[int, EvalResult] = {}
-    waiting: dict[int, Awaitable[EvalResult]] = {}
-    for position, evaluator in enumerate(evaluators):
-        if not _reads_results(evaluator):
-            begun = _begin(case, evaluator)
+    for positions in filter(None, _in_order(evaluators)):
+        informed = _informed(case, results)
+        waiting: dict[int, Awaitable[EvalResult]] = {}
+        for position in positions:
+            begun = _begin(informed, evaluators[position])
             if isinstance(begun, EvalResult):
                 results[position] = begun
             else:
-                waiting[position] = _finish(begun, evaluator)
-    if waiting:
-        results |= zip(waiting, await asyncio.gather(*waiting.values()), strict=True)
-    if len(results) < len(evaluators):
-        informed = replace(case, results=(*case.results, *(results[position] for position in sorted(results))))
-        for position, evaluator in enumerate(evaluators):
-            if position not in results:
-                begun = _begin(informed, evaluator)
-                results[position] = begun if isinstance(begun, EvalResult) else await _finish(begun, evaluator)
+                waiting[position] = _finish(begun, evaluators[position])
+        if waiting:
+            results |= zip(waiting, await asyncio.gather(*waiting.values()), strict=True)
     return [results[position] for position in range(len(evaluators))]
 
 
 def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[EvalResult]:
     """`evaluate` without an event loop, for synchronous evaluators; the result of an asynchronous one is errored."""
-    results = {position: _compute(case, item) for position, item in enumerate(evaluators) if not item.reads_results}
-    if len(results) < len(evaluators):
-        informed = replace(case, results=(*case.results, *results.values()))
-        for position, evaluator in enumerate(evaluators):
-            if position not in results:
-                results[position] = _compute(informed, evaluator)
+    results: dict[int, EvalResult] = {}
+    for positions in filter(None, _in_order(evaluators)):
+        informed = _informed(case, results)
+        results |= {position: _compute(informed, evaluators[position]) for position in positions}
     return [results[position] for position in range(len(evaluators))]
+
+
+def _in_order(evaluators: Sequence[Evaluator]) -> tuple[list[int], list[int]]:
+    """The positions of the evaluators that run first, and of those that read their results."""
+    readers = [index for index, evaluator in enumerate(evaluators) if getattr(evaluator, "reads_results", False)]
+    return [index for index in range(len(evaluators)) if index not in readers], readers
+
+
+def _informed(case: EvalCase, results: Mapping[int, EvalResult]) -> EvalCase:
+    found = (results[position] for position in sorted(results))
+    return replace(case, results=(*case.results, *found)) if results else case
 
 
 def _begin(case: EvalCase, evaluator: Evaluator) -> EvalResult | Awaitable[EvalResult]:
@@ -65,16 +69,9 @@ async def _finish(begun: Awaitable[EvalResult], evaluator: Evaluator) -> EvalRes
 def _compute(case: EvalCase, evaluator: EvaluatorBase) -> EvalResult:
     if evaluator.is_async:
         return EvalResult.errored(evaluator.metric, "it is asynchronous: use `evaluate`", version=evaluator.version)
-    try:
-        result = evaluator.evaluate(case)
-        return result if isinstance(result, EvalResult) else _errored(evaluator, TypeError("it returned no result"))
-    except FAILURES as error:  # error boundary: plug-ins may raise anything
-        return _errored(evaluator, error)
+    result = _begin(case, evaluator)
+    return result if isinstance(result, EvalResult) else _errored(evaluator, TypeError("it returned no result"))
 
 
 def _errored(evaluator: Evaluator, error: BaseException) -> EvalResult:
     return EvalResult.errored(evaluator.metric, error_reason(error), version=getattr(evaluator, "version", "1"))
-
-
-def _reads_results(evaluator: Evaluator) -> bool:
-    return bool(getattr(evaluator, "reads_results", False))

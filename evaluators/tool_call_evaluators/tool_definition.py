@@ -56,12 +56,7 @@ class ToolDefinition:
         return cls.from_a2e(data) if "input_parameters" in data else cls.from_openai(data)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": dict(self.parameters),
-            "strict": self.strict,
-        }
+        return {name: getattr(self, name) for name in self.__slots__} | {"parameters": dict(self.parameters)}
 
 
 def required_name(name: Any) -> str:

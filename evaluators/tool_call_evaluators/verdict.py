@@ -74,7 +74,7 @@ def gate(
         for result in outcome.results or ():
             found.setdefault(result.evaluator, []).append((outcome, result))
     for metric, results in found.items():
-        reasons += _errors(metric, results)
+        reasons += _results_that(Status.ERRORED, metric, results)
         scored = [(outcome, result) for outcome, result in results if result.score is not None]
         if not scored:
             if metric in gates or not _all_unseen(results):  # a reason of the run covers these
@@ -82,7 +82,7 @@ def gate(
         elif metric in gates:
             reasons += gates[metric].reasons(metric, scored)
         elif run.pass_rate is None:
-            reasons += _failures(metric, scored)
+            reasons += _results_that(Status.FAILED, metric, scored)
     if outcomes and not found:
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
     return Verdict(
@@ -99,11 +99,11 @@ _NOTHING_CAPTURED = (
 )
 
 
-def _errors(metric: str, results: Scored) -> list[Reason]:
+def _results_that(ended: Status, metric: str, results: Scored) -> list[Reason]:
     return [
-        reason_of("errored", f"{outcome.where}: {metric} errored: {result.reason}", outcome, metric)
+        reason_of(ended, f"{outcome.where}: {metric} {ended}: {result.reason}", outcome, metric)
         for outcome, result in results
-        if result.status is Status.ERRORED
+        if result.status is ended
     ]
 
 
@@ -121,14 +121,6 @@ def _unmeasured(metric: str, results: Scored) -> Reason:
     else:
         why = f"every result was skipped ({skipped[0]})" if skipped else "no evaluator produced a score"
     return Reason("unmeasured", f"{metric}: {why}", metric)
-
-
-def _failures(metric: str, scored: Scored) -> list[Reason]:
-    return [
-        reason_of("failed", f"{outcome.where}: {metric} failed: {result.reason}", outcome, metric)
-        for outcome, result in scored
-        if result.status is Status.FAILED
-    ]
 
 
 def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:
@@ -149,13 +141,8 @@ def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:
 
 def _summary(metric: str, results: Sequence[EvalResult]) -> MetricSummary:
     scores = [result.score for result in results if result.score is not None]
-    counts = {status: sum(result.status is status for result in results) for status in Status}
-    return MetricSummary(
-        metric,
-        measured=len(scores),
-        mean=fmean(scores) if scores else None,
-        passed=counts[Status.PASSED],
-        failed=counts[Status.FAILED],
-        skipped=counts[Status.SKIPPED],
-        errored=counts[Status.ERRORED],
+    counts = Counter(result.status for result in results)
+    passed, failed, skipped, errored = (
+        counts[status] for status in (Status.PASSED, Status.FAILED, Status.SKIPPED, Status.ERRORED)
     )
+    return MetricSummary(metric, len(scores), fmean(scores) if scores else None, passed, failed, skipped, errored)

@@ -46,8 +46,8 @@ class _ToolReliability(JudgeableEvaluator):
         return self.judge is not None
 
     def evaluate(self, case: EvalCase) -> EvalResult | Awaitable[EvalResult]:
-        if missing := self._missing(case):
-            return self._skipped(missing)
+        if (unmeasured := self._not_measurable(case)) is not None:
+            return unmeasured
         tools = case.tools or ()
         by_rule = [self.rules(tool) for tool in tools]
         if self.judge is None or not tools:
