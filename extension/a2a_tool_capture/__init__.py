@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from .agent.executor import CapturingExecutor, declare_tool_calls
     from .agent.filtering import without_tool_calls
     from .agent.grpc_gate import ActivationInterceptor
-    from .agent.handler import CapturingRequestHandler, GatedPushConfigStore
+    from .agent.handler import CapturingRequestHandler
     from .agent.middleware import CapturingMiddleware
+    from .agent.webhooks import GatedPushConfigStore
     from .client import CaptureClient
     from .recorder import ToolCallRecorder
 
@@ -31,7 +32,7 @@ _LAZY = {
     "CapturingExecutor": "agent.executor",
     "CapturingMiddleware": "agent.middleware",
     "CapturingRequestHandler": "agent.handler",
-    "GatedPushConfigStore": "agent.handler",
+    "GatedPushConfigStore": "agent.webhooks",
     "ToolCallRecorder": "recorder",
     "declare_tool_calls": "agent.executor",
     "without_tool_calls": "agent.filtering",
@@ -72,10 +73,7 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         try:
-            module, attribute = _LAZY[name], name
-            if name == "CapturingRequestHandler" and import_module(".agent.sdk_compat", __name__).LEGACY:
-                module, attribute = "agent.handler_v03", "CapturingRequestHandlerV03"
-            return getattr(import_module(f".{module}", __name__), attribute)
+            return getattr(import_module(f".{_LAZY[name]}", __name__), name)
         except ImportError as error:
             if (error.name or "").partition(".")[0] not in ("a2a", "google"):
                 raise

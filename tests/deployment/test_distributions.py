@@ -217,25 +217,26 @@ def test_the_extension_alone_needs_the_standard_library_only(dist: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("environment", "extras", "sdk", "handler", "agent"),
+    ("environment", "extras", "sdk", "agent"),
     [
-        ("strands", "a2a-sdk,strands", "0.3.26", "a2a_tool_capture.agent.handler_v03", "strandsagents"),
-        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "a2a_tool_capture.agent.handler", "adk"),
+        ("strands", "a2a-sdk,strands", "0.3.26", "strandsagents"),
+        ("frameworks", "a2a-sdk,google-adk,pydantic-ai,langchain", "1.3.0", "adk"),
     ],
 )
 async def test_the_extension_goes_beside_the_sdk_that_a_framework_needs(
-    dist: Path, tmp_path: Path, environment: str, extras: str, sdk: str, handler: str, agent: str
+    dist: Path, tmp_path: Path, environment: str, extras: str, sdk: str, agent: str
 ) -> None:
     """Installed from its wheel, it serves an agent of that framework, which conforms."""
     wheel = wheel_of(dist, "a2a_tool_capture")
     python = overlay(tmp_path, python_environment(environment), f"a2a-tool-capture[{extras}] @ {wheel.as_uri()}")
     look = (
-        "import importlib.metadata as m; from a2a_tool_capture import CapturingRequestHandler as handler;"
-        "print(m.version('a2a-sdk'), handler.__module__, m.packages_distributions()['a2a_tool_capture'])"
+        "import importlib.metadata as m; from a2a_tool_capture import CapturingRequestHandler;"
+        "print(m.version('a2a-sdk'), m.packages_distributions()['a2a_tool_capture'])"
     )
-    assert printed(python, "-c", look) == f"{sdk} {handler} ['a2a-tool-capture']"
-    refused = printed(python, "-c", REFUSED, "CaptureClient")
-    assert refused.startswith("CaptureClient needs a2a-sdk 1.2 or newer") is sdk.startswith("0.3")
+    assert printed(python, "-c", look) == f"{sdk} ['a2a-tool-capture']"
+    for name in ("CaptureClient", "GatedPushConfigStore"):
+        refused = printed(python, "-c", REFUSED, name)
+        assert refused.startswith(f"{name} needs a2a-sdk 1.2 or newer") is sdk.startswith("0.3")
     with ChildProcess([python, PROGRAM, agent, "+"]) as served:
         report = await check(served.read_line().removeprefix("listening on "), "Where is order ORD-1001?")
     assert report.verdict is CheckVerdict.CONFORMING
