@@ -18,7 +18,7 @@ from a2a_eval_proxy.store.sqlite.migrations import MIGRATIONS, NEWEST
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
 
 DATA = Path(__file__).parents[2] / "data"
-STORES = {2: ("03cd7de", 15), 3: ("a858469", 16)}
+STORES = {2: ("03cd7de", 15), 3: ("a858469", 16), 4: ("aeab0d8", 16)}
 """Schema version of each kept store, the revision that wrote it, and the number of its turns."""
 
 
@@ -137,7 +137,7 @@ SqliteStore(sys.argv[1])
 """
 
 
-@pytest.mark.parametrize("statement", ["CREATE TABLE IF NOT EXISTS judge_answers", "PRAGMA user_version = "])
+@pytest.mark.parametrize("statement", ["CREATE INDEX turns_conversation", "PRAGMA user_version = "])
 def test_a_process_that_is_killed_in_the_middle_leaves_the_store_as_it_was(
     path: Path, version: int, statement: str
 ) -> None:

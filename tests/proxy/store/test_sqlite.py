@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import sqlite3
 import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, open_store, write_queue
@@ -151,3 +154,77 @@ async def test_when_the_disk_does_not_keep_up_turns_are_refused(
     assert not taken[-1]
     await kept.store.drained()
     assert len(await kept.ids(limit=1000)) == taken.count(True)
+
+
+# ── what a turn costs ───────────────────────────────────────────────────────────────────────────────────────
+
+_FRAME_BYTES = 4_096 + 24
+
+
+async def pages_written(path: Path, kept: Kept, ids: Iterator[str]) -> int:
+    """Pages in the write-ahead log after a group of 64 turns, in a store that has 4,000."""
+    await kept.add(*(turn(number, conversation_id=next(ids), task_id=next(ids)) for number in range(4_000)))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    group = [turn(5_000 + number, conversation_id=next(ids), task_id=next(ids)) for number in range(64)]
+    await kept.add(*group)
+    return path.with_name(f"{path.name}-wal").stat().st_size // _FRAME_BYTES
+
+
+async def test_random_ids_write_few_more_pages_than_ascending_ones(tmp_path: Path) -> None:
+    noise = random.Random(1)
+    kinds = {"ascending": map("{:036}".format, count()), "random": (noise.randbytes(18).hex() for _ in count())}
+    pages = {}
+    for kind, ids in kinds.items():
+        path = tmp_path / f"{kind}.db"
+        store = SqliteStore(str(path))
+        pages[kind] = await pages_written(path, Kept(store), ids)
+        await asyncio.to_thread(store.close)
+    assert pages["random"] <= pages["ascending"] + 10
+
+
+async def test_a_large_group_leaves_nothing_in_temporary_files(kept: Kept) -> None:
+    """SQLite would keep copies of pages for the undoing of a statement; they have texts of turns."""
+    found: list[str] = []
+
+    def watched(sql: str) -> None:
+        if sql == "COMMIT":
+            files = [file.readlink() for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
+            found.extend(file.name for file in files if file.name.startswith("etilqs"))
+
+    kept.store._connection.set_trace_callback(watched)
+    for start in range(0, 640, 64):
+        await kept.add(*(turn(start + number, user_text="x" * 3_000) for number in range(64)))
+    assert found == []
+
+
+async def test_a_conversation_and_a_task_over_many_parts_of_the_table(kept: Kept) -> None:
+    ids = {"conversation_id": "conversation-1", "task_id": "task-1"}
+    others = {"conversation_id": "another one-1", "task_id": "another task-1"}  # the same last characters
+    for start in range(0, 3_000, 500):
+        await kept.add(*(turn(n, **(others if n % 100 else ids)) for n in range(start, start + 500)))
+    mine = [f"turn-{number:04}" for number in range(0, 3_000, 100)]
+    assert await kept.ids(conversation="conversation-1") == mine
+    assert await kept.ids(conversation="conversation-1", run="nightly", limit=3) == mine[:3]
+    assert await kept.ids(conversation="conversation-1", cursor="1101") == mine[12:]
+    assert await kept.ids(conversation="conversation-1", run="another") == []
+    earlier = await kept.store.earlier(turn(2_500, **ids), 2)
+    assert [item["turn_id"] for item in earlier] == ["turn-2300", "turn-2400"]
+    assert [item["turn_id"] for item in await kept.store.of_task("task-1", 2)] == ["turn-2800", "turn-2900"]
+
+
+async def test_lookups_do_not_read_the_whole_run(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    for start in range(0, 5_000, 1_000):
+        await kept.add(*(turn(n, conversation_id=f"c-{n}", task_id=f"t-{n}") for n in range(start, start + 1_000)))
+    connect, steps = sqlite3.connect, []
+
+    def watched(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.set_progress_handler(lambda: steps.append(1), 100)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    assert len(await kept.ids(conversation="c-17", run="nightly")) == 1
+    assert len(await kept.store.of_task("t-4000", 5)) == 1
+    assert await kept.store.earlier(turn(4_000, conversation_id="c-4000"), 5) == []
+    assert len(steps) * 100 < 2_000

@@ -6,7 +6,8 @@ A new file runs all of them, so that a migrated file and a new one are alike.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+
+from .sql import transaction
 
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     2: (
@@ -52,6 +53,12 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     4: (  # `SqliteJudgeCache` creates it in a file of its own
         "CREATE TABLE IF NOT EXISTS judge_answers (key TEXT PRIMARY KEY, entry TEXT, kept_at TEXT NOT NULL)",
     ),
+    5: (  # see `sql`: with random ids, each of the old indexes had a page written for nearly every turn
+        "DROP INDEX turns_conversation",
+        "DROP INDEX turns_task",
+        "CREATE INDEX turns_conversation ON turns (seq >> 10, substr(conversation_id, -8))",
+        "CREATE INDEX turns_task ON turns (seq >> 10, substr(task_id, -8))",
+    ),
 }
 """Statements by schema version (SQLite's `user_version`), ascending. Released ones never change: add a version."""
 
@@ -72,15 +79,9 @@ def migrate(connection: sqlite3.Connection) -> None:
     """
     if schema_version(connection) == NEWEST:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         version = schema_version(connection)
         for number, statements in MIGRATIONS.items():
             for statement in statements if number > version else ():
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {NEWEST}")
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise

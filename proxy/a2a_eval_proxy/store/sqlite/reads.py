@@ -15,6 +15,7 @@ from ..base import MAX_PAGE_BYTES, StoreFileError, TurnJson
 from ..encoding import utf8_text
 from ..reads import Rows, StoreReads, turn_json
 from .file import Identity, identity
+from .sql import found_by
 
 T = TypeVar("T")
 
@@ -82,6 +83,9 @@ class SqliteReads(StoreReads):
                 turns.append((seq, turn_json(status, body, evaluations)))
             return turns, False
 
+        for column in ("conversation_id", "task_id"):
+            if column in values:  # the plus keeps SQLite from following the index of runs
+                conditions = f"seq IN ({found_by(column)}) AND +({conditions})"
         statement = (
             f"SELECT seq, status, body, evaluations FROM turns WHERE {conditions} ORDER BY seq {order} LIMIT :one_more"  # noqa: S608  # fixed texts
         )

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 
+from .sql import found_by, transaction
+
 _BATCH = 200
 """Turns deleted in one transaction, so that none is long."""
+
+_DELETE_CONVERSATION = (
+    "DELETE FROM conversations WHERE run = :run AND conversation_id = :conversation_id AND NOT EXISTS"  # noqa: S608  # fixed texts
+    f" (SELECT 1 FROM turns WHERE seq IN ({found_by('conversation_id')}) AND +run = :run)"
+)
 
 
 def prune(connection: sqlite3.Connection, before: str | None, max_bytes: int | None) -> int:
@@ -28,10 +35,6 @@ def prune(connection: sqlite3.Connection, before: str | None, max_bytes: int | N
             deleted += count
             deleted_answers += _delete_answers(connection, _oldest(connection))
     if deleted or deleted_answers:
-        connection.execute(
-            "DELETE FROM conversations WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.run = conversations.run AND"
-            " turns.conversation_id = conversations.conversation_id)"
-        )
         connection.executescript("PRAGMA incremental_vacuum")  # `execute` would take one step, which frees a page
     # The log has all that was ever written since it was last cut. A reader may have kept it from being cut last time.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -45,13 +48,18 @@ def _share(connection: sqlite3.Connection, part: float) -> int:
 
 
 def _delete(connection: sqlite3.Connection, condition: str, values: tuple[str, ...], most: int) -> int:
-    """Delete those of the oldest `most` turns that meet the condition; returns their number."""
-    return connection.execute(
-        "DELETE FROM turns WHERE seq IN (SELECT seq FROM (SELECT seq,"  # noqa: S608  # fixed texts
-        " coalesce(json_extract(body, '$.ended_at'), json_extract(body, '$.started_at')) AS ended"
-        f" FROM turns ORDER BY seq LIMIT {most}) WHERE {condition})",
-        values,
-    ).rowcount
+    """Delete those of the oldest `most` turns that meet the condition, and the results of conversations of which they
+    were the last; returns their number."""
+    with transaction(connection):
+        deleted = connection.execute(
+            "DELETE FROM turns WHERE seq IN (SELECT seq FROM (SELECT seq,"  # noqa: S608  # fixed texts
+            " coalesce(json_extract(body, '$.ended_at'), json_extract(body, '$.started_at')) AS ended"
+            f" FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}) RETURNING run, conversation_id",
+            values,
+        ).fetchall()
+        keys = [{"run": run, "conversation_id": conversation_id} for run, conversation_id in set(deleted)]
+        connection.executemany(_DELETE_CONVERSATION, keys)
+    return len(deleted)
 
 
 def _oldest(connection: sqlite3.Connection) -> str:

@@ -32,6 +32,7 @@ from ..write_queue import (
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
 from .reads import SqliteReads
 from .retention import prune
+from .sql import transaction
 
 logger = logging.getLogger(__name__)
 
@@ -131,14 +132,10 @@ class SqliteStore(SqliteReads, QueuedWrites):
     def _write(self, statements: list[_Statement]) -> None:
         connection = self._in_use()
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            for statement, values in statements:
-                connection.execute(statement, values)
-            connection.execute("COMMIT")
+            with transaction(connection):
+                for statement, values in statements:
+                    connection.execute(statement, values)
         except sqlite3.Error as error:
-            with suppress(sqlite3.Error):
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
             if is_damage(error):
                 self._damage = str(error)
                 self._check()
@@ -214,9 +211,8 @@ _CONVERSATION = (
 )
 _SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
 _DISCARD = (
-    "DELETE FROM conversations WHERE EXISTS (SELECT 1 FROM turns WHERE turn_id = ? AND turns.run = conversations.run"
-    " AND turns.conversation_id = conversations.conversation_id"
-    " AND coalesce(turns.case_id, '') = conversations.case_id)",
+    "DELETE FROM conversations WHERE (run, conversation_id, case_id) IN"
+    " (SELECT run, conversation_id, coalesce(case_id, '') FROM turns WHERE turn_id = ?)",
     "DELETE FROM turns WHERE turn_id = ?",
 )
 
