@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,6 +17,7 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 
 from .admin.api import admin_app
+from .capture.lookups import AskStore
 from .capture.turn_book import TurnBook
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
@@ -36,14 +37,14 @@ from .scoring.continuity import Continuity
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
 from .settings import Settings
-from .store import StoreError, TurnQuery, open_store
+from .store import StoreError, TurnQuery, every_turn, open_store
 from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.instruments import COUNTED, OPEN, STORE, Source
 from .telemetry.problem_log import ProblemLog
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
-from .telemetry.turn_listener import TurnListeners
+from .telemetry.turn_listener import TurnListener, TurnListeners
 from .turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -63,8 +64,10 @@ _CLOSE_STORE_S = 1.0
 class RunningProxy:
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
-    def __init__(self, settings: Settings, suite: Suite | None) -> None:
-        """Put the parts together; `start` starts them. Called on the event loop."""
+    def __init__(
+        self, settings: Settings, suite: Suite | None, listeners: Sequence[TurnListener], *, keeps_open_turns: bool
+    ) -> None:
+        """Put the parts together; `start` starts them. Called on the event loop. See `run_proxy`."""
         self.settings = settings
         self.suite = suite
         self.metrics = Metrics()
@@ -76,32 +79,28 @@ class RunningProxy:
         self.negotiation = Negotiation(settings.negotiate, self._upstream.fetch_card)
         self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         self._tracing = self._traces()
-        self._listeners = TurnListeners(self.bus)
+        self._listeners = TurnListeners(*listeners, self.bus, *([self._tracing] if self._tracing else []))
         self.pipeline = self._pipeline()
         self.continuity = Continuity(
             self.store,
             self.pipeline,
+            self._turn_book,
+            self._listeners,
             agent=settings.upstream,
             turn_timeout_s=settings.turn_timeout,
             privacy=self.privacy,
-            adopted=self._adopted,
         )
-        self.book = self.continuity.book = self._turn_book()
+        self.book = self.continuity.book
         self._visibility = CallVisibility(
-            asks=settings.negotiate != "never", dialects=bool(settings.dialects), traces=self._hears_traces
+            asks=settings.negotiate != "never",
+            dialects=bool(settings.dialects),
+            traces=lambda: self._tracing is not None and self._tracing.heard,
         )
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
         self._admin: HttpServer | None = None
         self._otlp: HttpServer | None = None
         self._data: HttpServer | None = None
-        self.on_turn_opened: Callable[[Turn], None] | None = None
-        """Called with every turn at its start, on the event loop; it may name the turn's case.
-
-        Must neither wait nor raise."""
-        self.keeps_open_turns = True
-        """Whether turns that outlive their exchange are stored as open, for a later process to continue.
-
-        False: there is no later process, and such turns are closed as incomplete at the end."""
+        self._keeps_open_turns = keeps_open_turns
         self._problems = ["the proxy is starting"]
         self._finish_by = 0.0
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
@@ -145,14 +144,7 @@ class RunningProxy:
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
-        items: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while True:
-            page = await self.store.turns(TurnQuery(run=run, limit=1000, cursor=cursor))
-            items += page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                return items
+        return [turn async for turn in every_turn(self.store, TurnQuery(run=run))]
 
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""
@@ -226,13 +218,13 @@ class RunningProxy:
         scorer = Scorer(self.cases, self.suite, judge_cache) if self.settings.evaluate else None
         return Pipeline(self.store, self.cases, scorer, self._listeners, self.metrics, self._tracing, self.privacy)
 
-    def _turn_book(self) -> TurnBook:
+    def _turn_book(self, look_up: AskStore) -> TurnBook:
         return TurnBook(
             self._closed,
-            on_opened=self._opened,
+            on_opened=self._listeners.opened,
             on_outliving=self._outlives,
             on_evicted=self._evicted,
-            look_up=self.continuity.look_up,
+            look_up=look_up,
             turn_timeout_s=self.settings.turn_timeout,
             require_artifact_uri=self.settings.require_artifact_uri,
             dialects=self.settings.dialects,
@@ -244,14 +236,12 @@ class RunningProxy:
         if not settings.otlp and not settings.otlp_grpc:
             return None
         return Tracing(
+            lambda turn, has_work: self.pipeline.spans_changed(turn, has_work),
             self.metrics,
             wait_s=settings.trace_wait,
             expected=settings.expect_traces,
             conversation_attributes=settings.conversation_attributes,
         )
-
-    def _hears_traces(self) -> bool:
-        return self._tracing is not None and self._tracing.heard
 
     async def _open_store(self, stack: AsyncExitStack) -> None:
         """Open the store, and score what an earlier process left. Traffic does not wait for one that is away.
@@ -260,8 +250,7 @@ class RunningProxy:
         """
         loop = asyncio.get_running_loop()
         opened = asyncio.Event()
-        self.store.on_opened = partial(loop.call_soon_threadsafe, opened.set)
-        self.store.start()
+        self.store.start(partial(loop.call_soon_threadsafe, opened.set))
         error = await asyncio.to_thread(self.store.first_attempt, _STORE_WAIT_S)
         if error is not None and not error.may_pass:
             raise error
@@ -316,30 +305,18 @@ class RunningProxy:
         self._no_room.close()
         self.bus.close()
 
-    def _opened(self, turn: Turn) -> None:
-        if self.on_turn_opened is not None:
-            self.on_turn_opened(turn)
-        if self._tracing is not None:
-            self._tracing.opened(turn)
-
     def _closed(self, turn: Turn) -> None:
-        if self._tracing is not None:
-            self._tracing.closed(turn)
+        self._listeners.ended(turn)
         self._visibility.judge(turn)
         self.continuity.closed(turn)
 
     def _outlives(self, turn: Turn) -> bool:
-        return self.keeps_open_turns and self.continuity.outlives(turn)
+        return self._keeps_open_turns and self.continuity.outlives(turn)
 
     def _evicted(self, turns: int) -> None:
         """Turns were closed before their time, because there was no room for them."""
         self.metrics.turns_evicted += turns
         self._no_room.seen(turns)
-
-    def _adopted(self, turn: Turn) -> None:
-        """A turn that another process left open continues here."""
-        if self._tracing is not None:
-            self._tracing.opened(turn)
 
     async def _prune(self) -> None:
         """Have the store delete turns beyond the retention limits, periodically."""
@@ -364,8 +341,13 @@ class RunningProxy:
 
 
 @asynccontextmanager
-async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
+async def run_proxy(
+    settings: Settings, *listeners: TurnListener, keeps_open_turns: bool = True
+) -> AsyncIterator[RunningProxy]:
     """Run a proxy in the current event loop for the time of the block.
+
+    `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
+    later process to continue; otherwise they are closed as incomplete at the end.
 
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
@@ -373,7 +355,7 @@ async def run_proxy(settings: Settings) -> AsyncIterator[RunningProxy]:
     imported = import_suite(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
     for note in imported.notes if imported else ():
         logger.warning("suite %s: not imported: %s", settings.suite, note)
-    proxy = RunningProxy(settings, imported.suite if imported else None)
+    proxy = RunningProxy(settings, imported.suite if imported else None, listeners, keeps_open_turns=keeps_open_turns)
     async with AsyncExitStack() as stack:
         await proxy.start(stack)
         yield proxy

@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ..clock import CLOCK
 from ..telemetry.common import SCOPE
 from ..telemetry.counters import Metrics
+from ..telemetry.turn_listener import TurnListener
 from ..traces.model import LogEvent, Span
 from ..traces.trace_book import TraceBook
 from ..traces.trace_records import Evidence
@@ -60,15 +61,21 @@ def _parts(records: Iterable[_Record]) -> list[list[_Record]]:
     return parts
 
 
-class Tracing:
+class Tracing(TurnListener):
     """The receiver's sink and the pipeline's source of evidence. Call all methods on one event loop.
 
-    `wait_s` is the time that a turn waits for spans after its end; `expected` also waits for an agent that has not
-    sent any yet.
+    `on_changed` receives a turn that got spans, and whether any of them describes the agent's work. `wait_s` is the
+    time that a turn waits for spans after its end; `expected` also waits for an agent that has not sent any yet.
     """
 
     def __init__(
-        self, metrics: Metrics, *, wait_s: float, expected: bool, conversation_attributes: Sequence[str] = ()
+        self,
+        on_changed: Callable[[Turn, bool], None],
+        metrics: Metrics,
+        *,
+        wait_s: float,
+        expected: bool,
+        conversation_attributes: Sequence[str] = (),
     ) -> None:
         self._metrics = metrics
         self._wait_s = wait_s
@@ -76,16 +83,14 @@ class Tracing:
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="traces")
         self._unread_bytes = 0
-        self._book = TraceBook(self._changed, conversation_attributes=conversation_attributes)
-        self.on_changed: Callable[[Turn, bool], None] = lambda turn, tells: None
-        """Called with a turn that got spans, and whether any of them describes the agent's work. Set by its user."""
+        self._book = TraceBook(on_changed, conversation_attributes=conversation_attributes)
 
     # ── from the turn book ──────────────────────────────────────────────────────────────────────────────
 
     def opened(self, turn: Turn) -> None:
         self._book.opened(turn)
 
-    def closed(self, turn: Turn) -> None:
+    def ended(self, turn: Turn) -> None:
         self._book.closed(turn, CLOCK.now())
 
     # ── for the pipeline ────────────────────────────────────────────────────────────────────────────────
@@ -176,6 +181,3 @@ class Tracing:
             return
         self._unread_bytes -= size_bytes
         self._metrics.spans_dropped += found.rejected
-
-    def _changed(self, turn: Turn, tells: bool) -> None:
-        self.on_changed(turn, tells)

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..capture.held_bytes import HeldBytes
-from ..capture.lookups import TaskHistory
+from ..capture.lookups import AskStore, TaskHistory
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.problem_log import ProblemLog
+from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 from .pipeline import Pipeline
 from .turn_memory import memory_of
@@ -42,33 +43,34 @@ _CONFIRMING_BYTES = 16 * 1024 * 1024
 class Continuity:
     """Answers the turn book's questions, and sees to turns that the store has as open. Lives on one event loop.
 
-    `agent` is the URL whose turns are ours; `adopted` is called with a turn of another process that continues here.
+    `new_book` makes the turn book that asks. `agent` is the URL whose turns are ours; `listener` receives the turns of
+    other processes that continue here, as opened.
     """
 
     def __init__(
         self,
         store: Store,
         pipeline: Pipeline,
+        new_book: Callable[[AskStore], TurnBook],
+        listener: TurnListener,
         *,
         agent: str,
         turn_timeout_s: float,
         privacy: Privacy,
-        adopted: Callable[[Turn], None],
     ) -> None:
         self._store = store
         self._pipeline = pipeline
         self._agent = agent
         self._silent_s = 1.5 * turn_timeout_s + 1.0
         self._privacy = privacy
-        self._adopted = adopted
+        self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._unread = ProblemLog(logger, "the store could not be asked about earlier turns of a task {count} time(s)")
         self._asking: set[asyncio.Task[None]] = set()
         self._confirming: dict[asyncio.Task[None], Turn] = {}
         self._confirming_bytes = HeldBytes(_CONFIRMING_BYTES)
-        self.book: TurnBook | None = None
-        """The turn book that asks; set when it is created."""
+        self.book = new_book(self.look_up)
 
     @property
     def busy(self) -> bool:
@@ -114,7 +116,7 @@ class Continuity:
                 logger.debug("open turns could not be looked for: %s", error)
                 continue
             for item in items:
-                if self.book is not None and item["agent"] == self._agent and not self.book.knows(item["turn_id"]):
+                if item["agent"] == self._agent and not self.book.knows(item["turn_id"]):
                     self.book.give_up(_turn(item), CLOCK.now())
 
     async def answered(self, timeout_s: float) -> None:
@@ -140,8 +142,7 @@ class Continuity:
         task.add_done_callback(self._asking.discard)
 
     def _answer(self, task_id: str, history: TaskHistory) -> None:
-        if self.book is not None:
-            self.book.found(task_id, history, CLOCK.now())
+        self.book.found(task_id, history, CLOCK.now())
 
     async def _ask(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
         history = TaskHistory(known=False)
@@ -157,8 +158,8 @@ class Continuity:
         except Exception as error:  # noqa: BLE001  # error boundary: an unreadable store costs the turn its history
             logger.debug("the store could not be asked about a task or turn: %r", error)
             self._unread.seen()
-        if history.open is not None and self.book is not None and not self.book.knows(history.open.turn_id):
-            self._adopted(history.open)
+        if history.open is not None and not self.book.knows(history.open.turn_id):
+            self._listener.opened(history.open)
         self._answer(task_id, history)
 
     async def _history(self, task_id: str) -> TaskHistory:

@@ -37,6 +37,9 @@ class NoSpans:
     def scored(self, job: Job | StoredJob, used: Evidence | None) -> None:
         """The job is done with the evidence `used`; spans that come late, or came meanwhile, let it be scored again."""
 
+    def changed(self, turn: Turn, has_work: bool) -> None:
+        """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
+
     def close(self) -> None:
         """Waiting ends; nothing becomes ready any more."""
 
@@ -60,7 +63,6 @@ class LateSpans(NoSpans):
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, tuple[Job | StoredJob, asyncio.TimerHandle]] = {}
         self._scored = ScoredJobs()
-        tracing.on_changed = self._changed
 
     @property
     def expected(self) -> bool:  # type: ignore[override]  # read-only here
@@ -86,14 +88,13 @@ class LateSpans(NoSpans):
         self._scored.put(job)
         now_there = self._tracing.evidence(job.turn)
         if now_there is not None and now_there.size > (used.size if used is not None else 0):
-            self._changed(job.turn, True)  # more came while it was scored
+            self.changed(job.turn, True)  # more came while it was scored
 
     def close(self) -> None:
         for _, timer in self._waiting.values():
             timer.cancel()
 
-    def _changed(self, turn: Turn, has_work: bool) -> None:
-        """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
+    def changed(self, turn: Turn, has_work: bool) -> None:
         waiting = self._waiting.get(turn.turn_id)
         if waiting is not None:
             job, timer = waiting

@@ -86,6 +86,7 @@ class Pipeline:
             else TurnIntake(store, cases, self._add, self._dropped)
         )
         self._spans = LateSpans(tracing, self._ready, self._score_late) if tracing is not None else NoSpans()
+        self.spans_changed = self._spans.changed
         self._readable = privacy.keeps_content
         """Whether the store has all that scoring needs of a turn."""
         self._unreadable_bytes = 0

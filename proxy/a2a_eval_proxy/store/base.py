@@ -133,17 +133,17 @@ class Store(Protocol):
     """Writes are queued and never wait; `committed` callbacks come from another thread. Reads are awaited, and raise
     StoreError while the store cannot be read."""
 
-    on_opened: Callable[[], object]
-    """Called in the store's thread when it was opened; to be set before `start`."""
-
     on_ended: Callable[[], object]
     """Called in the store's thread when it has `ended_by`."""
 
     ended_by: StoreError | None
     """Why nothing more is ever written; None as long as the store is written, or tried again."""
 
-    def start(self) -> None:
-        """Open it in the background, and keep trying; for one that was opened `patiently`."""
+    def start(self, on_opened: Callable[[], object]) -> None:
+        """Open it in the background, and keep trying; for one that was opened `patiently`.
+
+        `on_opened` is called in the store's thread.
+        """
 
     def first_attempt(self, timeout_s: float) -> StoreError | None:
         """Waits for the first attempt to open it: why that failed. None if it worked or is still in progress."""

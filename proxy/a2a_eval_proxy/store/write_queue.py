@@ -137,7 +137,7 @@ class QueuedWrites(ABC):
     def __init__(self, name: str) -> None:
         self._name = name
         self.health = StoreHealth()
-        self.on_opened: Callable[[], object] = _nothing
+        self._on_opened: Callable[[], object] = _nothing
         self.on_ended: Callable[[], object] = _nothing
         self.ended_by: StoreError | None = None
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
@@ -176,7 +176,8 @@ class QueuedWrites(ABC):
         """The error in one line."""
         return " ".join(str(error).split()) or type(error).__name__
 
-    def start(self) -> None:
+    def start(self, on_opened: Callable[[], object]) -> None:
+        self._on_opened = on_opened
         self._writer.start()
 
     def first_attempt(self, timeout_s: float) -> StoreError | None:
@@ -188,7 +189,7 @@ class QueuedWrites(ABC):
         """Open it and begin to write. Raises StoreError."""
         self._open()
         self._is_open()
-        self.start()
+        self._writer.start()
 
     def add(
         self,
@@ -257,14 +258,11 @@ class QueuedWrites(ABC):
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
     def _write_forever(self) -> None:
-        while True:
-            if not self._opened and not self._open_until_it_works():
-                self._log_lost(self.health.problem)
-                return
+        while self._opened or self._open_until_it_works():
             group = self._next_group()
             if not self._commit(group) or any(isinstance(item, Mark) and item.last for item in group):
-                self._log_lost(self.health.problem)
-                return
+                break
+        self._log_lost(self.health.problem)
 
     def _log_lost(self, problem: str | None) -> None:
         if self.health.waiting_turns:
@@ -295,7 +293,7 @@ class QueuedWrites(ABC):
         self._opened = True
         self._works()
         self._attempted.set()
-        self.on_opened()
+        self._on_opened()
 
     def _next_group(self) -> list[Item | Prune]:
         group = [self._encoded(self._queue.get())]

@@ -1,4 +1,4 @@
-"""What is reported of turns once they are closed, and to whom."""
+"""What is reported of turns, and to whom."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from ..turn import Turn
 
 
 class TurnListener:
-    """Receives closed and scored turns, on the event loop. Its methods neither wait nor raise; these do nothing."""
+    """Receives turns on the event loop. Its methods neither wait nor raise; these do nothing."""
+
+    def opened(self, turn: Turn) -> None:
+        """A turn began, or one of another process continues here. A listener may name its case."""
+
+    def ended(self, turn: Turn) -> None:
+        """The agent is done with a turn, or the proxy waits no longer; it is not in the store as closed yet."""
 
     def closed(self, turn: Turn) -> None:
         """A closed turn is in the store, and not scored yet."""
@@ -30,6 +36,14 @@ class TurnListeners(TurnListener):
 
     def add(self, listener: TurnListener) -> None:
         self._listeners.append(listener)
+
+    def opened(self, turn: Turn) -> None:
+        for listener in self._listeners:
+            listener.opened(turn)
+
+    def ended(self, turn: Turn) -> None:
+        for listener in self._listeners:
+            listener.ended(turn)
 
     def closed(self, turn: Turn) -> None:
         for listener in self._listeners:

@@ -18,6 +18,7 @@ from ..runs.stored_turns import conversation_results, open_existing_store, turns
 from ..settings import Settings
 from ..settings.loading import load
 from ..settings.parsing import parse_url
+from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 
 T = TypeVar("T")
@@ -173,7 +174,7 @@ class ProxyPool:
             self.exported.append(await server.export())
 
 
-class _Server:
+class _Server(TurnListener):
     """A running proxy and its fixtures."""
 
     proxy: RunningProxy
@@ -185,9 +186,7 @@ class _Server:
         self.views: list[EvalProxy] = []
 
     async def start(self) -> None:
-        self.proxy = await self._stack.enter_async_context(run_proxy(self._settings))
-        self.proxy.on_turn_opened = self._opened
-        self.proxy.keeps_open_turns = False
+        self.proxy = await self._stack.enter_async_context(run_proxy(self._settings, self, keeps_open_turns=False))
 
     async def stop(self) -> None:
         await self._stack.aclose()
@@ -197,7 +196,7 @@ class _Server:
             turns = [turn async for turn in turns_of(store, None)]
             return {"turns": turns, "conversation_results": await conversation_results(store, None)}
 
-    def _opened(self, turn: Turn) -> None:
+    def opened(self, turn: Turn) -> None:
         if turn.case_id is None:
             turn.case_id = self._case_id()
         for view in self.views:
