@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -15,6 +16,9 @@ EXTENSIONS_HEADER = "A2A-Extensions"
 
 LEGACY_EXTENSIONS_HEADER = "X-A2A-Extensions"
 """The same header in A2A 0.3."""
+
+EXTENSIONS_HEADERS = frozenset(name.lower().encode() for name in (EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER))
+"""Both names in lower case."""
 
 OWN_ARTIFACT_PREFIX = "tool-calls-"
 """Prefix of the ids of artifacts that exist only for their tool calls."""
@@ -64,3 +68,22 @@ def requested_uris(header_values: list[str]) -> list[str]:
     """The URIs in the values of an extensions header, in order, without duplicates."""
     uris = (uri.strip() for value in header_values for uri in value.split(","))
     return list(dict.fromkeys(uri for uri in uris if uri))
+
+
+def strip_header(value: str) -> str:
+    """The value of an extensions header without this extension's URIs; "" if nothing else was listed."""
+    uris = requested_uris([value])
+    kept = [uri for uri in uris if not is_capture_uri(uri)]
+    return value if len(kept) == len(uris) else ", ".join(kept)
+
+
+def strip_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """HTTP headers without the extension's activation; a header that lists nothing else is removed."""
+    out = []
+    for name, value in headers:
+        if name.lower() in EXTENSIONS_HEADERS:
+            value = strip_header(value.decode("latin-1")).encode("latin-1")
+            if not value:
+                continue
+        out.append((name, value))
+    return out

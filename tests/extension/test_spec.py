@@ -9,10 +9,13 @@ from typing import Any
 import a2a_tool_capture
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI, agent_extension
-from a2a_tool_capture.spec import KNOWN_VERSIONS, V1, ExtensionVersion, requested_uris
+from a2a_tool_capture.spec import KNOWN_VERSIONS, V1, ExtensionVersion, requested_uris, strip_header, strip_headers
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+
+OTHER = "https://example.com/other-extension/v1"
+LATER = URI.replace("/v1", "/v2")
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,24 @@ def test_any_header_gives_distinct_non_empty_uris(values: list[str]) -> None:
     uris = requested_uris(values)
     assert len(set(uris)) == len(uris)
     assert all(uri and uri == uri.strip() and "," not in uri for uri in uris)
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [(URI, ""), (f"{OTHER}, {URI}", OTHER), (f"{LATER},{URI}", ""), (f"{OTHER} ,b", f"{OTHER} ,b"), ("", "")],
+)
+def test_the_uris_of_the_extension_are_removed_from_a_header(value: str, left: str) -> None:
+    assert strip_header(value) == left
+
+
+def test_the_activation_is_removed_from_headers() -> None:
+    headers = [
+        (b"Content-Type", b"application/json"),
+        (b"X-A2A-Extensions", URI.encode()),
+        (b"a2a-extensions", f"{OTHER},{URI}".encode()),
+        (b"X-Note", URI.encode()),
+    ]
+    assert strip_headers(headers) == [headers[0], (b"a2a-extensions", OTHER.encode()), headers[3]]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, requested_uris
+from ..spec import EXTENSIONS_HEADERS, strip_headers
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
-
-_HEADERS = frozenset(name.lower().encode("ascii") for name in (EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER))
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,9 +73,9 @@ class ActivationGate:
     async def __call__(
         self, scope: Scope, receive: Callable[..., Awaitable[Any]], send: Callable[..., Awaitable[Any]]
     ) -> None:
-        asks = scope["type"] == "http" and any(name in _HEADERS for name, _ in scope["headers"])
+        asks = scope["type"] == "http" and any(name in EXTENSIONS_HEADERS for name, _ in scope["headers"])
         if asks and not self._is_known(scope):
-            scope = {**scope, "headers": [kept for header in scope["headers"] if (kept := _without(*header))]}
+            scope = {**scope, "headers": strip_headers(scope["headers"])}
         await self._app(scope, receive, send)
 
     def _is_known(self, scope: Scope) -> bool:
@@ -89,15 +87,3 @@ class ActivationGate:
             return True
         named = [value for name, value in scope["headers"] if name == self._subject_header]
         return len(named) == 1 and self._known.knows_subject(named[0].decode("latin-1"))
-
-
-def without_extension(value: str) -> str:
-    """An extensions header or its gRPC metadata without any version of this extension; "" if nothing remains."""
-    return ", ".join(uri for uri in requested_uris([value]) if not uri.startswith(f"{BASE_URI}/"))
-
-
-def _without(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-    if name not in _HEADERS:
-        return name, value
-    kept = without_extension(value.decode("latin-1")).encode("latin-1")
-    return (name, kept) if kept else None

@@ -8,10 +8,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from ..spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
-from .asgi_gate import KnownCallers, without_extension
+from ..spec import EXTENSIONS_HEADERS, strip_header
+from .asgi_gate import KnownCallers
 
-_KEYS = frozenset((EXTENSIONS_HEADER.lower(), LEGACY_EXTENSIONS_HEADER.lower()))
 _PEER_NAMES = ("x509_common_name", "x509_subject_alternative_name")
 
 
@@ -70,8 +69,9 @@ class _UnknownCaller:
     def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         metadata = []
         for key, value in self._context.invocation_metadata() or ():
-            if key.lower() in _KEYS:
-                value = without_extension(value if isinstance(value, str) else value.decode("utf-8", "replace"))
-            if value or key.lower() not in _KEYS:
-                metadata.append((key, value))
+            if key.lower().encode() in EXTENSIONS_HEADERS:
+                value = strip_header(value if isinstance(value, str) else value.decode("utf-8", "replace"))
+                if not value:
+                    continue
+            metadata.append((key, value))
         return tuple(metadata)

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from ..recorder import ToolCallRecorder
-from ..spec import BASE_URI, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, requested_uris
+from ..spec import BASE_URI, EXTENSIONS_HEADERS, URI, requested_uris
 from .json_filter import declare_extension, without_calls
 
 Message = MutableMapping[str, Any]
@@ -19,7 +19,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-_ASKING = frozenset(name.lower().encode("ascii") for name in (EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER))
 _CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 _ALWAYS_LEFT_OUT = frozenset({b"accept-encoding"})  # compressed bodies cannot be filtered
 _LEFT_OUT_FOR_CARDS = _ALWAYS_LEFT_OUT | {b"if-none-match", b"if-modified-since"}  # validators of the unchanged card
@@ -53,7 +52,7 @@ class CapturingMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        asked = [value.decode("latin-1") for name, value in scope["headers"] if name in _ASKING]
+        asked = [value.decode("latin-1") for name, value in scope["headers"] if name in EXTENSIONS_HEADERS]
         asks = self._recorder.enabled and URI in requested_uris(asked)
         is_card = scope["path"].endswith(_CARD_PATHS)
         left_out = _LEFT_OUT_FOR_CARDS if is_card else _ALWAYS_LEFT_OUT

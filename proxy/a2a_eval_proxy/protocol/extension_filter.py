@@ -13,8 +13,6 @@ import json
 import re
 from collections.abc import Callable
 
-from a2a_tool_capture.spec import is_capture_uri, requested_uris
-
 from .extension_scanner import ESCAPE, MARKER, ExtensionScanner
 from .json_density import is_dense
 
@@ -121,22 +119,3 @@ def _codec(body: bytes) -> str:
         return "utf-8"
     named = next((codec for bom, codec in _BOMS if body.startswith(bom)), None)
     return named or json.detect_encoding(body).removesuffix("-sig")
-
-
-def strip_header(value: str) -> str:
-    """An extensions header without this extension's URIs; "" where nothing else was listed."""
-    uris = requested_uris([value])
-    kept = [uri for uri in uris if not is_capture_uri(uri)]
-    return value if len(kept) == len(uris) else ", ".join(kept)
-
-
-def strip_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Response headers without the extension's activation; a header that listed nothing else is removed."""
-    out = []
-    for name, value in headers:
-        if name.lower() in (b"a2a-extensions", b"x-a2a-extensions"):
-            value = strip_header(value.decode("latin-1")).encode("latin-1")
-            if not value:
-                continue
-        out.append((name, value))
-    return out

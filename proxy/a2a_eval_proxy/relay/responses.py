@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+from a2a_tool_capture.spec import strip_headers
+
 from ..net.http_client import RawHeaders, Response, UpstreamError
 from ..protocol import extension_filter
 from ..protocol.error_bodies import LocalResponse
@@ -260,7 +262,7 @@ class ResponseRelay:
             headers = context.cards.with_public_location(headers, self._client.public_url)
         activated = b"a2a-extensions" in response.fields or b"x-a2a-extensions" in response.fields
         if activated and not head.requested:
-            headers = extension_filter.strip_headers(headers)
+            headers = strip_headers(headers)
         return headers
 
 

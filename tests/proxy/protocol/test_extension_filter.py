@@ -17,8 +17,6 @@ from a2a_eval_proxy.protocol.extension_filter import (
     names_extension,
     strip,
     strip_event,
-    strip_header,
-    strip_headers,
 )
 from a2a_eval_proxy.protocol.sse import SseSplitter
 from a2a_tool_capture import METADATA_KEY, URI
@@ -413,27 +411,6 @@ def test_the_envelopes_id_is_no_task() -> None:
     content = {"jsonrpc": "2.0", "id": "asked", "result": {"id": "other", "artifacts": [artifact()]}}
     result = json.loads(strip(body(content), lambda task_id: task_id == "asked"))
     assert result["result"]["artifacts"] == [LEFT]
-
-
-# ── headers ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("value", "left"),
-    [(URI, ""), (f"{OTHER}, {URI}", OTHER), (f"{LATER},{URI}", ""), (f"{OTHER} ,b", f"{OTHER} ,b"), ("", "")],
-)
-def test_an_extensions_header(value: str, left: str) -> None:
-    assert strip_header(value) == left
-
-
-def test_response_headers() -> None:
-    headers = [
-        (b"Content-Type", b"application/json"),
-        (b"X-A2A-Extensions", URI.encode()),
-        (b"a2a-extensions", f"{OTHER},{URI}".encode()),
-        (b"X-Note", URI.encode()),
-    ]
-    assert strip_headers(headers) == [headers[0], (b"a2a-extensions", OTHER.encode()), headers[3]]
 
 
 # ── any body, with and without ──────────────────────────────────────────────────────────────────────────────
