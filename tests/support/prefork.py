@@ -97,6 +97,7 @@ def _become(files: list[int], command: list[str], cwd: str, environment: dict[st
     for number, file in enumerate(files[:3]):
         os.dup2(file, number)
     os.closerange(3, max(files) + 100)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
