@@ -121,7 +121,7 @@ LAYERS = {
         "protocol",
         "clock | errors | ids | turn",
     ],
-    f"{PROXY}.check": ["command", "report", "rules", "probe"],
+    f"{PROXY}.check": ["report", "rules", "probe"],
     EVALUATORS: [
         "report",
         "importers | runs",

@@ -1,7 +1,6 @@
 """Conformance check of the tool-call-capture extension: probes an agent and applies rules to its answers.
 
-Three rooms, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows; `command` runs
-them one after the other.
+Three rooms, in one direction: `probe` talks to the agent and records, `rules` decides, `report` shows.
 
-Imported by the command line. Imports protocol and privacy.
+Imported by the command line. Imports protocol.
 """

@@ -1,9 +1,17 @@
-"""`check`."""
+"""`check`: probes an agent, applies the rules, writes the report."""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
+import sys
+
 from .command import command, run_async
 from .options import CheckOptions
+
+_WIDTH = 120
+"""Characters in a line of a report that is written to a file."""
 
 
 @command(CheckOptions)
@@ -16,9 +24,38 @@ def check(options: CheckOptions) -> bool:
     \b
     Exit codes: 0 conforming, 1 not conforming or no tool call seen, 2 bad usage, 3 agent unreachable.
     """
-    from ..check.command import run_check
+    return run_async(_check(options))
 
-    headers = dict(options.header)
-    return run_async(
-        run_check(options.url, options.message, headers, options.tls(), options.timeout, options.format, options.out)
-    )
+
+async def _check(options: CheckOptions) -> bool:
+    from rich.console import Console
+    from rich.markup import escape
+
+    from ..check.probe.client import ProbeClient
+    from ..check.probe.dialogue import probe_agent
+    from ..check.report.json_output import report_json
+    from ..check.report.junit_output import report_junit
+    from ..check.report.masking import mask_credentials
+    from ..check.report.report import apply_rules
+    from ..check.report.text_output import print_report
+    from ..check.rules.base import CheckVerdict
+    from ..privacy.private_files import write_out
+
+    url = options.url
+    with Console(stderr=True).status("") as status:
+        async with ProbeClient(dict(options.header), options.timeout, options.tls()) as client:
+            record = await probe_agent(client, url, options.message, lambda what: status.update(escape(what)))
+    report = mask_credentials(apply_rules(record), client.credentials)
+    text = io.StringIO()
+    if options.format == "text":
+        in_file = {"file": text, "width": _WIDTH} if options.out else {"file": sys.stdout}
+        print_report(report, url, Console(highlight=False, **in_file))
+    elif options.format == "json":
+        text.write(json.dumps(report_json(report, url), indent=2, ensure_ascii=False) + "\n")
+    else:
+        text.write(report_junit(report, url))
+    if options.out is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        await asyncio.to_thread(write_out, options.out, text.getvalue())
+    return report.verdict is CheckVerdict.CONFORMING

@@ -13,10 +13,10 @@ from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 
 from ...protocol.agent_card import WELL_KNOWN_PATHS
-from ...protocol.operations import Operation, decode_json
+from ...protocol.operations import decode_json
 from ...protocol.sse import EventTooLargeError, SseSplitter
 from .credentials import credentials_in
-from .record import Activation, CardSeen, Interface, ProbeExchange, ProbeRequest, ResponseEvent
+from .record import CardSeen, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
 from .responses import is_settled, read_response
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -79,21 +79,14 @@ class ProbeClient:
                 break
         raise AgentError(f"{problem}: no agent card found")
 
-    async def exchange(
-        self,
-        interface: Interface,
-        operation: Operation,
-        activation: Activation,
-        request: ProbeRequest,
-        listener: Listener | None = None,
-    ) -> ProbeExchange:
+    async def exchange(self, request: OperationRequest, listener: Listener | None = None) -> ProbeExchange:
         """Send `request` and read the answer; calls `listener` with each event of a stream as it arrives.
 
         Never raises for a failure of the agent: the exchange's `problem` describes it.
         """
         status = 0
         headers: list[tuple[str, str]] = []
-        documents = _Documents(interface, operation, activation, request, listener)
+        documents = _Documents(request, listener)
         problem = ""
         try:
             async with (
@@ -108,22 +101,15 @@ class ProbeClient:
                 problem = await (documents.read_stream(response) if streams else documents.read_body(response))
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             problem = _describe_failure(error, self.timeout_s)
-        return read_response(interface, operation, activation, request, status, headers, documents.read, problem)
+        return read_response(request, status, headers, documents.read, problem)
 
 
 class _Documents:
     """Collects the JSON documents of one answer."""
 
-    def __init__(
-        self,
-        interface: Interface,
-        operation: Operation,
-        activation: Activation,
-        request: ProbeRequest,
-        listener: Listener | None,
-    ) -> None:
+    def __init__(self, request: OperationRequest, listener: Listener | None) -> None:
         self.read: list[bytes] = []
-        self._parts = (interface, operation, activation, request)
+        self._request = request
         self._listener = listener
         self._settled = False
         """Whether an event shows that the agent finished the message ..."""
@@ -166,7 +152,7 @@ class _Documents:
 
     def _take(self, data: bytes) -> None:
         self.read.append(data)
-        for event in read_response(*self._parts, 200, (), [data]).events:
+        for event in read_response(self._request, 200, (), [data]).events:
             if event.normal is not None and is_settled(event.normal):
                 self._settled = True
                 self._whole = "task" in event.normal

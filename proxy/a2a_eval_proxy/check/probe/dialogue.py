@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -14,8 +13,17 @@ from a2a_tool_capture.wire import TERMINAL_STATES
 from ...protocol.operations import Operation
 from . import requests
 from .client import ProbeClient
-from .interfaces import offered_interfaces, offers_streaming
-from .record import Activation, Interface, ProbeConversation, ProbeExchange, ProbeRecord, ProbeTurn, ResponseEvent
+from .interfaces import objects, offered_interfaces, offers_streaming
+from .record import (
+    Activation,
+    Interface,
+    OperationRequest,
+    ProbeConversation,
+    ProbeExchange,
+    ProbeRecord,
+    ProbeTurn,
+    ResponseEvent,
+)
 from .responses import context_id_of, entries, first_task_id, settled, state_of, task_id_of
 
 FALLBACK_MESSAGE = "Please use one of your tools and tell me the result."
@@ -28,24 +36,15 @@ INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 
 Progress = Callable[[str], None]
 
-
-@dataclass(frozen=True, slots=True)
-class _Variant:
-    """One way to send a message to the agent."""
-
-    activation: Activation
-    stream: bool = False
-
-
 _VARIANTS = (
-    _Variant(Activation.NOTHING),
-    _Variant(Activation.NOTHING, stream=True),
-    _Variant(Activation.V1),
-    _Variant(Activation.V1, stream=True),
-    _Variant(Activation.UNKNOWN),
-    _Variant(Activation.V1_WITH_UNKNOWN),
+    (Operation.SEND, Activation.NOTHING),
+    (Operation.STREAM, Activation.NOTHING),
+    (Operation.SEND, Activation.V1),
+    (Operation.STREAM, Activation.V1),
+    (Operation.SEND, Activation.UNKNOWN),
+    (Operation.SEND, Activation.V1_WITH_UNKNOWN),
 )
-_WRONG_PLACE = _Variant(Activation.V1_IN_WRONG_PLACE)
+"""The ways to send a message to the agent."""
 
 
 async def probe_agent(client: ProbeClient, url: str, messages: Sequence[str], progress: Progress) -> ProbeRecord:
@@ -79,7 +78,7 @@ async def _message_that_calls_a_tool(probe: _Probe, card: dict[str, Any]) -> str
     """Returns the first candidate that makes the agent call a tool, or the first candidate if none does."""
     candidates = [*skill_examples(card)[:MAX_EXAMPLES], FALLBACK_MESSAGE]
     for candidate in candidates[:-1]:
-        turn = await probe.turn(candidate, _Variant(Activation.V1))
+        turn = await probe.turn(candidate, Operation.SEND, Activation.V1)
         if turn.opening.status == 0:
             break
         if _shows_calls(turn):
@@ -89,14 +88,8 @@ async def _message_that_calls_a_tool(probe: _Probe, card: dict[str, Any]) -> str
 
 def skill_examples(card: dict[str, Any]) -> list[str]:
     """Returns the examples of the card's skills, in the card's order."""
-    skills = card.get("skills")
-    return [
-        example
-        for skill in (skills if isinstance(skills, list) else ())
-        if isinstance(skill, dict) and isinstance(skill.get("examples"), list)
-        for example in skill["examples"]
-        if isinstance(example, str) and example.strip()
-    ]
+    lists = [examples for skill in objects(card.get("skills")) if isinstance(examples := skill.get("examples"), list)]
+    return [example for examples in lists for example in examples if isinstance(example, str) and example.strip()]
 
 
 class _Probe:
@@ -107,32 +100,32 @@ class _Probe:
         self._interface = interface
         self._streams = streams
         self._progress = progress
-        self._turns: list[tuple[_Variant, ProbeTurn]] = []
+        self._turns: list[ProbeTurn] = []
 
     @property
     def conversation(self) -> ProbeConversation:
-        return ProbeConversation(self._interface, tuple(turn for _, turn in self._turns), self._streams)
+        return ProbeConversation(self._interface, tuple(self._turns), self._streams)
 
     @property
     def messages_with_calls(self) -> set[str]:
         """Messages whose answers show tool calls."""
-        return {turn.message for _, turn in self._turns if _shows_calls(turn)}
+        return {turn.message for turn in self._turns if _shows_calls(turn)}
 
     async def send_all_variants(self, message: str) -> None:
         """Send `message` in every variant; stops if the interface cannot be reached."""
         for variant in _VARIANTS:
-            if variant.stream and not self._streams:
+            if variant[0] is Operation.STREAM and not self._streams:
                 continue
-            turn = await self.turn(message, variant)
-            self._turns.append((variant, turn))
+            turn = await self.turn(message, *variant)
+            self._turns.append(turn)
             if turn.opening.status == 0 and variant == _VARIANTS[0]:
                 return
 
     async def repeat_without_calls(self, messages_with_calls: set[str]) -> None:
         """Repeat messages that should show calls and did not."""
-        for variant, turn in list(self._turns):
+        for turn in list(self._turns):
             if (
-                variant.activation not in (Activation.V1, Activation.V1_WITH_UNKNOWN)
+                turn.activation not in (Activation.V1, Activation.V1_WITH_UNKNOWN)
                 or turn.message not in messages_with_calls
                 or turn.opening.problem
             ):
@@ -140,87 +133,85 @@ class _Probe:
             for _ in range(EXTRA_ATTEMPTS):
                 if _shows_calls(turn):
                     break
-                turn = await self.turn(turn.message, variant)
-                self._turns.append((variant, turn))
+                turn = await self.turn(turn.message, turn.opening.operation, turn.activation)
+                self._turns.append(turn)
 
     async def try_wrong_places(self, messages: Sequence[str]) -> None:
         """Activate the extension in the wrong places, after the right one showed no calls."""
-        answered = {turn.message for _, turn in self._turns if turn.opening.status}
+        answered = {turn.message for turn in self._turns if turn.opening.status}
         for message in messages:
             if message in answered:
-                self._turns.append((_WRONG_PLACE, await self.turn(message, _WRONG_PLACE)))
+                self._turns.append(await self.turn(message, Operation.SEND, Activation.V1_IN_WRONG_PLACE))
 
-    async def turn(self, message: str, variant: _Variant) -> ProbeTurn:
+    async def turn(self, message: str, operation: Operation, activation: Activation) -> ProbeTurn:
         """Send `message` and read its task with every operation."""
-        how = "stream" if variant.stream else "send"
-        self._progress(f"{self._interface}: {how}, asking for {variant.activation.value}")
-        request = requests.send(self._interface, message, uuid.uuid4().hex, variant.activation, stream=variant.stream)
-        if variant.stream:
-            opening, later = await self._stream(request, variant.activation)
+        self._progress(f"{self._interface}: {operation}, asking for {activation.value}")
+        request = requests.send(self._interface, operation, message, uuid.uuid4().hex, activation)
+        later: list[ProbeExchange] = []
+        if operation is Operation.STREAM:
+            opening, later = await self._stream(request)
         else:
-            opening = await self._client.exchange(self._interface, Operation.SEND, variant.activation, request)
-            later = []
+            opening = await self._client.exchange(request)
         resumed: list[ProbeExchange] = []
         if task_id := first_task_id(opening):
-            later += await self._read(opening, task_id, variant.activation)
-            if variant.activation is Activation.V1 and not variant.stream and _waits([opening, *later]):
+            later += await self._read(opening, task_id)
+            if (operation, activation) == (Operation.SEND, Activation.V1) and _waits([opening, *later]):
                 resumed = await self._resume(message, task_id)
         return ProbeTurn(message, opening, tuple(later), tuple(resumed))
 
     async def _resume(self, message: str, task_id: str) -> list[ProbeExchange]:
         """Send the same message again to the task; returns the answer and, if it is another, the finished task."""
-        text = (self._interface, message, uuid.uuid4().hex, Activation.V1)
-        request = requests.send(*text, stream=False, task_id=task_id)
-        answer = await self._ask(Operation.SEND, request, Activation.V1)
-        done = await self._done(answer, task_id, Activation.V1)
+        request = requests.send(
+            self._interface, Operation.SEND, message, uuid.uuid4().hex, Activation.V1, task_id=task_id
+        )
+        answer = await self._client.exchange(request)
+        done = await self._done(answer, task_id)
         return [answer] if done is answer else [answer, done]
 
-    async def _read(self, opening: ProbeExchange, task_id: str, activation: Activation) -> list[ProbeExchange]:
+    async def _read(self, opening: ProbeExchange, task_id: str) -> list[ProbeExchange]:
         """Read the finished task with every operation that shows it; for version 1 also without activation."""
-        done = await self._done(opening, task_id, activation)
-        if activation in (Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN, Activation.V1_IN_WRONG_PLACE):
-            return [await self._ask(Operation.GET, requests.get(self._interface, task_id, activation), activation)]
-        activations = (activation, Activation.NOTHING) if activation is Activation.V1 else (activation,)
+        done = await self._done(opening, task_id)
+        if opening.activation not in (Activation.NOTHING, Activation.V1):
+            return [await self._get(task_id, opening.activation)]
+        activations = dict.fromkeys((opening.activation, Activation.NOTHING))
         context_id = next(filter(None, map(context_id_of, opening.normal_events)), "")
         waiting = self._streams and not any(state_of(event) in TERMINAL_STATES for event in done.normal_events)
         read = []
         for activation in activations:
-            read.append(await self._ask(Operation.GET, requests.get(self._interface, task_id, activation), activation))
+            read.append(await self._get(task_id, activation))
             if context_id and not self._interface.legacy:
-                request = requests.list_tasks(self._interface, context_id, activation)
-                read.append(await self._ask(Operation.LIST, request, activation))
+                read.append(await self._client.exchange(requests.list_tasks(self._interface, context_id, activation)))
             if waiting:
-                request = requests.subscribe(self._interface, task_id, activation)
-                read.append(await self._ask(Operation.SUBSCRIBE, request, activation))
+                read.append(await self._client.exchange(requests.subscribe(self._interface, task_id, activation)))
         return read
 
-    async def _done(self, opening: ProbeExchange, task_id: str, activation: Activation) -> ProbeExchange:
+    async def _done(self, opening: ProbeExchange, task_id: str) -> ProbeExchange:
         """Returns `opening`, or the first later read of the task that shows a settled state."""
         done = opening
         for _ in range(ceil(self._client.timeout_s / POLL_S)):
             if done.problem or settled(done):
                 break
             await asyncio.sleep(POLL_S)
-            done = await self._ask(Operation.GET, requests.get(self._interface, task_id, activation), activation)
+            done = await self._get(task_id, opening.activation)
         return done
 
-    async def _ask(self, operation: Operation, request: Any, activation: Activation) -> ProbeExchange:
-        return await self._client.exchange(self._interface, operation, activation, request)
+    async def _get(self, task_id: str, activation: Activation) -> ProbeExchange:
+        return await self._client.exchange(requests.get(self._interface, task_id, activation))
 
-    async def _stream(self, request: Any, activation: Activation) -> tuple[ProbeExchange, list[ProbeExchange]]:
+    async def _stream(self, request: OperationRequest) -> tuple[ProbeExchange, list[ProbeExchange]]:
         """Open a stream, and subscribe to its task as soon as its id is known."""
         subscriptions: list[asyncio.Task[ProbeExchange]] = []
 
         def subscribe(event: ResponseEvent) -> None:
             task_id = task_id_of(event.normal) if event.normal is not None else ""
-            if subscriptions or not task_id or activation is not Activation.V1:
+            if subscriptions or not task_id or request.activation is not Activation.V1:
                 return
             for each in (Activation.V1, Activation.NOTHING):
-                subscription = requests.subscribe(self._interface, task_id, each)
-                subscriptions.append(asyncio.create_task(self._ask(Operation.SUBSCRIBE, subscription, each)))
+                subscription = self._client.exchange(requests.subscribe(self._interface, task_id, each))
+                subscriptions.append(asyncio.create_task(subscription))
 
         try:
-            opening = await self._client.exchange(self._interface, Operation.STREAM, activation, request, subscribe)
+            opening = await self._client.exchange(request, subscribe)
             return opening, [await subscription for subscription in subscriptions]
         finally:
             for subscription in subscriptions:

@@ -39,14 +39,27 @@ def offered_interfaces(card: dict[str, Any]) -> tuple[list[Interface], list[NotC
 
 def offers_streaming(card: dict[str, Any]) -> bool:
     """Whether `capabilities.streaming` is true."""
+    return _capabilities(card).get("streaming") is True
+
+
+def declared_extensions(card: dict[str, Any]) -> Any:
+    """Returns `capabilities.extensions`, whatever it is."""
+    return _capabilities(card).get("extensions")
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Returns the objects in a list; [] for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _capabilities(card: dict[str, Any]) -> dict[str, Any]:
     capabilities = card.get("capabilities")
-    return isinstance(capabilities, dict) and capabilities.get("streaming") is True
+    return capabilities if isinstance(capabilities, dict) else {}
 
 
 def _required_extensions(card: dict[str, Any]) -> tuple[str, ...]:
     """Returns the URIs that clients must activate, except this extension's, which must not be required."""
-    capabilities = card.get("capabilities")
-    declared = _objects(capabilities.get("extensions")) if isinstance(capabilities, dict) else []
+    declared = objects(declared_extensions(card))
     uris = (_text(entry.get("uri")) for entry in declared if entry.get("required") is True)
     return tuple(uri for uri in uris if uri.isascii() and uri.isprintable() and uri and not is_capture_uri(uri))
 
@@ -54,7 +67,7 @@ def _required_extensions(card: dict[str, Any]) -> tuple[str, ...]:
 def _entries(card: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """Returns binding, protocol version, URL and tenant of every interface; "" for a missing field."""
     found = []
-    for entry in _objects(card.get("supportedInterfaces")):
+    for entry in objects(card.get("supportedInterfaces")):
         version = _text(entry.get("protocolVersion")) or "1.0"
         found.append((_text(entry.get("protocolBinding")).upper(), version, _text(entry.get("url")), entry))
     legacy = _text(card.get("protocolVersion")) or "0.3"
@@ -62,13 +75,9 @@ def _entries(card: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         found.append((_text(card.get("preferredTransport")).upper() or "JSONRPC", legacy, card["url"], {}))
     found += [
         (_text(entry.get("transport")).upper(), legacy, _text(entry.get("url")), {})
-        for entry in _objects(card.get("additionalInterfaces"))
+        for entry in objects(card.get("additionalInterfaces"))
     ]
     return [(binding, version, url, _text(entry.get("tenant"))) for binding, version, url, entry in found]
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:

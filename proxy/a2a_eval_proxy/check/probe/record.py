@@ -78,6 +78,15 @@ class ProbeRequest:
     body: bytes = b""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRequest(ProbeRequest):
+    """A request of an A2A operation over `interface`."""
+
+    interface: Interface
+    operation: Operation
+    activation: Activation
+
+
 @dataclass(frozen=True, slots=True)
 class ResponseEvent:
     """One A2A object of an answer: its path, its JSON value, and its A2A 1.0 form (None if it is not A2A)."""
@@ -96,13 +105,19 @@ class ProbeExchange:
     before it.
     """
 
-    operation: Operation
-    activation: Activation
-    request: ProbeRequest
+    request: OperationRequest
     status: int = 0
     headers: tuple[tuple[str, str], ...] = ()
     events: tuple[ResponseEvent, ...] = ()
     problem: str = ""
+
+    @property
+    def operation(self) -> Operation:
+        return self.request.operation
+
+    @property
+    def activation(self) -> Activation:
+        return self.request.activation
 
     @property
     def normal_events(self) -> Iterator[dict[str, Any]]:
@@ -129,6 +144,10 @@ class ProbeTurn:
     def exchanges(self) -> tuple[ProbeExchange, ...]:
         return (self.opening, *self.later)
 
+    def later_by(self, operation: Operation, activation: Activation) -> list[ProbeExchange]:
+        """Returns the reads with this operation and activation."""
+        return [each for each in self.later if (each.operation, each.activation) == (operation, activation)]
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeConversation:
@@ -146,6 +165,7 @@ class CardSeen:
 
     request: ProbeRequest
     card: dict[str, Any]
+    status: int = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from ...protocol.operations import Binding, Operation
-from .record import Activation, Interface, ProbeRequest
+from .record import Activation, Interface, OperationRequest
 
 _METHODS = {
     Operation.SEND: ("SendMessage", "message/send"),
@@ -26,9 +26,9 @@ LISTED_TASKS = 50
 
 
 def send(
-    interface: Interface, text: str, message_id: str, activation: Activation, *, stream: bool, task_id: str = ""
-) -> ProbeRequest:
-    """SendMessage or, with `stream`, SendStreamingMessage; a `task_id` continues that task."""
+    interface: Interface, operation: Operation, text: str, message_id: str, activation: Activation, task_id: str = ""
+) -> OperationRequest:
+    """SendMessage or SendStreamingMessage; a `task_id` continues that task."""
     message: dict[str, Any] = {"messageId": message_id, **({"taskId": task_id} if task_id else {})}
     if interface.binding is Binding.JSONRPC and interface.legacy:
         message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
@@ -39,25 +39,24 @@ def send(
     if activation is Activation.V1_IN_WRONG_PLACE:
         message["extensions"] = list(activation.uris)
     content: dict[str, Any] = {"message": message}
-    if interface.legacy and not stream:
+    if interface.legacy and operation is Operation.SEND:
         content["configuration"] = {"blocking": True}  # the default in 1.0, undefined in 0.3
-    operation = Operation.STREAM if stream else Operation.SEND
     return _request(interface, operation, activation, "POST", f"/message:{operation}", content)
 
 
-def get(interface: Interface, task_id: str, activation: Activation) -> ProbeRequest:
+def get(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
     """GetTask."""
     return _request(interface, Operation.GET, activation, "GET", f"/tasks/{quote(task_id, safe='')}", {"id": task_id})
 
 
-def list_tasks(interface: Interface, context_id: str, activation: Activation) -> ProbeRequest:
+def list_tasks(interface: Interface, context_id: str, activation: Activation) -> OperationRequest:
     """ListTasks of a conversation, with artifacts. A2A 1.0 only: 0.3 has no such operation."""
     content = {"contextId": context_id, "includeArtifacts": True, "pageSize": LISTED_TASKS}
     query = urlencode(content | {"includeArtifacts": "true"})
     return _request(interface, Operation.LIST, activation, "GET", f"/tasks?{query}", content)
 
 
-def subscribe(interface: Interface, task_id: str, activation: Activation) -> ProbeRequest:
+def subscribe(interface: Interface, task_id: str, activation: Activation) -> OperationRequest:
     """SubscribeToTask."""
     path = f"/tasks/{quote(task_id, safe='')}:subscribe"
     return _request(interface, Operation.SUBSCRIBE, activation, "GET", path, {"id": task_id})
@@ -65,7 +64,7 @@ def subscribe(interface: Interface, task_id: str, activation: Activation) -> Pro
 
 def _request(
     interface: Interface, operation: Operation, activation: Activation, method: str, path: str, content: dict[str, Any]
-) -> ProbeRequest:
+) -> OperationRequest:
     """`path` and `method` are those of HTTP+JSON 1.0; `content` is its body, or the params of JSON-RPC."""
     headers = [("Accept", "text/event-stream" if operation in STREAMING else "application/json")]
     if not interface.legacy:
@@ -77,19 +76,17 @@ def _request(
         headers.append((interface.extensions_header, ", ".join(activated)))
     if activation is Activation.V1_IN_WRONG_PLACE:
         headers.append((interface.other_extensions_header, ", ".join(activation.uris)))
-    base = interface.url
     if interface.binding is Binding.JSONRPC:
-        if interface.tenant:
-            content = {"tenant": interface.tenant, **content}
-        rpc = {"jsonrpc": "2.0", "id": 1, "method": _METHODS[operation][interface.legacy], "params": content}
-        return ProbeRequest("POST", base, (*headers, _JSON), json.dumps(rpc).encode())
-    base = base.rstrip("/")
-    if interface.tenant:
-        base += f"/{quote(interface.tenant, safe='')}"
-    url = base + ("/v1" if interface.legacy else "") + path
-    if method == "GET":
-        return ProbeRequest("GET", url, tuple(headers))
-    return ProbeRequest("POST", url, (*headers, _JSON), json.dumps(content).encode())
-
-
-_JSON = ("Content-Type", "application/json")
+        method, url = "POST", interface.url
+        params = {"tenant": interface.tenant, **content} if interface.tenant else content
+        content = {"jsonrpc": "2.0", "id": 1, "method": _METHODS[operation][interface.legacy], "params": params}
+    else:
+        tenant = f"/{quote(interface.tenant, safe='')}" if interface.tenant else ""
+        url = interface.url.rstrip("/") + tenant + ("/v1" if interface.legacy else "") + path
+    body = b""
+    if method == "POST":
+        headers.append(("Content-Type", "application/json"))
+        body = json.dumps(content).encode()
+    return OperationRequest(
+        method, url, tuple(headers), body, interface=interface, operation=operation, activation=activation
+    )

@@ -12,7 +12,7 @@ from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, i
 from a2a_tool_capture.wire import SETTLED_STATES, normalize_event, normalize_state
 
 from ...protocol.operations import Binding, Operation, decode_json
-from .record import Activation, Interface, ProbeExchange, ProbeRequest, ResponseEvent
+from .record import OperationRequest, ProbeExchange, ResponseEvent
 from .requests import STREAMING
 
 _MAX_AGENT_TEXT_CHARS = 300
@@ -20,10 +20,7 @@ _MAX_AGENT_TEXT_CHARS = 300
 
 
 def read_response(
-    interface: Interface,
-    operation: Operation,
-    activation: Activation,
-    request: ProbeRequest,
+    request: OperationRequest,
     status: int,
     headers: Iterable[tuple[str, str]],
     documents: Iterable[bytes],
@@ -35,8 +32,8 @@ def read_response(
     """
     events: list[ResponseEvent] = []
     for number, document in enumerate(documents):
-        where = f"event {number + 1}: " if operation in STREAMING else ""
-        found, error = _read(interface, operation, document, where)
+        where = f"event {number + 1}: " if request.operation in STREAMING else ""
+        found, error = _read(request, document, where)
         events += found
         if error:
             problem = problem or error
@@ -45,12 +42,12 @@ def read_response(
         problem = "an error"
     if status >= 300:
         problem = f"HTTP {status}: {problem}" if problem else f"HTTP {status}"
-    if not problem and operation is not Operation.LIST and not events:
+    if not problem and request.operation is not Operation.LIST and not events:
         problem = "an empty answer"
-    return ProbeExchange(operation, activation, request, status, tuple(headers), tuple(events), problem)
+    return ProbeExchange(request, status, tuple(headers), tuple(events), problem)
 
 
-def _read(interface: Interface, operation: Operation, document: bytes, where: str) -> tuple[list[ResponseEvent], str]:
+def _read(request: OperationRequest, document: bytes, where: str) -> tuple[list[ResponseEvent], str]:
     try:
         payload = decode_json(document)
     except ValueError:
@@ -60,10 +57,10 @@ def _read(interface: Interface, operation: Operation, document: bytes, where: st
         message = error.get("message") if isinstance(error, dict) else error
         code = error.get("code") if isinstance(error, dict) else ""
         return [ResponseEvent(where, payload, None)], f"error {code}: {str(message)[:_MAX_AGENT_TEXT_CHARS]}"
-    if interface.binding is Binding.JSONRPC:
+    if request.interface.binding is Binding.JSONRPC:
         payload = payload.get("result") if isinstance(payload, dict) else None
         where += "result"
-    if operation is Operation.LIST:
+    if request.operation is Operation.LIST:
         tasks = payload.get("tasks") if isinstance(payload, dict) else None
         if not isinstance(tasks, list):
             return [], "neither a list of tasks nor an error"
@@ -182,11 +179,8 @@ def task_id_of(event: dict[str, Any]) -> str:
 
 def context_id_of(event: dict[str, Any]) -> str:
     """Returns the `contextId` of the event; "" without one."""
-    for payload in event.values():
-        if isinstance(payload, dict) and isinstance(payload.get("contextId"), str):
-            value: str = payload["contextId"]
-            return value
-    return ""
+    values = (payload.get("contextId") for payload in event.values() if isinstance(payload, dict))
+    return next((value for value in values if isinstance(value, str)), "")
 
 
 def state_of(event: dict[str, Any]) -> str | None:
@@ -234,23 +228,28 @@ def entries_in(event: ResponseEvent) -> list[Any]:
 
 def calls_lost(exchange: ProbeExchange, later: ResponseEvent) -> int:
     """Returns the number of calls in `exchange` that are missing in the whole task of `later`."""
-    merger = TaskMerger(require_artifact_uri=False)
-    for event in (*exchange.normal_events, later.normal or {}):
-        merger.feed(event)
-    return sum(finding.code == "dropped_by_snapshot" for finding in merger.findings)
+    return _lost(_merged(*exchange.normal_events, later.normal or {}))
 
 
 def calls_of(exchange: ProbeExchange) -> list[ToolCall]:
     """Returns the merged calls, whether artifacts list the URI or not (another rule checks that)."""
+    return _merged(*exchange.normal_events).tool_calls
+
+
+def _merged(*events: dict[str, Any]) -> TaskMerger:
     merger = TaskMerger(require_artifact_uri=False)
-    for event in exchange.normal_events:
+    for event in events:
         merger.feed(event)
-    return merger.tool_calls
+    return merger
+
+
+def _lost(merger: TaskMerger) -> int:
+    return sum(finding.code == "dropped_by_snapshot" for finding in merger.findings)
 
 
 def tasks_after_calls(exchange: ProbeExchange) -> Iterator[tuple[ResponseEvent, int, int]]:
     """Yields each Task in a stream after calls, the number of calls before it, and the number that it lacks."""
-    merger = TaskMerger(require_artifact_uri=False)
+    merger = _merged()
     lost_before = 0
     for event in exchange.events:
         if event.normal is None:
@@ -258,6 +257,6 @@ def tasks_after_calls(exchange: ProbeExchange) -> Iterator[tuple[ResponseEvent, 
         calls = len(merger.tool_calls)
         merger.feed(event.normal)
         if "task" in event.normal and calls:
-            lost = sum(finding.code == "dropped_by_snapshot" for finding in merger.findings)
+            lost = _lost(merger)
             yield event, calls, lost - lost_before
             lost_before = lost

@@ -36,8 +36,7 @@ def report_junit(report: CheckReport, url: str) -> str:
 
 
 def _testcase(result: RuleResult) -> ET.Element:
-    where = str(result.interface) if result.interface else "agent card"
-    case = ET.Element("testcase", classname=f"check.{where.replace('.', '_')}", name=result.rule.id)
+    case = ET.Element("testcase", classname=f"check.{result.place.replace('.', '_')}", name=result.rule.id)
     outcome = result.outcome
     if outcome.problems:
         problems = "\n\n".join(_problem_text(problem) for problem in outcome.problems)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from ..probe.credentials import LEAST_LENGTH
-from ..probe.record import ProbeRequest
-from ..rules.base import Problem, RuleOutcome
 from .report import CheckReport
 
 _MAX_DEPTH = 200
@@ -26,34 +24,24 @@ def mask_credentials(report: CheckReport, credentials: Collection[str]) -> Check
         return original
 
     def value(original: Any, depth: int = _MAX_DEPTH) -> Any:
-        if isinstance(original, str):
+        if type(original) is str:
             return text(original)
+        if isinstance(original, bytes):
+            return text(original.decode(errors="replace")).encode()
         if isinstance(original, dict | list) and depth == 0:
             return "***"
         if isinstance(original, dict):
             return {text(str(key)): value(item, depth - 1) for key, item in original.items()}
-        return [value(item, depth - 1) for item in original] if isinstance(original, list) else original
+        if isinstance(original, list | tuple):
+            return type(original)(value(item, depth - 1) for item in original)
+        if not is_dataclass(original) or isinstance(original, type):
+            return original
+        return replace(original, **{each.name: value(getattr(original, each.name), depth) for each in fields(original)})
 
-    def request(sent: ProbeRequest) -> ProbeRequest:  # its ids come from the agent
-        return replace(sent, url=text(sent.url), body=text(sent.body.decode(errors="replace")).encode())
-
-    def problem(found: Problem) -> Problem:
-        return replace(
-            found,
-            message=text(found.message),
-            request=request(found.request),
-            where=text(found.where),
-            excerpt=value(found.excerpt),
-        )
-
-    def outcome(found: RuleOutcome) -> RuleOutcome:
-        return replace(found, problems=tuple(map(problem, found.problems)), unseen=text(found.unseen))
-
-    record = report.record
     return replace(
         report,
-        record=replace(record, card=replace(record.card, card=value(record.card.card))),
-        results=tuple(replace(result, outcome=outcome(result.outcome)) for result in report.results),
+        record=replace(report.record, card=value(report.record.card)),
+        results=tuple(replace(result, outcome=value(result.outcome)) for result in report.results),
     )
 
 

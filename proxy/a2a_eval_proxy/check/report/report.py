@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..probe.record import ProbeRecord
-from ..rules.base import CheckVerdict, RuleResult, RuleStatus, Subject
+from ..rules.base import CheckVerdict, RuleResult, RuleStatus
 from ..rules.card import CARD_RULES
-from ..rules.selectors import messages_with_calls
+from ..rules.selectors import subjects_of
 from ..rules.traffic import TRAFFIC_RULES
 
 
@@ -21,6 +22,11 @@ class CheckReport:
     """Whether any answer to a request that activates version 1 shows calls."""
 
     @property
+    def by_rule(self) -> list[list[RuleResult]]:
+        """The results of each rule, in the order of the tables."""
+        return [list(results) for _, results in groupby(self.results, key=lambda result: result.rule.id)]
+
+    @property
     def verdict(self) -> CheckVerdict:
         if any(result.status is RuleStatus.FAILED for result in self.results):
             return CheckVerdict.NOT_CONFORMING
@@ -29,8 +35,8 @@ class CheckReport:
 
 def apply_rules(record: ProbeRecord) -> CheckReport:
     """Apply every rule to the record, in the order of the tables."""
-    results = [RuleResult(rule, None, rule.test(record)) for rule in CARD_RULES]
-    subjects = [Subject(conversation, record) for conversation in record.conversations]
+    results = [RuleResult(rule, None, rule.outcome(record.card)) for rule in CARD_RULES]
+    subjects = subjects_of(record)
     for rule in TRAFFIC_RULES:
-        results += [RuleResult(rule, subject.conversation.interface, rule.test(subject)) for subject in subjects]
-    return CheckReport(record, tuple(results), any(messages_with_calls(subject) for subject in subjects))
+        results += [RuleResult(rule, subject.conversation.interface, rule.outcome(subject)) for subject in subjects]
+    return CheckReport(record, tuple(results), any(subject.messages_with_calls for subject in subjects))

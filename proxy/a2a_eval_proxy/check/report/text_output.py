@@ -11,7 +11,6 @@ from rich.text import Text
 from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 from .report import CheckReport
 from .wording import (
-    BrokenRule,
     broken_rules,
     card_name,
     excerpt_text,
@@ -42,8 +41,8 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
     console.print(f"agent    {escape(card_name(report) or 'unnamed')}, {escape(url)}", soft_wrap=True)
     for message in messages(report):
         console.print(f"message  {escape(message)}", soft_wrap=True)
-    for broken in broken_rules(report):
-        _print_broken_rule(broken, console)
+    for results in broken_rules(report):
+        _print_broken_rule(results, console)
     console.print()
     console.print(_card_table(report))
     if report.record.conversations:
@@ -72,14 +71,10 @@ def _traffic_table(report: CheckReport, width: int) -> Table:
     table = _table("traffic", width - 2 - len(interfaces) * (_MARK_WIDTH + 2))  # 2 between columns
     for interface in interfaces:
         table.add_column(str(interface).replace(" ", "\n"), overflow="fold", min_width=_MARK_WIDTH)
-    rows: dict[str, list[RuleResult]] = {}
-    for result in report.results:
-        if result.interface is not None:
-            rows.setdefault(result.rule.id, []).append(result)
-    for results in rows.values():
+    for results in report.by_rule:
         statuses = {result.status for result in results}
-        if statuses <= {RuleStatus.UNSEEN, RuleStatus.SKIPPED} and RuleStatus.UNSEEN in statuses:
-            continue  # printed once, below the table
+        if results[0].interface is None or RuleStatus.UNSEEN in statuses <= {RuleStatus.UNSEEN, RuleStatus.SKIPPED}:
+            continue  # in the other table, or below this one
         table.add_row(results[0].rule.title, *(_MARKS[result.status] for result in results))
     return table
 
@@ -91,11 +86,11 @@ def _table(name: str, room: int = _RULE_WIDTH) -> Table:
     return table
 
 
-def _print_broken_rule(broken: BrokenRule, console: Console) -> None:
-    failed = broken.results[0].status is RuleStatus.FAILED
-    mark = "[bold red]FAILED[/bold red]" if failed else "[yellow]warning[/yellow]"
-    console.print(f"\n{mark} [bold]{broken.rule.id}[/bold] on {escape(broken.where)}", soft_wrap=True)
-    problems = broken.problems
+def _print_broken_rule(results: list[RuleResult], console: Console) -> None:
+    rule, mark = results[0].rule, _MARKS[results[0].status]
+    where = ", ".join(result.place for result in results)
+    console.print(f"\n{mark} [bold]{rule.id}[/bold] on {escape(where)}", soft_wrap=True)
+    problems = [problem for result in results for problem in result.outcome.problems]
     kinds: dict[str, Problem] = {}
     for problem in problems:
         kinds.setdefault(problem.message, problem)
@@ -104,8 +99,8 @@ def _print_broken_rule(broken: BrokenRule, console: Console) -> None:
         _print_problem(problem, console)
     if len(problems) > len(shown):
         console.print(f"  and {len(problems) - len(shown)} more")
-    console.print(Padding(_labelled("why", broken.rule.why), (0, 0, 0, 2)))
-    console.print(Padding(_labelled("fix", broken.rule.fix), (0, 0, 0, 2)))
+    console.print(Padding(_labelled("why", rule.why), (0, 0, 0, 2)))
+    console.print(Padding(_labelled("fix", rule.fix), (0, 0, 0, 2)))
 
 
 def _print_problem(problem: Problem, console: Console) -> None:

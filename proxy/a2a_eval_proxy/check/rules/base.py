@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from a2a_tool_capture import Severity
 
-from ..probe.record import Interface, ProbeConversation, ProbeExchange, ProbeRecord, ProbeRequest
+from ..probe.record import CardSeen, Interface, ProbeConversation, ProbeExchange, ProbeRequest
 from ..probe.responses import Occurrence
 
 MAX_PROBLEMS = 20
@@ -31,6 +31,14 @@ class Problem:
     excerpt: object = None
 
 
+def problem(seen: ProbeExchange | CardSeen, message: str, where: str = "", excerpt: object = None) -> Problem:
+    return Problem(message, seen.request, seen.status, where, excerpt)
+
+
+def problem_at(exchange: ProbeExchange, message: str, occurrence: Occurrence) -> Problem:
+    return problem(exchange, message, occurrence.where, occurrence.value)
+
+
 class RuleStatus(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
@@ -39,6 +47,14 @@ class RuleStatus(StrEnum):
     """The agent's answers contain nothing that the rule applies to."""
     SKIPPED = "skipped"
     """The rule does not apply to this agent."""
+
+
+class Unseen(Exception):  # noqa: N818  # an outcome
+    """Raised by a test that found nothing to check; the message is the reason. Does not count after a problem."""
+
+
+class Skipped(Exception):  # noqa: N818  # an outcome
+    """Raised by a test that does not apply to this agent; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +66,13 @@ class RuleOutcome:
     skipped: str = ""
 
 
-def outcome_of(problems: Iterable[Problem]) -> RuleOutcome:
-    """Returns the outcome with the first MAX_PROBLEMS problems; passed without any."""
-    return RuleOutcome(tuple(islice(problems, MAX_PROBLEMS)))
-
-
-def problem(exchange: ProbeExchange, message: str, where: str = "", excerpt: object = None) -> Problem:
-    return Problem(message, exchange.request, exchange.status, where, excerpt)
-
-
-def problem_at(exchange: ProbeExchange, message: str, occurrence: Occurrence) -> Problem:
-    return problem(exchange, message, occurrence.where, occurrence.value)
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The input of a traffic rule: the conversation over one interface, and the whole record for comparison."""
+    """The input of a traffic rule: the conversation over one interface."""
 
     conversation: ProbeConversation
-    record: ProbeRecord
+    messages_with_calls: frozenset[str]
+    """The messages whose answers show tool calls, over any interface."""
 
 
 S = TypeVar("S")
@@ -80,19 +84,36 @@ class Rule(Generic[S]):
 
     id: str
     title: str
-    test: Callable[[S], RuleOutcome]
+    test: Callable[[S], Iterable[Problem]]
+    """Yields the problems; may raise Unseen or Skipped."""
     why: str
     fix: str
     severity: Severity = Severity.ERROR
+
+    def outcome(self, subject: S) -> RuleOutcome:
+        """Returns the outcome with the first MAX_PROBLEMS problems."""
+        problems: list[Problem] = []
+        try:
+            for found in islice(self.test(subject), MAX_PROBLEMS):
+                problems.append(found)  # noqa: PERF402  # keeps those before an exception
+        except Unseen as reason:
+            return RuleOutcome(tuple(problems), unseen="" if problems else str(reason))
+        except Skipped as reason:
+            return RuleOutcome(skipped=str(reason))
+        return RuleOutcome(tuple(problems))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """The outcome of one rule for the card (`interface` None) or for one interface."""
 
-    rule: Rule[ProbeRecord] | Rule[Subject]
+    rule: Rule[Any]
     interface: Interface | None
     outcome: RuleOutcome
+
+    @property
+    def place(self) -> str:
+        return str(self.interface) if self.interface else "agent card"
 
     @property
     def status(self) -> RuleStatus:

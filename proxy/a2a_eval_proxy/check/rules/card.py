@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from a2a_tool_capture import URI, Severity
 
-from ..probe.interfaces import offered_interfaces
-from ..probe.record import CardSeen, ProbeRecord
-from .base import Problem, Rule, RuleOutcome, outcome_of
+from ..probe.interfaces import declared_extensions, offered_interfaces
+from ..probe.record import CardSeen
+from .base import Problem, Rule, Skipped, Unseen, problem
 
 _DECLARE = (
     "With a2a-sdk, replace DefaultRequestHandler by CapturingRequestHandler of a2a_tool_capture: it declares the "
@@ -18,14 +18,9 @@ _DECLARE = (
 )
 
 
-def _extensions(card: dict[str, Any]) -> Any:
-    capabilities = card.get("capabilities")
-    return capabilities.get("extensions") if isinstance(capabilities, dict) else None
-
-
 def _declarations(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Returns the entries that declare version 1, with their paths."""
-    extensions = _extensions(card)
+    extensions = declared_extensions(card)
     return [
         (f"capabilities.extensions[{i}]", entry)
         for i, entry in enumerate(extensions if isinstance(extensions, list) else ())
@@ -33,81 +28,55 @@ def _declarations(card: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _problem(seen: CardSeen, message: str, where: str, excerpt: object = None) -> Problem:
-    return Problem(message, seen.request, 200, where, excerpt)
-
-
-def _declared(record: ProbeRecord) -> RuleOutcome:
-    seen = record.card
+def _declared(seen: CardSeen) -> Iterator[Problem]:
     if _declarations(seen.card):
-        return RuleOutcome()
-    extensions = _extensions(seen.card)
+        return
+    extensions = declared_extensions(seen.card)
     if extensions is not None and not isinstance(extensions, list):
-        message = "capabilities.extensions is not a list"
+        yield problem(seen, "capabilities.extensions is not a list", "capabilities.extensions", extensions)
     elif near := [entry for entry in extensions or () if "tool-call-capture" in str(entry)]:
-        return outcome_of(
-            _problem(
-                seen, f"the card declares the extension, but not with the URI {URI}", "capabilities.extensions", entry
-            )
-            for entry in near
-        )
+        message = f"the card declares the extension, but not with the URI {URI}"
+        yield from (problem(seen, message, "capabilities.extensions", entry) for entry in near)
     else:
-        message = f"the card does not declare {URI}"
-    return outcome_of([_problem(seen, message, "capabilities.extensions", extensions)])
+        yield problem(seen, f"the card does not declare {URI}", "capabilities.extensions", extensions)
 
 
-def _of_each(check: Callable[[CardSeen, str, dict[str, Any]], Problem | None]) -> Callable[[ProbeRecord], RuleOutcome]:
-    """Returns a rule over every declaration, skipped without one."""
+def _field(name: str, message: str, is_right: Callable[[Any], bool]) -> Callable[[CardSeen], Iterator[Problem]]:
+    """Returns a rule over the value of a field in every declaration; a missing one is None."""
 
-    def test(record: ProbeRecord) -> RuleOutcome:
-        declarations = _declarations(record.card.card)
-        if not declarations:
-            return RuleOutcome(skipped="the card does not declare the extension")
-        judged = (check(record.card, where, entry) for where, entry in declarations)
-        return outcome_of(problem for problem in judged if problem is not None)
+    def test(seen: CardSeen) -> Iterator[Problem]:
+        for where, entry in _each_declaration(seen):
+            if not is_right(entry.get(name)):
+                found = (f"{where}.{name}", entry[name]) if name in entry else (where, entry)
+                yield problem(seen, message, *found)
 
     return test
 
 
-def _repeated(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
-    first, _ = _declarations(seen.card)[0]
-    return None if where == first else _problem(seen, "the card declares the extension a second time", where, entry)
+def _each_declaration(seen: CardSeen) -> list[tuple[str, dict[str, Any]]]:
+    declarations = _declarations(seen.card)
+    if not declarations:
+        raise Skipped("the card does not declare the extension")
+    return declarations
 
 
-def _required(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
-    if entry.get("required") in (False, None):
-        return None
-    return _problem(seen, "the card requires the extension of clients", f"{where}.required", entry["required"])
+def _repeated(seen: CardSeen) -> Iterator[Problem]:
+    for where, entry in _each_declaration(seen)[1:]:
+        yield problem(seen, "the card declares the extension a second time", where, entry)
 
 
-def _parameters(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
-    if entry.get("params") in ({}, None):
-        return None
-    return _problem(seen, "the declaration has `params`; version 1 defines none", f"{where}.params", entry["params"])
+def _interfaces_usable(seen: CardSeen) -> Iterator[Problem]:
+    checked, left = offered_interfaces(seen.card)
+    for item in left:
+        if item.reason.startswith("its URL"):
+            yield problem(seen, f"{item.interface}: {item.reason}", "supportedInterfaces")
+    if not checked and not left:
+        yield problem(seen, "the card offers no interface", "supportedInterfaces")
+    if not checked:
+        raise Unseen("the card offers no interface that can be checked")
 
 
-def _undescribed(seen: CardSeen, where: str, entry: dict[str, Any]) -> Problem | None:
-    description = entry.get("description")
-    if isinstance(description, str) and description.strip():
-        return None
-    return _problem(seen, "the declaration has no description", where, entry)
-
-
-def _interfaces_usable(record: ProbeRecord) -> RuleOutcome:
-    checked, left = offered_interfaces(record.card.card)
-    wrong = [
-        _problem(record.card, f"{item.interface}: {item.reason}", "supportedInterfaces")
-        for item in left
-        if item.reason.startswith("its URL")
-    ]
-    if not checked and not wrong and not left:
-        wrong.append(_problem(record.card, "the card offers no interface", "supportedInterfaces"))
-    if not checked and not wrong:
-        return RuleOutcome(unseen="the card offers no interface that can be checked")
-    return outcome_of(wrong)
-
-
-CARD_RULES: tuple[Rule[ProbeRecord], ...] = (
+CARD_RULES: tuple[Rule[CardSeen], ...] = (
     Rule(
         "card-declares",
         "the card declares the extension",
@@ -118,14 +87,14 @@ CARD_RULES: tuple[Rule[ProbeRecord], ...] = (
     Rule(
         "card-optional",
         "the extension is optional for clients",
-        _of_each(_required),
+        _field("required", "the card requires the extension of clients", lambda value: value in (False, None)),
         "A required extension excludes every client that does not support it.",
         "Set `required` to false in the declaration.",
     ),
     Rule(
         "card-declared-once",
         "the card declares the extension once",
-        _of_each(_repeated),
+        _repeated,
         "Some readers use the first declaration, others the last; both must read the same.",
         "Remove the other declarations. declare_tool_calls(card) never adds a second one.",
         Severity.WARNING,
@@ -133,7 +102,7 @@ CARD_RULES: tuple[Rule[ProbeRecord], ...] = (
     Rule(
         "card-without-params",
         "the declaration has no `params`",
-        _of_each(_parameters),
+        _field("params", "the declaration has `params`; version 1 defines none", lambda value: value in ({}, None)),
         "Version 1 defines no parameters, so clients ignore them.",
         "Remove `params` from the declaration.",
         Severity.WARNING,
@@ -141,7 +110,11 @@ CARD_RULES: tuple[Rule[ProbeRecord], ...] = (
     Rule(
         "card-described",
         "the declaration has a description",
-        _of_each(_undescribed),
+        _field(
+            "description",
+            "the declaration has no description",
+            lambda text: isinstance(text, str) and bool(text.strip()),
+        ),
         "The description states, for people who read the card, which data the agent reports.",
         "Set `description` in the declaration, or use agent_extension(), which has one.",
         Severity.WARNING,

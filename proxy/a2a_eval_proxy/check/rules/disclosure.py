@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Iterator
 
 from ...protocol.operations import Operation
 from ..probe.record import Activation, ProbeExchange, ProbeTurn
@@ -16,7 +16,7 @@ from ..probe.responses import (
     only_message,
     settled,
 )
-from .base import RuleOutcome, Subject, outcome_of, problem
+from .base import Problem, Subject, Unseen, problem
 from .selectors import (
     NO_CALLS,
     NO_TASK,
@@ -24,7 +24,7 @@ from .selectors import (
     all_artifacts,
     artifacts_in,
     has_calls,
-    messages_with_calls,
+    skip_unless_offered,
     task_artifacts,
     turns_by,
     whole_task,
@@ -33,87 +33,69 @@ from .selectors import (
 # ── answers at all ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plain_messages_answered(subject: Subject) -> RuleOutcome:
+def plain_messages_answered(subject: Subject) -> Iterator[Problem]:
     """Messages without an activated extension are answered, sent and streamed."""
-    return outcome_of(
-        problem(turn.opening, f"no usable answer to a message that activates no extension: {turn.opening.problem}")
-        for turn in subject.conversation.turns
-        if turn.activation is Activation.NOTHING and turn.opening.problem
-    )
+    for turn in subject.conversation.turns:
+        if turn.activation is Activation.NOTHING and turn.opening.problem:
+            message = f"no usable answer to a message that activates no extension: {turn.opening.problem}"
+            yield problem(turn.opening, message)
 
 
-def asking_is_harmless(*activation: Activation) -> Callable[[Subject], RuleOutcome]:
+def asking_is_harmless(activations: Collection[Activation], subject: Subject) -> Iterator[Problem]:
     """Messages with these activations are answered if the same messages without an extension are."""
-
-    def test(subject: Subject) -> RuleOutcome:
-        answered = {
-            (turn.opening.operation, turn.message)
-            for turn in subject.conversation.turns
-            if turn.activation is Activation.NOTHING and not turn.opening.problem
-        }
-        if not answered:
-            return RuleOutcome(unseen="messages that activate no extension are not answered either")
-        return outcome_of(
-            problem(turn.opening, f"the agent answers this message only without the extension: {turn.opening.problem}")
-            for turn in subject.conversation.turns
-            if turn.activation in activation
-            and turn.opening.problem
-            and (turn.opening.operation, turn.message) in answered
-        )
-
-    return test
+    answered = {
+        (turn.opening.operation, turn.message)
+        for turn in subject.conversation.turns
+        if turn.activation is Activation.NOTHING and not turn.opening.problem
+    }
+    if not answered:
+        raise Unseen("messages that activate no extension are not answered either")
+    for turn in subject.conversation.turns:
+        known = (turn.opening.operation, turn.message) in answered
+        if known and turn.activation in activations and turn.opening.problem:
+            message = f"the agent answers this message only without the extension: {turn.opening.problem}"
+            yield problem(turn.opening, message)
 
 
 # ── clients that activate version 1 get calls ───────────────────────────────────────────────────────────────
 
 
-def calls_shown_in(operation: Operation, activation: Activation) -> Callable[[Subject], RuleOutcome]:
+def calls_shown_in(operation: Operation, activation: Activation, subject: Subject) -> Iterator[Problem]:
     """Each message that causes calls shows them in answers of this operation with this activation."""
-
-    def test(subject: Subject) -> RuleOutcome:
-        if operation is Operation.STREAM and not subject.conversation.streams:
-            return RuleOutcome(skipped="the card does not declare streaming")
-        causing = messages_with_calls(subject)
+    skip_unless_offered(subject, operation)
+    causing = subject.messages_with_calls
+    if not causing:
+        only_messages = any(only_message(turn.opening) for turn in subject.conversation.turns)
+        hint = ". The agent answers with Messages, but only artifacts carry tool calls" if only_messages else ""
+        raise Unseen(NO_CALLS + hint)
+    if activation is Activation.V1_WITH_UNKNOWN:
+        alone = turns_by(subject, operation, Activation.V1)
+        causing = frozenset(turn.message for turn in alone if _shows_calls_in_time(turn))
         if not causing:
-            only = [turn for turn in subject.conversation.turns if only_message(turn.opening)]
-            hint = ". The agent answers with Messages, but only artifacts carry tool calls" if only else ""
-            return RuleOutcome(unseen=NO_CALLS + hint)
-        if activation is Activation.V1_WITH_UNKNOWN:
-            causing = {
-                turn.message for turn in turns_by(subject, operation, Activation.V1) if _shows_calls_in_time(turn)
-            }
-            if not causing:
-                return RuleOutcome(unseen="requests that activate version 1 alone show no tool calls either")
-        by_message: dict[str, list[ProbeTurn]] = {}
-        for turn in turns_by(subject, operation, activation):
-            if not turn.opening.problem and turn.message in causing:
-                by_message.setdefault(turn.message, []).append(turn)
-        if not by_message:
-            return RuleOutcome(unseen="no such request was answered")
-        problems = []
-        for message, turns in by_message.items():
-            if any(_shows_calls_in_time(turn) for turn in turns):
-                continue
+            raise Unseen("requests that activate version 1 alone show no tool calls either")
+    by_message: dict[str, list[ProbeTurn]] = {}
+    for turn in turns_by(subject, operation, activation):
+        if not turn.opening.problem and turn.message in causing:
+            by_message.setdefault(turn.message, []).append(turn)
+    if not by_message:
+        raise Unseen("no such request was answered")
+    for message, turns in by_message.items():
+        if not any(map(_shows_calls_in_time, turns)):
             text = f"no tool calls, although {message!r} makes the agent call tools and the request activates version 1"
-            problems.append(problem(turns[0].opening, text, "its artifacts", all_artifacts(turns[0].opening)))
-        return outcome_of(problems)
-
-    return test
+            yield problem(turns[0].opening, text, "its artifacts", all_artifacts(turns[0].opening))
 
 
-def activated_by_header_only(subject: Subject) -> RuleOutcome:
+def activated_by_header_only(subject: Subject) -> Iterator[Problem]:
     """The agent reads activations from the extensions header, not only from other places."""
     turns = subject.conversation.turns
     if any(has_calls(turn) for turn in turns):
-        return RuleOutcome()
+        return
     header = subject.conversation.interface.extensions_header
     message = f"tool calls only for activation by message.extensions or by another header, not by {header}"
-    problems = [
-        problem(turn.opening, message, "its artifacts", all_artifacts(turn.opening))
-        for turn in turns
-        if turn.activation is Activation.V1_IN_WRONG_PLACE and entries(turn.opening)
-    ]
-    return outcome_of(problems) if problems else RuleOutcome(unseen=NO_CALLS)
+    for turn in turns:
+        if turn.activation is Activation.V1_IN_WRONG_PLACE and entries(turn.opening):
+            yield problem(turn.opening, message, "its artifacts", all_artifacts(turn.opening))
+    raise Unseen(NO_CALLS)
 
 
 def _shows_calls_in_time(turn: ProbeTurn) -> bool:
@@ -123,64 +105,47 @@ def _shows_calls_in_time(turn: ProbeTurn) -> bool:
     return not settled(turn.opening) and has_calls(turn)
 
 
-def calls_shown_on_reread(operation: Operation) -> Callable[[Subject], RuleOutcome]:
+def calls_shown_on_reread(operation: Operation, subject: Subject) -> Iterator[Problem]:
     """Reads of a task that activate version 1 show the calls of its opening answer."""
-
-    def test(subject: Subject) -> RuleOutcome:
-        if operation is Operation.LIST and subject.conversation.interface.legacy:
-            return RuleOutcome(skipped="A2A 0.3 has no ListTasks")
-        judged = 0
-        refusals = []
-        problems = []
-        for turn in turns_by(subject, Operation.SEND, Activation.V1):
-            if not entries(turn.opening):
+    skip_unless_offered(subject, operation)
+    judged = False
+    refusals = []
+    for turn in turns_by(subject, Operation.SEND, Activation.V1):
+        if not entries(turn.opening):
+            continue
+        for exchange in turn.later_by(operation, Activation.V1):
+            event = whole_task(exchange, first_task_id(turn.opening))
+            if exchange.problem or event is None:
+                refusals.append(exchange.problem or "the answer does not contain the task")
                 continue
-            for exchange in turn.later:
-                if exchange.operation is not operation or exchange.activation is not Activation.V1:
-                    continue
-                if exchange.problem:
-                    refusals.append(exchange.problem)
-                    continue
-                event = whole_task(exchange, first_task_id(turn.opening))
-                if event is None:
-                    refusals.append("the answer does not contain the task")
-                    continue
-                judged += 1
-                if not entries_in(event):
-                    message = "the task's tool calls are missing"
-                elif lost := calls_lost(turn.opening, event):
-                    message = f"{lost} of the task's tool calls are missing"
-                else:
-                    continue
-                problems.append(problem(exchange, message, event.where, task_artifacts(event)))
-        if not judged:
-            return RuleOutcome(unseen=refusals[0] if refusals else "no task with tool calls to read")
-        return outcome_of(problems)
-
-    return test
+            judged = True
+            if not entries_in(event):
+                yield problem(exchange, "the task's tool calls are missing", event.where, task_artifacts(event))
+            elif lost := calls_lost(turn.opening, event):
+                message = f"{lost} of the task's tool calls are missing"
+                yield problem(exchange, message, event.where, task_artifacts(event))
+    if not judged:
+        raise Unseen(refusals[0] if refusals else "no task with tool calls to read")
 
 
-def calls_shown_to_subscribers(subject: Subject) -> RuleOutcome:
+def calls_shown_to_subscribers(subject: Subject) -> Iterator[Problem]:
     """Subscribers that activate version 1 get calls.
 
     Applies only if the subscriber received the artifacts from their start to the end of the task.
     """
-    if not subject.conversation.streams:
-        return RuleOutcome(skipped="the card does not declare streaming")
-    judged = tried = 0
-    problems = []
+    skip_unless_offered(subject, Operation.SUBSCRIBE)
+    judged = tried = False
     for turn in subject.conversation.turns:
-        for exchange in turn.later:
-            if exchange.operation is not Operation.SUBSCRIBE or exchange.activation is not Activation.V1:
+        for exchange in turn.later_by(Operation.SUBSCRIBE, Activation.V1):
+            tried = True
+            if exchange.problem or not settled(exchange):
                 continue
-            tried += 1
-            if exchange.problem:
-                continue
-            if settled(exchange) and _artifacts_with_calls(turn.opening) & _seen_whole(exchange):
-                judged += 1
+            if _artifacts_with_calls(turn.opening) & _seen_whole(exchange):
+                judged = True
                 if not entries(exchange):
-                    problems.append(problem(exchange, "the subscription activates version 1 but shows no tool calls"))
-    return outcome_of(problems) if judged else RuleOutcome(unseen=TOO_QUICK if tried else NO_TASK)
+                    yield problem(exchange, "the subscription activates version 1 but shows no tool calls")
+    if not judged:
+        raise Unseen(TOO_QUICK if tried else NO_TASK)
 
 
 def _artifacts_with_calls(exchange: ProbeExchange) -> set[str]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
 _MAX_VIOLATIONS = 10
-_TEXTS = frozenset({"result", "error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,15 @@ class SchemaViolation:
     field: str
     message: str
 
+    @property
+    def of_text(self) -> bool:
+        """Whether readers convert the value without loss: a result or an error that is not a string."""
+        return self.field in ("result", "error")
+
 
 def violations(entry: Any) -> Iterator[SchemaViolation]:
     """Yields the first _MAX_VIOLATIONS violations of the schema in `entry`."""
-    for number, error in enumerate(_validator().iter_errors(entry)):
-        if number == _MAX_VIOLATIONS:
-            return
+    for error in islice(_validator().iter_errors(entry), _MAX_VIOLATIONS):
         field = str(error.path[0]) if error.path else ""
         where = f"`{field}`" if field else "the entry"
         if error.validator == "required":
@@ -38,11 +41,6 @@ def violations(entry: Any) -> Iterator[SchemaViolation]:
             yield SchemaViolation(field, f"{where} has the wrong type, expected {wanted}")
         else:
             yield SchemaViolation(field, f"{where}: {error.message[:200]}")
-
-
-def is_text_violation(violation: SchemaViolation) -> bool:
-    """Whether readers convert the value without loss: a result or an error that is not a string."""
-    return violation.field in _TEXTS
 
 
 @cache

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...protocol.operations import Operation
-from ..probe.record import Activation, ProbeExchange, ProbeTurn, ResponseEvent
+from ..probe.record import Activation, ProbeExchange, ProbeRecord, ProbeTurn, ResponseEvent
+from ..probe.requests import STREAMING
 from ..probe.responses import Kind, Occurrence, entries, occurrences, task_id_of
-from .base import Subject
+from .base import Skipped, Subject
 
 NO_CALLS = "no tool call was seen: send a message that makes your agent call a tool (--message)"
 TOO_QUICK = "the task ended before a subscription could begin: send a message that takes longer (--message)"
@@ -16,11 +17,26 @@ NO_TASK = "no answer contained a task"
 ASKING = (Activation.V1, Activation.V1_WITH_UNKNOWN)
 
 
-def turns_by(subject: Subject, operation: Operation, *activation: Activation) -> list[ProbeTurn]:
+def subjects_of(record: ProbeRecord) -> list[Subject]:
+    """Returns the input of the traffic rules for each interface."""
+    turns = [turn for conversation in record.conversations for turn in conversation.turns]
+    messages = frozenset(turn.message for turn in turns if has_calls(turn))
+    return [Subject(conversation, messages) for conversation in record.conversations]
+
+
+def skip_unless_offered(subject: Subject, operation: Operation) -> None:
+    """Raises Skipped if the interface does not have this operation."""
+    if operation in STREAMING and not subject.conversation.streams:
+        raise Skipped("the card does not declare streaming")
+    if operation is Operation.LIST and subject.conversation.interface.legacy:
+        raise Skipped("A2A 0.3 has no ListTasks")
+
+
+def turns_by(subject: Subject, operation: Operation, activation: Activation) -> list[ProbeTurn]:
     return [
         turn
         for turn in subject.conversation.turns
-        if turn.activation in activation and turn.opening.operation is operation
+        if turn.activation is activation and turn.opening.operation is operation
     ]
 
 
@@ -33,20 +49,14 @@ def exchanges_by(subject: Subject, operation: Operation, activation: Activation)
     return [exchange for exchange in exchanges_asking(subject, activation) if exchange.operation is operation]
 
 
-def asking_occurrences(subject: Subject, *kinds: Kind) -> Iterator[tuple[ProbeExchange, Occurrence]]:
-    """Occurrences of these kinds in answers to requests that activate version 1."""
+def asking_occurrences(subject: Subject, kind: Kind) -> Iterator[tuple[ProbeExchange, Occurrence]]:
+    """Occurrences of this kind in answers to requests that activate version 1."""
     for exchange in exchanges_asking(subject, *ASKING):
-        yield from ((exchange, occurrence) for occurrence in occurrences(exchange) if occurrence.kind in kinds)
+        yield from ((exchange, occurrence) for occurrence in occurrences(exchange) if occurrence.kind is kind)
 
 
 def has_calls(turn: ProbeTurn) -> bool:
     return any(entries(exchange) for exchange in turn.exchanges if exchange.activation in ASKING)
-
-
-def messages_with_calls(subject: Subject) -> set[str]:
-    """Returns the messages whose answers show tool calls, over any interface."""
-    conversations = subject.record.conversations
-    return {turn.message for item in conversations for turn in item.turns if has_calls(turn)}
 
 
 def whole_task(exchange: ProbeExchange, task_id: str) -> ResponseEvent | None:

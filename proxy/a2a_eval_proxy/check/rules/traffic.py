@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from a2a_tool_capture import METADATA_KEY, URI, Severity
 
 from ...protocol.operations import Operation
@@ -61,7 +63,7 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "asking-harmless",
         "activating breaks nothing",
-        asking_is_harmless(Activation.V1),
+        partial(asking_is_harmless, [Activation.V1]),
         "An evaluation must see the same behavior as the agent's users.",
         "Answer requests that activate the extension like all other requests.",
     ),
@@ -75,14 +77,14 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "send-asked",
         "send: calls if activated",
-        calls_shown_in(Operation.SEND, Activation.V1),
+        partial(calls_shown_in, Operation.SEND, Activation.V1),
         "The client requests the calls.",
         _EMIT,
     ),
     Rule(
         "stream-asked",
         "stream: calls if activated",
-        calls_shown_in(Operation.STREAM, Activation.V1),
+        partial(calls_shown_in, Operation.STREAM, Activation.V1),
         "Most clients stream if the card declares streaming.",
         _EMIT,
     ),
@@ -90,7 +92,9 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
         Rule(
             f"{operation}-asked",
             f"{operation}: calls if activated",
-            calls_shown_to_subscribers if operation is Operation.SUBSCRIBE else calls_shown_on_reread(operation),
+            calls_shown_to_subscribers
+            if operation is Operation.SUBSCRIBE
+            else partial(calls_shown_on_reread, operation),
             f"Clients that lost a stream, or did not wait for the answer, get the calls from {name}.",
             _STORE,
         )
@@ -100,7 +104,7 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
         Rule(
             f"{operation}-silent",
             f"{operation}: nothing unless activated",
-            nothing_shown_in(operation),
+            partial(nothing_shown_in, operation),
             "Arguments and results may be confidential: other clients must not see them.",
             _GATE_READS if operation in _READS else _GATE,
         )
@@ -109,7 +113,7 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "unknown-version-harmless",
         "unknown versions break nothing",
-        asking_is_harmless(Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN),
+        partial(asking_is_harmless, [Activation.UNKNOWN, Activation.V1_WITH_UNKNOWN]),
         "Agents ignore unknown extensions (A2A 1.0, section 3.2.6), so that clients can be newer than agents.",
         "Ignore unknown URIs in the extensions header.",
     ),
@@ -123,28 +127,28 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "unknown-version-beside",
         "version 1 with unknown versions",
-        calls_shown_in(Operation.SEND, Activation.V1_WITH_UNKNOWN),
+        partial(calls_shown_in, Operation.SEND, Activation.V1_WITH_UNKNOWN),
         "Clients list every version that they support; the header is a comma-separated list with optional spaces.",
         "Split the extensions header at commas, strip spaces, and search the whole list for the URI.",
     ),
     Rule(
         "calls-on-artifacts",
         "only artifacts carry calls",
-        where_calls_are_seen(calls_on_artifacts_only),
+        partial(where_calls_are_seen, calls_on_artifacts_only),
         "Readers look for calls only in Artifact.metadata: Messages may be lost (A2A 1.0, section 3.7).",
         f"Move the calls to `metadata` of an artifact. {_WRAP}",
     ),
     Rule(
         "metadata-key",
         "calls have the right metadata key",
-        where_calls_are_seen(metadata_key),
+        partial(where_calls_are_seen, metadata_key),
         "Readers look for this key only.",
         f"Use METADATA_KEY of a2a_tool_capture: {METADATA_KEY!r}.",
     ),
     Rule(
         "artifact-lists-uri",
         "artifacts with calls list the URI",
-        where_calls_are_seen(uri_listed),
+        partial(where_calls_are_seen, uri_listed),
         "Readers ignore calls on artifacts that do not list the URI (A2A 1.0: an artifact lists its extensions).",
         "Add the URI to `extensions` of every chunk of the artifact; the first is required, since servers ignore it "
         "on later ones.",
@@ -152,14 +156,14 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "calls-a-list",
         "calls are a JSON array",
-        where_calls_are_seen(is_list),
+        partial(where_calls_are_seen, is_list),
         "Readers ignore anything else.",
         "Write a JSON array of call objects; [] if there are no calls.",
     ),
     Rule(
         "entry-schema",
         "calls match the schema",
-        where_calls_are_seen(entries_match_schema(texts=False)),
+        partial(where_calls_are_seen, partial(entries_match_schema, texts=False)),
         "Readers skip or guess invalid entries; some lose the whole conversation.",
         "Follow schema/tool-call-capture-v1.schema.json in a2a_tool_capture: `name` is a string, `arguments` an "
         "object, `id` a string.",
@@ -167,7 +171,7 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "entry-texts",
         "results and errors are strings",
-        where_calls_are_seen(entries_match_schema(texts=True)),
+        partial(where_calls_are_seen, partial(entries_match_schema, texts=True)),
         "Readers convert other values to JSON, each with its own spacing and number format.",
         "Encode structured results in the agent: json.dumps(result).",
         Severity.WARNING,
@@ -175,7 +179,7 @@ TRAFFIC_RULES: tuple[Rule[Subject], ...] = (
     Rule(
         "ids-unique",
         "ids are unique within a task",
-        where_calls_are_seen(ids_unique),
+        partial(where_calls_are_seen, ids_unique),
         "Readers take a repeated id for the same call, so one of two calls is lost.",
         "Give every call its own id: the model's call id, or a UUID.",
     ),

@@ -12,33 +12,32 @@ from a2a_tool_capture.payload import listed_uris
 from ...protocol.operations import Operation
 from ..probe.record import Activation, ProbeExchange
 from ..probe.responses import Kind, calls_lost, calls_of, first_task_id, occurrences, tasks_after_calls
-from .base import Problem, RuleOutcome, Subject, outcome_of, problem, problem_at
-from .entry_schema import is_text_violation, violations
-from .selectors import ASKING, artifacts_in, asking_occurrences, exchanges_asking, task_artifacts, turns_by, whole_task
+from .base import Problem, Subject, Unseen, problem, problem_at
+from .entry_schema import violations
+from .selectors import (
+    ASKING,
+    artifacts_in,
+    asking_occurrences,
+    exchanges_asking,
+    skip_unless_offered,
+    task_artifacts,
+    turns_by,
+    whole_task,
+)
 
 
-def where_calls_are_seen(test: Callable[[Subject], Iterator[Problem]]) -> Callable[[Subject], RuleOutcome]:
-    """Returns the rule with outcome unseen if it finds no problem and the conversation has no calls."""
-
-    def judged(subject: Subject) -> RuleOutcome:
-        outcome = outcome_of(test(subject))
-        if outcome.problems or any(True for _ in asking_occurrences(subject, Kind.CALLS)):
-            return outcome
-        return RuleOutcome(unseen="no tool calls were seen over this interface")
-
-    return judged
+def where_calls_are_seen(test: Callable[[Subject], Iterator[Problem]], subject: Subject) -> Iterator[Problem]:
+    """Applies the test; unseen if it finds no problem and the conversation has no calls."""
+    yield from test(subject)
+    if not any(asking_occurrences(subject, Kind.CALLS)):
+        raise Unseen("no tool calls were seen over this interface")
 
 
 def metadata_key(subject: Subject) -> Iterator[Problem]:
     """Calls are under METADATA_KEY."""
     for exchange, occurrence in asking_occurrences(subject, Kind.OTHER_KEY):
         if occurrence.of_v1 and METADATA_KEY not in (occurrence.artifact or {}).get("metadata", {}):
-            yield problem(
-                exchange,
-                f"tool calls are under the metadata key {occurrence.name!r}",
-                occurrence.where,
-                occurrence.value,
-            )
+            yield problem_at(exchange, f"tool calls are under the metadata key {occurrence.name!r}", occurrence)
     for exchange, occurrence in asking_occurrences(subject, Kind.LISTED):
         metadata = (occurrence.artifact or {}).get("metadata")
         if occurrence.name != URI or not isinstance(metadata, dict) or METADATA_KEY in metadata:
@@ -84,17 +83,13 @@ def is_list(subject: Subject) -> Iterator[Problem]:
             yield problem_at(exchange, "the tool calls are not a JSON array", occurrence)
 
 
-def entries_match_schema(*, texts: bool) -> Callable[[Subject], Iterator[Problem]]:
+def entries_match_schema(subject: Subject, *, texts: bool) -> Iterator[Problem]:
     """Entries against the schema; `texts` takes the violations that readers mend without loss, else the others."""
-
-    def test(subject: Subject) -> Iterator[Problem]:
-        for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
-            for number, entry in enumerate(occurrence.value if isinstance(occurrence.value, list) else ()):
-                for violation in violations(entry):
-                    if is_text_violation(violation) is texts:
-                        yield problem(exchange, violation.message, f"{occurrence.where}[{number}]", entry)
-
-    return test
+    for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
+        for number, entry in enumerate(occurrence.value if isinstance(occurrence.value, list) else ()):
+            for violation in violations(entry):
+                if violation.of_text is texts:
+                    yield problem(exchange, violation.message, f"{occurrence.where}[{number}]", entry)
 
 
 def ids_unique(subject: Subject) -> Iterator[Problem]:
@@ -171,29 +166,25 @@ def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(canonical(a) != canonical(b) for a, b in both) or (all(ends) and ends[0] != ends[1])
 
 
-def snapshot_complete(subject: Subject) -> RuleOutcome:
+def snapshot_complete(subject: Subject) -> Iterator[Problem]:
     """A Task later in the stream, and GetTask, show every call that the stream showed before."""
-    if not subject.conversation.streams:
-        return RuleOutcome(skipped="the card does not declare streaming")
-    judged = 0
-    problems = []
+    skip_unless_offered(subject, Operation.STREAM)
+    judged = False
     for turn in turns_by(subject, Operation.STREAM, Activation.V1):
         for shown, calls, lost in tasks_after_calls(turn.opening):
-            judged += 1
+            judged = True
             if lost:
                 message = f"{lost} of {calls} streamed tool calls are missing on the Task later in the stream"
-                problems.append(problem(turn.opening, message, shown.where, task_artifacts(shown)))
+                yield problem(turn.opening, message, shown.where, task_artifacts(shown))
         streamed = calls_of(turn.opening)
-        task_id = first_task_id(turn.opening)
-        for exchange in turn.later:
-            event = whole_task(exchange, task_id) if exchange.operation is Operation.GET else None
-            if event is None or exchange.activation is not Activation.V1 or not streamed:
+        for exchange in turn.later_by(Operation.GET, Activation.V1):
+            event = whole_task(exchange, first_task_id(turn.opening))
+            if event is None or not streamed:
                 continue
-            judged += 1
+            judged = True
             if lost := calls_lost(turn.opening, event):
                 names = ", ".join(call.name for call in calls_of(exchange)) or "none"
                 message = f"{lost} of {len(streamed)} streamed tool calls are missing on the task (it has: {names})"
-                problems.append(problem(exchange, message, event.where, task_artifacts(event)))
-    return (
-        outcome_of(problems) if judged else RuleOutcome(unseen="no stream with tool calls has a task to compare with")
-    )
+                yield problem(exchange, message, event.where, task_artifacts(event))
+    if not judged:
+        raise Unseen("no stream with tool calls has a task to compare with")

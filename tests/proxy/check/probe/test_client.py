@@ -61,9 +61,9 @@ async def stream(answer: Answer, timeout_s: float = 10) -> ProbeExchange:
     """One stream of that agent."""
     with ServerThread(app(answer)) as agent:
         interface = Interface(Binding.HTTP_JSON, "1.0", agent.url)
-        request = requests.send(interface, "hello", "m", Activation.NOTHING, stream=True)
+        request = requests.send(interface, Operation.STREAM, "hello", "m", Activation.NOTHING)
         async with ProbeClient({}, timeout_s) as probe:
-            return await probe.exchange(interface, Operation.STREAM, Activation.NOTHING, request)
+            return await probe.exchange(request)
 
 
 async def hangs(receive: Any, send: Send) -> None:

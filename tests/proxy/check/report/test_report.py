@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -28,7 +29,7 @@ from a2a_eval_proxy.check.report.junit_output import report_junit
 from a2a_eval_proxy.check.report.report import apply_rules
 from a2a_eval_proxy.check.report.text_output import print_report
 from a2a_eval_proxy.check.rules.base import RuleStatus
-from a2a_eval_proxy.check.rules.entry_schema import is_text_violation, violations
+from a2a_eval_proxy.check.rules.entry_schema import violations
 from a2a_eval_proxy.protocol.operations import Binding, Operation
 from a2a_tool_capture import METADATA_KEY, URI
 from hypothesis import given
@@ -49,9 +50,9 @@ def read(
     interface: Interface, operation: Operation, asked: Activation, *documents: Any, **headers: str
 ) -> ProbeExchange:
     """An exchange whose answer holds these JSON documents."""
-    request = requests.get(interface, "t", asked)
+    request = replace(requests.get(interface, "t", asked), operation=operation)
     bodies = [json.dumps(document).encode() for document in documents]
-    return read_response(interface, operation, asked, request, 200, headers.items(), bodies)
+    return read_response(request, 200, headers.items(), bodies)
 
 
 # ── junk ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -228,12 +229,12 @@ def test_response_headers_are_looked_at() -> None:
 )
 def test_what_is_no_answer_says_why(body: bytes, status: int, problem: str) -> None:
     request = requests.get(RPC, "t", Activation.NOTHING)
-    assert read_response(RPC, Operation.GET, Activation.NOTHING, request, status, (), [body]).problem == problem
+    assert read_response(request, status, (), [body]).problem == problem
 
 
 def test_an_empty_answer_is_none() -> None:
-    request = requests.get(RPC, "t", Activation.NOTHING)
-    assert read_response(RPC, Operation.STREAM, Activation.NOTHING, request, 200, (), []).problem == "an empty answer"
+    request = requests.subscribe(RPC, "t", Activation.NOTHING)
+    assert read_response(request, 200, (), []).problem == "an empty answer"
 
 
 # ── questions ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -276,7 +277,7 @@ def test_where_a_task_is_asked_for(interface: Interface, url: str, has_body: boo
 def test_how_the_extension_is_asked_for(
     interface: Interface, asked: Activation, header: tuple[str, str] | None
 ) -> None:
-    request = requests.send(interface, "hello", "m", asked, stream=True)
+    request = requests.send(interface, Operation.STREAM, "hello", "m", asked)
     extensions = [item for item in request.headers if item[0].lower().endswith("a2a-extensions")]
     assert extensions == ([header] if header else [])
     assert (("A2A-Version", "1.0") in request.headers) is not interface.legacy
@@ -354,9 +355,9 @@ def test_entries_against_the_schema(entry: Any, expected: list[str]) -> None:
 
 def test_which_violations_readers_convert() -> None:
     (violation,) = violations({"name": "f", "error": {"code": 7}})
-    assert is_text_violation(violation)
+    assert violation.of_text
     (violation,) = violations({"name": "f", "id": 7})
-    assert not is_text_violation(violation)
+    assert not violation.of_text
 
 
 # ── a Task in a stream ──────────────────────────────────────────────────────────────────────────────────────
