@@ -12,8 +12,8 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a_tool_capture import ToolCallRecorder
 
-from .planner import Ask, Call, Memory, Plan, Say, make_plan, small_talk
-from .tools import Shop, ToolError
+from .planner import Ask, Memory, Plan, make_plan, small_talk
+from .tools import Shop
 
 MAX_REMEMBERED = 1000
 """Conversations and open questions kept in memory; the oldest are forgotten first."""
@@ -42,13 +42,9 @@ class ShopAgent(AgentExecutor):
             await event_queue.enqueue_event(new_task_from_user_message(message))
         updater = TaskUpdater(event_queue, task_id, context_id)
         await updater.start_work()
-        reply = _Reply(updater)
-        if waiting is None:
-            memory = self._memories.setdefault(context_id, Memory())
-            plan, received = make_plan(text, memory, weak=self._weak), None
-        else:
-            plan, received = waiting, text
-        question = await self._follow(plan, received, reply)
+        memory = self._memories.setdefault(context_id, Memory())
+        plan = waiting or make_plan(text, memory, self._tools, weak=self._weak)
+        question = await self._follow(plan, text if waiting else None, updater)
         if question is None:
             await updater.complete()
         else:
@@ -62,44 +58,21 @@ class ShopAgent(AgentExecutor):
         self._waiting.pop(context.task_id or "", None)
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
-    async def _follow(self, plan: Plan, received: str | None, reply: _Reply) -> str | None:
-        """Carry out `plan` from where it stands. Returns the question it stopped at, None at its end."""
+    async def _follow(self, plan: Plan, received: str | None, updater: TaskUpdater) -> str | None:
+        """Carry out `plan` from where it stands. Returns the question it stopped at, None at its end.
+
+        Its texts are one artifact, with a chunk for each sentence. Tools run on the event loop: a query on a local file
+        of this size takes microseconds.
+        """
+        artifact_id, started = str(uuid.uuid4()), False
         try:
             step = plan.send(received)
-            while True:
-                match step:
-                    case Ask(question):
-                        return question
-                    case Say(text):
-                        await reply.say(text)
-                        step = next(plan)
-                    case Call(tool, arguments):
-                        try:
-                            # On the event loop: a query on a local file of this size takes microseconds.
-                            result = self._tools[tool](**arguments)
-                        except ToolError as refusal:
-                            step = plan.throw(refusal)
-                        else:
-                            step = plan.send(result)
+            while not isinstance(step, Ask):
+                for sentence in re.findall(r".+?(?:[.!?]\s+|$)", step):
+                    parts = [new_text_part(sentence)]
+                    await updater.add_artifact(parts, artifact_id=artifact_id, name="answer", append=started)
+                    started = True
+                step = next(plan)
         except StopIteration:
             return None
-
-
-class _Reply:
-    """The artifact of one turn: text in chunks."""
-
-    def __init__(self, updater: TaskUpdater) -> None:
-        self._updater = updater
-        self._artifact_id = str(uuid.uuid4())
-        self._started = False
-
-    async def say(self, text: str) -> None:
-        """Send `text`, a chunk for each of its sentences."""
-        for sentence in re.findall(r".+?(?:[.!?]\s+|$)", text):
-            await self._updater.add_artifact(
-                [new_text_part(sentence)],
-                artifact_id=self._artifact_id,
-                name="answer",
-                append=self._started,
-            )
-            self._started = True
+        return step.question

@@ -1,8 +1,7 @@
 """What the sample agent does about a user's text: rules in place of a model, so it needs no key.
 
-A plan is a generator. It yields steps and gets back what each one brought: a tool's result for a `Call` (or the
-tool's refusal, thrown into it), the user's next message for an `Ask`. It ends with a `Say`: text is what carries the
-calls to the client, so no call may come after it.
+A plan is a generator. It calls tools, yields the text of the answer, and yields an `Ask` to get the user's next
+message. No call comes after a text, because the text carries the calls to the client.
 
 Like many agents this one is good at most things. Three weaknesses are kept on purpose, marked WEAKNESS: the sample
 suite shows how evaluation finds them. Without them it is the agent as it should be.
@@ -11,27 +10,12 @@ suite shows how evaluation finds them. Without them it is the agent as it should
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from .tools import ToolError
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Call a tool; brings its result."""
-
-    tool: str
-    arguments: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Text of the answer; brings nothing."""
-
-    text: str
+from .tools import Tool, ToolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +25,7 @@ class Ask:
     question: str
 
 
-Step = Call | Say | Ask
+Step = str | Ask
 Plan = Generator[Step, Any, None]
 
 
@@ -50,6 +34,15 @@ class Memory:
     """What the agent remembers of a conversation."""
 
     order_id: str = ""
+
+
+class _Request(NamedTuple):
+    text: str
+    memory: Memory
+    tools: Mapping[str, Tool]
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        return self.tools[name](**arguments)
 
 
 CONFIRM_ABOVE_EUR = 50.0
@@ -68,99 +61,99 @@ def small_talk(text: str) -> str | None:
     return "Hello! I can look up, change, cancel and refund orders, and tell you what we have in stock."
 
 
-def make_plan(text: str, memory: Memory, *, weak: bool = True) -> Plan:
-    """The plan for a text that is not small talk; `memory` is read and updated while the plan runs.
+def make_plan(text: str, memory: Memory, tools: Mapping[str, Tool], *, weak: bool = True) -> Plan:
+    """The plan for a text that is not small talk; `memory` is read and updated, and `tools` are called, as it runs.
 
     `weak`: with the three weaknesses.
     """
     rule = next(rule for rule in (_WEAK if weak else _FIXED) if rule.applies(text))
     try:
-        yield from rule.plan(text, memory)
+        yield from rule.plan(_Request(text, memory, tools))
     except ToolError as refusal:
-        yield Say(f"I am sorry, {refusal}.")
+        yield f"I am sorry, {refusal}."
 
 
 # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _track(text: str, memory: Memory) -> Plan:
-    order_id = yield from _which_order(text, memory)
-    order = yield Call("lookup_order", {"order_id": order_id})
+def _track(request: _Request) -> Plan:
+    order_id = yield from _which_order(request)
+    order = request.call("lookup_order", order_id=order_id)
     if not order["tracking_number"]:
-        yield Say(f"Order {order_id} is {order['status']} and has not left us yet.")
-    elif _mentions(text, "when", "arrive", "delivery"):
-        shipment = yield Call("estimate_delivery", {"tracking_number": order["tracking_number"]})
-        yield Say(f"{shipment['carrier']} has your parcel. Order {order_id} arrives on {shipment['arrives_on']}.")
+        yield f"Order {order_id} is {order['status']} and has not left us yet."
+    elif _mentions(request.text, "when", "arrive", "delivery"):
+        shipment = request.call("estimate_delivery", tracking_number=order["tracking_number"])
+        yield f"{shipment['carrier']} has your parcel. Order {order_id} arrives on {shipment['arrives_on']}."
     else:
         items = ", ".join(f"{line['quantity']} x {line['name']}" for line in order["lines"])
-        yield Say(f"Order {order_id} is {order['status']}. It holds {items}.")
+        yield f"Order {order_id} is {order['status']}. It holds {items}."
 
 
-def _list_orders(text: str, memory: Memory) -> Plan:
-    customer = yield Call("find_customer", {"email": _EMAIL.findall(text)[0]})
-    found = yield Call("list_orders", {"customer_id": customer["customer_id"]})
+def _list_orders(request: _Request) -> Plan:
+    customer = request.call("find_customer", email=_EMAIL.findall(request.text)[0])
+    found = request.call("list_orders", customer_id=customer["customer_id"])
     orders = ", ".join(f"{order['order_id']} ({order['status']})" for order in found["orders"])
-    yield Say(f"{customer['name']} has these orders: {orders or 'none'}.")
+    yield f"{customer['name']} has these orders: {orders or 'none'}."
 
 
-def _stock(text: str, memory: Memory, *, weak: bool) -> Plan:
-    query = next(product for product in _PRODUCTS if product in text.lower())
-    found = yield Call("search_products", {"query": query})
+def _stock(request: _Request, *, weak: bool) -> Plan:
+    query = next(product for product in _PRODUCTS if product in request.text.lower())
+    found = request.call("search_products", query=query)
     product = found["products"][0]
     answers = [f"The {product['name']} costs {product['price_eur']:.2f} EUR."]
     stock = None
-    if _mentions(text, "have", "in stock", "available"):
-        stock = yield Call("check_stock", {"sku": product["sku"]})
+    if _mentions(request.text, "have", "in stock", "available"):
+        stock = request.call("check_stock", sku=product["sku"])
         answers.append("It is in stock." if stock["in_stock"] else f"It is back on {stock['restock_on']}.")
-    if _mentions(text, "how many"):
+    if _mentions(request.text, "how many"):
         # WEAKNESS: each part of a double question is answered for itself, with a look-up of its own.
         if weak or stock is None:
-            stock = yield Call("check_stock", {"sku": product["sku"]})
+            stock = request.call("check_stock", sku=product["sku"])
         answers.append(f"We have {stock['in_stock']} of it.")
-    yield Say(" ".join(answers))
+    yield " ".join(answers)
 
 
-def _refund(text: str, memory: Memory, *, weak: bool) -> Plan:
-    order_id = yield from _which_order(text, memory)
-    order = yield Call("lookup_order", {"order_id": order_id})
+def _refund(request: _Request, *, weak: bool) -> Plan:
+    order_id = yield from _which_order(request)
+    order = request.call("lookup_order", order_id=order_id)
     # WEAKNESS: an amount the user names is not read; the whole order is refunded.
-    named = None if weak else _AMOUNT.search(text)
+    named = None if weak else _AMOUNT.search(request.text)
     amount = float(named[1]) if named else order["total_eur"]
     if amount > CONFIRM_ABOVE_EUR:
-        yield Say(f"Order {order_id} was {amount:.2f} EUR. Shall I refund all of it?")
+        yield f"Order {order_id} was {amount:.2f} EUR. Shall I refund all of it?"
         answer = yield Ask("Please answer yes or no.")
         if not _mentions(answer, "yes"):
-            yield Say("Then nothing was refunded.")
+            yield "Then nothing was refunded."
             return
-    refund = yield Call("issue_refund", {"order_id": order_id, "amount_eur": amount})
-    yield Say(f"Done. {refund['amount_eur']:.2f} EUR are on their way back to you, reference {refund['refund_id']}.")
+    refund = request.call("issue_refund", order_id=order_id, amount_eur=amount)
+    yield f"Done. {refund['amount_eur']:.2f} EUR are on their way back to you, reference {refund['refund_id']}."
 
 
-def _cancel(text: str, memory: Memory) -> Plan:
-    order_id = yield from _which_order(text, memory)
-    yield Call("lookup_order", {"order_id": order_id})
-    yield Call("cancel_order", {"order_id": order_id})
-    yield Say(f"Order {order_id} is cancelled.")
+def _cancel(request: _Request) -> Plan:
+    order_id = yield from _which_order(request)
+    request.call("lookup_order", order_id=order_id)
+    request.call("cancel_order", order_id=order_id)
+    yield f"Order {order_id} is cancelled."
 
 
-def _change_address(text: str, memory: Memory) -> Plan:
-    order_id = yield from _which_order(text, memory)
-    address = _ADDRESS.search(text)
+def _change_address(request: _Request) -> Plan:
+    order_id = yield from _which_order(request)
+    address = _ADDRESS.search(request.text)
     where = address[1] if address else (yield Ask("What is the new address?"))
-    order = yield Call("lookup_order", {"order_id": order_id})
-    changed = yield Call("update_address", {"order_id": order["order_id"], "address": where})
-    yield Say(f"Order {order_id} now goes to {changed['address']}.")
+    order = request.call("lookup_order", order_id=order_id)
+    changed = request.call("update_address", order_id=order["order_id"], address=where)
+    yield f"Order {order_id} now goes to {changed['address']}."
 
 
-def _which_order(text: str, memory: Memory) -> Generator[Step, Any, str]:
+def _which_order(request: _Request) -> Generator[Step, Any, str]:
     """The order the text names, else the one spoken of before, else the one the user names when asked."""
-    named = _ORDER_ID.search(text)
+    named = _ORDER_ID.search(request.text)
     while named is None:
-        if memory.order_id:
-            return memory.order_id
+        if request.memory.order_id:
+            return request.memory.order_id
         named = _ORDER_ID.search((yield Ask("Which order is it? Its number looks like ORD-1001.")))
-    memory.order_id = named[0].upper()
-    return memory.order_id
+    request.memory.order_id = named[0].upper()
+    return request.memory.order_id
 
 
 # ── rules ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +162,7 @@ def _which_order(text: str, memory: Memory) -> Generator[Step, Any, str]:
 @dataclass(frozen=True, slots=True)
 class _Rule:
     applies: Callable[[str], bool]
-    plan: Callable[[str, Memory], Plan]
+    plan: Callable[[_Request], Plan]
 
 
 def _mentions(text: str, *words: str) -> bool:

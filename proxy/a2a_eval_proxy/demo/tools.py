@@ -19,6 +19,12 @@ REFUND_DAYS = 30
 
 Tool = Callable[..., dict[str, Any]]
 
+TOOLS = (
+    *("find_customer", "list_orders", "lookup_order", "search_products", "check_stock", "estimate_delivery"),
+    *("issue_refund", "update_address", "cancel_order"),
+)
+"""Methods of `Shop`: those that read, and those that change something."""
+
 
 class ToolError(Exception):
     """A tool did not do what it was asked to; the text is meant for the user."""
@@ -36,20 +42,7 @@ class Shop:
         self._db.row_factory = sqlite3.Row
         if not self._rows("SELECT name FROM sqlite_master LIMIT 1"):
             self._db.executescript(Path(__file__).with_name("shop.sql").read_text("utf-8"))
-        self.tools: dict[str, Tool] = {
-            tool.__name__: tool
-            for tool in (
-                self.find_customer,
-                self.list_orders,
-                self.lookup_order,
-                self.search_products,
-                self.check_stock,
-                self.estimate_delivery,
-                self.issue_refund,
-                self.update_address,
-                self.cancel_order,
-            )
-        }
+        self.tools: dict[str, Tool] = {name: getattr(self, name) for name in TOOLS}
 
     def close(self) -> None:
         self._db.close()
