@@ -8,7 +8,6 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from ..behavior_failures import SEVERITY
-from ..gates import Gate
 from .model import Report, seconds_between
 from .wording import counted, cut, duration_text, printable, score_text, usage_text
 
@@ -28,9 +27,15 @@ def overview(report: Report) -> str:
     return "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in parts)
 
 
-def element(tag: str, attributes: Mapping[str, str] | None = None, *children: Child) -> ET.Element:
-    """An element with text and elements inside; None is omitted."""
-    made = ET.Element(tag, {key: printable(value) for key, value in (attributes or {}).items()})
+def element(tag: str, *children: Child, **attributes: str) -> ET.Element:
+    """An element with text and elements inside; None is omitted.
+
+    `tag` may name classes (`p.verdict`). `_` in the name of an attribute stands for `-`.
+    """
+    tag, _, classes = tag.partition(".")
+    if classes:
+        attributes = {"class": classes.replace(".", " "), **attributes}
+    made = ET.Element(tag, {key.replace("_", "-"): printable(value) for key, value in attributes.items()})
     last: ET.Element | None = None
     for child in children:
         if isinstance(child, str):
@@ -56,24 +61,11 @@ def _masthead(report: Report) -> ET.Element:
     ]
     if usage := usage_text(report.usage):
         facts.append(("judge", usage))
-    word, sign, kind = ("Passed", "✓", "passed") if report.passed else ("Failed", "✕", "failed")
-    return element(
-        "header",
-        {"class": "masthead"},
-        element(
-            "div",
-            {"class": "headline"},
-            element("h1", {}, report.title),
-            element(
-                "p", {"class": f"verdict {kind}"}, element("span", {"class": "sign", "aria-hidden": "true"}, sign), word
-            ),
-        ),
-        element(
-            "dl",
-            {"class": "facts"},
-            *(element("div", {}, element("dt", {}, name), element("dd", {}, value)) for name, value in facts),
-        ),
-    )
+    word, sign = ("Passed", "✓") if report.passed else ("Failed", "✕")
+    verdict = element(f"p.verdict.{word.lower()}", element("span.sign", sign, aria_hidden="true"), word)
+    listed = (element("div", element("dt", name), element("dd", value)) for name, value in facts)
+    headline = element("div.headline", element("h1", report.title), verdict)
+    return element("header.masthead", headline, element("dl.facts", *listed))
 
 
 def _moment(time: str | None) -> str:
@@ -81,24 +73,23 @@ def _moment(time: str | None) -> str:
 
 
 def _section(name: str, title: str, *children: Child) -> ET.Element:
-    heading = element("h2", {"id": f"{name}-title"}, title)
-    return element("section", {"id": name, "aria-labelledby": f"{name}-title"}, heading, *children)
+    heading = element("h2", title, id=f"{name}-title")
+    return element("section", heading, *children, id=name, aria_labelledby=f"{name}-title")
 
 
 def _why(report: Report) -> ET.Element | None:
     tolerated = report.verdict["tolerated"]
     if report.passed and not tolerated:
         return None
-    items = [element("li", {}, cut(reason["message"], MAX_TEXT)) for reason in report.run_reasons]
+    items = [element("li", cut(reason["message"], MAX_TEXT)) for reason in report.run_reasons]
     failed = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "failed"]
     if failed:
         summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} did not pass: "
-        items.append(element("li", {}, summary, *_links((f"c-{index}", label) for index, label in failed)))
+        items.append(element("li", summary, *_links((f"c-{index}", label) for index, label in failed)))
     if tolerated:
-        items.append(element("li", {}, f"The suite tolerates {counted(len(tolerated), 'problem')}."))
-    return _section(
-        "why", "Tolerated problems" if report.passed else "Why it failed", element("ul", {"class": "reasons"}, *items)
-    )
+        items.append(element("li", f"The suite tolerates {counted(len(tolerated), 'problem')}."))
+    title = "Tolerated problems" if report.passed else "Why it failed"
+    return _section("why", title, element("ul.reasons", *items))
 
 
 def _links(targets: Iterable[tuple[str, str]]) -> list[Child]:
@@ -109,7 +100,7 @@ def _links(targets: Iterable[tuple[str, str]]) -> list[Child]:
         if len(shown) >= 2 * MAX_OCCURRENCES:
             more += 1
             continue
-        shown += [", " if shown else "", element("a", {"href": f"#{target}"}, cut(label, 80))]
+        shown += [", " if shown else "", element("a", cut(label, 80), href=f"#{target}")]
     return [*shown, f" and {more:,} more" if more else None]
 
 
@@ -123,29 +114,20 @@ def _scores(report: Report) -> ET.Element | None:
     rows = []
     for metric in metrics:
         name = metric["metric"]
+        gate = gates.get(name)
+        limits = element("span.gate", f"gate: {'; '.join(gate.labels)}") if gate else None
         cells = [
-            element("th", {"scope": "row"}, name, _gate_label(gates.get(name))),
-            element("td", {"class": "number"}, score_text(metric["mean"])),
-            element("td", {}, _distribution(scores.get(name, []))),
+            element("th", name, limits, scope="row"),
+            element("td.number", score_text(metric["mean"])),
+            element("td", _distribution(scores.get(name, []))),
         ]
         for key in head[3:]:
-            kind = " bad" if key in ("failed", "errored") and metric[key] else ""
-            cells.append(element("td", {"class": f"number{kind}", "data-head": key}, f"{metric[key]:,}"))
-        rows.append(element("tr", {}, *cells))
-    columns = [element("th", {"scope": "col"}, name) for name in head]
-    table = element(
-        "table",
-        {"class": "scores"},
-        element("thead", {}, element("tr", {}, *columns)),
-        element("tbody", {}, *rows),
-    )
-    return _section("scores", "Scores", element("div", {"class": "scroll", "tabindex": "0"}, table))
-
-
-def _gate_label(gate: Gate | None) -> ET.Element | None:
-    if gate is None:
-        return None
-    return element("span", {"class": "gate"}, f"gate: {'; '.join(gate.labels)}")
+            kind = ".bad" if key in ("failed", "errored") and metric[key] else ""
+            cells.append(element(f"td.number{kind}", f"{metric[key]:,}", data_head=key))
+        rows.append(element("tr", *cells))
+    columns = [element("th", name, scope="col") for name in head]
+    table = element("table.scores", element("thead", element("tr", *columns)), element("tbody", *rows))
+    return _section("scores", "Scores", element("div.scroll", table, tabindex="0"))
 
 
 def _scores_by_metric(report: Report) -> dict[str, list[tuple[float, tuple[float, float]]]]:
@@ -166,28 +148,16 @@ def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element
     width = (high - low) or 1.0
     bins = Counter(min(BINS - 1, max(0, int((score - low) / width * BINS))) for score, _ in scores)
     most = max(bins.values())
-    bars = [element("rect", {"class": "floor", "x": "0", "y": "27", "width": "119", "height": "1"})]
-    for index in range(BINS):
-        if bins[index]:
-            height = max(2.0, 26 * bins[index] / most)
-            bars.append(
-                element(
-                    "rect",
-                    {
-                        "class": "bar",
-                        "x": str(index * 12),
-                        "y": f"{27 - height:.1f}",
-                        "width": "11",
-                        "height": f"{height:.1f}",
-                    },
-                )
-            )
+    bars = [element("rect.floor", x="0", y="27", width="119", height="1")]
+    for index, count in sorted(bins.items()):
+        height = max(2.0, 26 * count / most)
+        place = {"x": str(index * 12), "y": f"{27 - height:.1f}", "width": "11", "height": f"{height:.1f}"}
+        bars.append(element("rect.bar", **place))
     label = ", ".join(
-        f"{bins[index]:,} from {low + index * width / BINS:g} to {low + (index + 1) * width / BINS:g}"
-        for index in range(BINS)
-        if bins[index]
+        f"{count:,} from {low + index * width / BINS:g} to {low + (index + 1) * width / BINS:g}"
+        for index, count in sorted(bins.items())
     )
-    return element("svg", {"class": "distribution", "viewBox": "0 0 119 28", "role": "img", "aria-label": label}, *bars)
+    return element("svg.distribution", *bars, viewBox="0 0 119 28", role="img", aria_label=label)
 
 
 def _errors(report: Report) -> ET.Element | None:
@@ -198,12 +168,8 @@ def _errors(report: Report) -> ET.Element | None:
     index |= {item.conversation_id: index[item.label] for item in report.conversations if item.conversation_id}
     items = [_error(error, index) for error in errors[:MAX_ERRORS]]
     more = len(errors) - MAX_ERRORS
-    return _section(
-        "errors",
-        f"{counted(len(errors), 'distinct error')}",
-        element("ol", {"class": "errors"}, *items),
-        element("p", {}, f"… and {more:,} more, in the JSON report.") if more > 0 else None,
-    )
+    note = element("p", f"… and {more:,} more, in the JSON report.") if more > 0 else None
+    return _section("errors", counted(len(errors), "distinct error"), element("ol.errors", *items), note)
 
 
 def _error(error: Mapping[str, Any], index: Mapping[str, int]) -> ET.Element:
@@ -213,23 +179,14 @@ def _error(error: Mapping[str, Any], index: Mapping[str, int]) -> ET.Element:
         (_target(index.get(item["conversation"]), item["turn"]), _place(item["conversation"], item["turn"]))
         for item in occurrences
     )
-    return element(
-        "li",
-        {},
-        element(
-            "p",
-            {"class": "error-head"},
-            element("span", {"class": "label"}, error["label"]),
-            element("span", {"class": f"severity {severity}"}, severity) if severity else None,
-            element("span", {"class": "times"}, counted(len(occurrences), "time")),
-        ),
-        element(
-            "div",
-            {},
-            element("p", {"class": "said", "dir": "auto"}, cut(error["description"], MAX_TEXT)),
-            element("p", {"class": "where"}, *links),
-        ),
+    head = element(
+        "p.error-head",
+        element("span.label", error["label"]),
+        element(f"span.severity.{severity}", severity) if severity else None,
+        element("span.times", counted(len(occurrences), "time")),
     )
+    said = element("p.said", cut(error["description"], MAX_TEXT), dir="auto")
+    return element("li", head, element("div", said, element("p.where", *links)))
 
 
 def _target(conversation: int | None, turn: int) -> str:
@@ -249,11 +206,10 @@ def _findings(report: Report) -> ET.Element | None:
     items = [
         element(
             "li",
-            {},
-            element("span", {"class": f"severity {severity}"}, severity),
-            element("span", {"class": "label"}, code),
-            element("span", {"class": "times"}, counted(count, "time")),
+            element(f"span.severity.{severity}", severity),
+            element("span.label", code),
+            element("span.times", counted(count, "time")),
         )
         for (severity, code), count in found.most_common()
     ]
-    return _section("findings", "Findings", element("ul", {"class": "findings"}, *items))
+    return _section("findings", "Findings", element("ul.findings", *items))
