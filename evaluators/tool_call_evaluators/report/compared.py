@@ -18,32 +18,25 @@ from .wording import call_text, counted, finite, printable, score_text
 MAX_CASES = 100
 """Maximum number of cases listed one by one; the number of further cases follows."""
 
-_ORDER = ("worse", "gone", "newly_failing", "changed", "fixed", "new")
-_WORDS = {
-    "worse": "regressed",
-    "newly_failing": "newly failing",
-    "gone": "missing",
-    "changed": "changed",
-    "fixed": "fixed",
-    "new": "new",
-    "same": "unchanged",
-}
-_NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agent may fail a case by chance."
-_SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
-
 Tone: TypeAlias = Literal["worse", "better", "changed", "quiet"]
 """The meaning of a piece of the text, which decides its colour."""
 Paint: TypeAlias = Callable[[str, Tone], str]
 _Line: TypeAlias = tuple[str, Tone | None]
 
-_TONES: dict[str, Tone] = {
-    "worse": "worse",
-    "gone": "worse",
-    "newly_failing": "changed",
-    "changed": "changed",
-    "fixed": "better",
-    "new": "quiet",
+_STATUSES: dict[str, _Line] = {
+    "worse": ("regressed", "worse"),
+    "gone": ("missing", "worse"),
+    "newly_failing": ("newly failing", "changed"),
+    "changed": ("changed", "changed"),
+    "fixed": ("fixed", "better"),
+    "new": ("new", "quiet"),
+    "same": ("unchanged", None),
 }
+"""The word and the tone of each status of a case, in the order of the text."""
+
+_NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agent may fail a case by chance."
+_INCOMPARABLE = "The runs share no metric that was measured the same way: run both again with the same evaluators."
+_SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
 
 def comparison_json(comparison: Comparison) -> str:
@@ -73,7 +66,8 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
             lines.append(painted("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip(), tone))
         lines.append("")
     for case in _changed_cases(comparison)[:MAX_CASES]:
-        lines.append(f"{painted(f'{_WORDS[case.status]}: {case.case}', _TONES[case.status])} ({_rate(case)})")
+        word, tone = _STATUSES[case.status]
+        lines.append(f"{painted(f'{word}: {case.case}', tone)} ({_rate(case)})")
         lines += [f"  {painted(line, tone)}" for line, tone in _case_lines(case)]
     return "\n".join([*lines, *_more(comparison)]).rstrip() + "\n"
 
@@ -89,13 +83,13 @@ def comparison_markdown(comparison: Comparison) -> str:
         parts.append("\n".join([*head, *rows]))
     for case in _changed_cases(comparison)[:MAX_CASES]:
         lines = "\n".join(f"- {escaped(line)}" for line, _ in _case_lines(case))
-        parts.append(f"**{_WORDS[case.status]}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
+        parts.append(f"**{_STATUSES[case.status][0]}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
     return "\n\n".join([*parts, *_more(comparison)]) + "\n"
 
 
 def _headline(comparison: Comparison) -> str:
     counts = comparison.counts
-    parts = [f"{counts[status]:,} {_WORDS[status]}" for status in (*_ORDER, "same") if status in counts]
+    parts = [f"{counts[status]:,} {word}" for status, (word, _) in _STATUSES.items() if status in counts]
     verdict = "no regressions" if comparison.comparable else "cannot be compared"
     verdict = "regressed" if comparison.regressed else verdict
     return f"{comparison.before} → {comparison.after}: {verdict} ({', '.join(parts) or 'no cases'})"
@@ -103,16 +97,9 @@ def _headline(comparison: Comparison) -> str:
 
 def _notices(comparison: Comparison) -> list[_Line]:
     """The metrics that are not compared, and how large a drop the comparison detects."""
-    lines: list[_Line] = [
-        (f"not compared: {entry.metric}: {entry.reason}", "changed") for entry in comparison.not_judged
-    ]
+    lines: list[_Line] = [(f"not compared: {item.metric}: {item.reason}", "changed") for item in comparison.not_judged]
     if not comparison.comparable:
-        lines.append(
-            (
-                "The runs share no metric that was measured the same way: run both again with the same evaluators.",
-                "worse",
-            )
-        )
+        lines.append((_INCOMPARABLE, "worse"))
     if fell := [score.metric for score in _scores(comparison) if score.fell]:
         lines.append((f"dropped significantly over all cases: {', '.join(fell)}", "worse"))
     if "newly_failing" in comparison.counts:
@@ -153,7 +140,7 @@ def _scores(comparison: Comparison) -> tuple[ScoreChange, ...]:
 
 def _changed_cases(comparison: Comparison) -> list[CaseChange]:
     cases = [case for case in comparison.cases if case.status != "same"]
-    return sorted(cases, key=lambda case: (not case.regressed, _ORDER.index(case.status)))
+    return sorted(cases, key=lambda case: list(_STATUSES).index(case.status))
 
 
 def _more(comparison: Comparison) -> list[str]:
@@ -191,13 +178,13 @@ def _change_lines(change: CallChange, turn: TurnChange) -> list[_Line]:
 
 def _difference(difference: Difference) -> str:
     where = difference.path or "arguments"
-    if difference.problem == "missing":
-        return f"{where} was removed (was {json_excerpt(difference.expected)})"
-    if difference.problem == "unexpected":
-        return f"{where} is new ({json_excerpt(difference.actual)})"
-    if difference.problem == "unknown":
-        return f"{where} are unknown now"
-    return f"{where}: {json_excerpt(difference.expected)} → {json_excerpt(difference.actual)}"
+    expected, actual = json_excerpt(difference.expected), json_excerpt(difference.actual)
+    sentences = {
+        "missing": f"{where} was removed (was {expected})",
+        "unexpected": f"{where} is new ({actual})",
+        "unknown": f"{where} are unknown now",
+    }
+    return sentences.get(difference.problem, f"{where}: {expected} → {actual}")
 
 
 def _call(call: ToolCall) -> str:
@@ -214,11 +201,10 @@ def _shares(turn: TurnChange) -> list[str]:
 
 
 def _score_line(score: ScoreChange) -> str:
-    text = f"{score.metric}: {score_text(score.before)} → {score_text(score.after)}"
-    if score.interval is not None:
-        text += f", 95 % interval {_interval(score.interval)}"
-    if score.p_value is not None:
-        text += f", p = {score.p_value:.2g}"
+    metric, before, after, _, interval, p_value = _score_cells(score)
+    text = f"{metric}: {before} → {after}"
+    text += f", 95 % interval {interval}" if interval != "–" else ""
+    text += f", p = {p_value}" if p_value != "–" else ""
     return text + (", significant" if score.fell else "")
 
 
@@ -228,10 +214,6 @@ def _score_cells(score: ScoreChange) -> tuple[str, ...]:
         score_text(score.before),
         score_text(score.after),
         "–" if score.delta is None else f"{score.delta:+.2f}",
-        "–" if score.interval is None else _interval(score.interval),
+        "–" if score.interval is None else "{:+.2f} to {:+.2f}".format(*score.interval),
         "–" if score.p_value is None else f"{score.p_value:.2g}",
     )
-
-
-def _interval(interval: tuple[float, float]) -> str:
-    return f"{interval[0]:+.2f} to {interval[1]:+.2f}"

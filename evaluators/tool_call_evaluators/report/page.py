@@ -35,35 +35,23 @@ def page_data(report: Report, most: int = MAX_BYTES) -> str:
     If even the shortest texts do not fit, conversations are included without turns: first those that did not fail, in
     reverse order.
     """
-    parts: list[bytes] | None = None
     for limit in TEXT_LIMITS:
-        parts = _parts(report, Shortener(limit), most if limit != TEXT_LIMITS[-1] else None)
-        if parts is not None:
+        short, parts, total = Shortener(limit), [], 0
+        for conversation in report.conversations:
+            parts.append(_encoded(_conversation(report, conversation, short)))
+            total += len(parts[-1])
+            if total > most and limit != TEXT_LIMITS[-1]:
+                break
+        else:
             break
-    parts = parts or []
-    total = sum(map(len, parts))
-    for index in sorted(range(len(parts)), key=lambda index: (_failed(report, index), -index)):
+    in_reverse = reversed(range(len(parts)))
+    for index in sorted(in_reverse, key=lambda index: report.status(report.conversations[index]) == "failed"):
         if total <= most:
             break
         total -= len(parts[index])
         parts[index] = _encoded({**_heading(report, report.conversations[index]), "omitted": True})
         total += len(parts[index])
     return b"".join((b'{"conversations":[', b",\n".join(parts), b"]}")).decode()
-
-
-def _parts(report: Report, short: Shortener, most: int | None) -> list[bytes] | None:
-    """Every conversation as JSON; None if they exceed `most` bytes."""
-    parts, total = [], 0
-    for conversation in report.conversations:
-        parts.append(_encoded(_conversation(report, conversation, short)))
-        total += len(parts[-1])
-        if most is not None and total > most:
-            return None
-    return parts
-
-
-def _failed(report: Report, index: int) -> bool:
-    return report.status(report.conversations[index]) == "failed"
 
 
 def _encoded(value: Any) -> bytes:
@@ -92,8 +80,8 @@ def _conversation(report: Report, conversation: RunConversation, short: Shortene
         | _without_empty(
             {
                 "id": conversation.conversation_id,
-                "goal": short.text(case.user_goal) if case and case.user_goal else None,
-                "expect": _expected(case.expect, short) if case else None,
+                "goal": short.text(case.user_goal) if case else None,
+                "expect": _expected(case.expect if case else None, short),
                 "reasons": [
                     short.text(reason["message"])
                     for reason in report.reasons_of(conversation)
@@ -116,7 +104,7 @@ def _turn(
             {
                 "number": planned.index + 1,
                 "missing": True,
-                "expect": _expected(planned.expect, short) if planned.expect else None,
+                "expect": _expected(planned.expect, short),
                 "expected_calls": _expected_calls(planned.expect, short),
             }
         )
@@ -130,15 +118,15 @@ def _turn(
             "state": turn["state"],
             "wire": f"{turn['binding']} {turn['protocol_version']}",
             "trace": turn["trace_id"],
-            "failure": short.text(planned.failure) if planned.failure else None,
+            "failure": short.text(planned.failure),
             "at": turn["started_at"],
             "time": [seconds_between(start, turn[key]) for key in ("started_at", "first_event_at", "ended_at")],
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],
             "calls_left_out": max(0, len(turn["tool_calls"]) - MAX_CALLS) or None,
-            "expect": _expected(planned.expect, short) if planned.expect else None,
+            "expect": _expected(planned.expect, short),
             "results": [_result(result, short) for result in planned.results],
-            "findings": [_finding(finding, short) for finding in turn["findings"]],
-            "capture": _capture(turn["capture"]),
+            "findings": [[item["severity"], item["code"], short.text(item["message"])] for item in turn["findings"]],
+            "capture": {key: value for key, value in turn["capture"].items() if value and key != "sources"},
         }
     )
 
@@ -157,8 +145,8 @@ def _call(call: Mapping[str, Any], start: str | None, short: Shortener) -> dict[
             "name": short.text(call["name"]),
             "unknown": call["arguments"] is None,
             "arguments": _arguments(call["arguments"], short),
-            "result": None if call["result"] is None else short.text(call["result"]),
-            "error": None if call["error"] is None else short.text(call["error"]),
+            "result": short.text(call["result"]),
+            "error": short.text(call["error"]),
             "source": call["source"],
             "time": times if times[0] is not None else None,
         }
@@ -201,9 +189,9 @@ def _first_step(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
-def _expected(expect: Expectation, short: Shortener) -> dict[str, Any]:
+def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     """The other expectations, in addition to the calls, by their names in suites."""
-    values = {item.name: getattr(expect, item.name) for item in fields(expect) if item.name != "tool_calls"}
+    values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation) if item.name != "tool_calls"}
     return {name: short.value(value) for name, value in values.items() if value is not None}
 
 
@@ -221,14 +209,6 @@ def _result(result: EvalResult, short: Shortener) -> dict[str, Any]:
             "details": short.value(result.details) if bad and result.details else None,
         }
     )
-
-
-def _finding(finding: Mapping[str, Any], short: Shortener) -> list[str]:
-    return [finding["severity"], finding["code"], short.text(finding["message"])]
-
-
-def _capture(capture: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in capture.items() if value and key != "sources"}
 
 
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:

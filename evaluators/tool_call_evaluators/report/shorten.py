@@ -25,8 +25,8 @@ class Shortener:
     def __init__(self, limit: int) -> None:
         self._limit = limit
 
-    def text(self, text: str) -> str:
-        if len(text) > self._limit:
+    def text(self, text: str | None) -> str | None:
+        if text is not None and len(text) > self._limit:
             return f"{text[: self._limit]}… ({len(text) - self._limit:,} more characters)"
         return text
 
@@ -40,11 +40,7 @@ def shortened_turn(turn: TurnJson) -> TurnJson:
     """A turn reduced for a report, so that many fit into memory. Long texts are cut: answers, tool results, findings
     and reasons. The data that identifies and compares turns (user text, arguments, scores) stays; of the details of a
     good result only those of its judge."""
-    short = Shortener(LONGEST_TEXT - _ROOM)
-
-    def cut(text: str | None) -> str | None:
-        return None if text is None else short.text(text)
-
+    cut = Shortener(LONGEST_TEXT - _ROOM).text
     short_turn: TurnJson = shared(
         {
             **turn,

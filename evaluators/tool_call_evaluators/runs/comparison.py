@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from statistics import fmean
 
 from a2a_tool_capture.canonical import canonical
@@ -47,24 +48,80 @@ def compare(
         spoken = sorted({_spoken(item) for item in (*left[case], *right[case])})
         for side in (left, right):
             side[case] = [_with_missing_turns(item, spoken) for item in side[case]]
-    results = [_all_results(side) for side in (left, right)]
+    results = [[result for side in run.values() for item in side for result in _results(item)] for run in (left, right)]
     aside = not_judged(results[0], results[1], names)
     ignored = frozenset(entry.metric for entry in aside)
-    both = {case: (left[case], right[case]) for case in left if _came(left[case]) and _came(right.get(case, ()))}
-    falls = find_falls({case: _measures(*sides, ignored) for case, sides in both.items()})
-    changed = tuple(
-        _case_change(case, left.get(case, []), right.get(case, []), ignored, falls) for case in {**left, **right}
-    )
+    cases = {case: (_Side(left.get(case, ()), ignored), _Side(right.get(case, ()), ignored)) for case in left | right}
+    both = {case: sides for case, sides in cases.items() if sides[0].came and sides[1].came}
+    falls = find_falls({case: _measures(*sides) for case, sides in both.items()})
     metrics = metrics_of(*results)
     return Comparison(
         *names,
-        changed,
-        tuple(_overall(both, falls, ignored)),
-        _pass_rate(both, falls, ignored),
+        tuple(_case_change(case, *sides, falls) for case, sides in cases.items()),
+        tuple(_overall(both.values(), falls, ignored)),
+        _pass_rate(both.values(), falls),
         aside,
         falls.sight,
         not metrics or bool(metrics - ignored),
     )
+
+
+class _Side:
+    """The conversations of a case in one run. Metrics in `ignored` decide neither failures nor passes."""
+
+    def __init__(self, conversations: Sequence[RunConversation], ignored: frozenset[str]) -> None:
+        self.conversations = conversations
+        self.ignored = ignored
+        self.came = any(item.came for item in conversations)
+
+    @cached_property
+    def passes(self) -> list[float]:
+        """For each conversation 1 if nothing failed, else 0."""
+        return [float(not _Side([item], self.ignored).failures) for item in self.conversations]
+
+    @property
+    def passed(self) -> tuple[int, int]:
+        """The numbers of passed and of all conversations."""
+        return int(sum(self.passes)), len(self.conversations)
+
+    @cached_property
+    def failures(self) -> list[str]:
+        """The failures in any of the conversations, without repetition."""
+        names: dict[str, None] = {}
+        for conversation in self.conversations:
+            for turn in conversation.turns:
+                if turn.turn is None:
+                    names["missing_turn"] = None
+                elif turn.failure is not None:
+                    names["failed_turn"] = None
+            for result in _results(conversation):
+                bad = result.status in (Status.FAILED, Status.ERRORED) or result.label == CALLS_UNSEEN
+                if bad and result.evaluator not in self.ignored:
+                    names[result.evaluator] = None
+        return list(names)
+
+    @cached_property
+    def scores(self) -> dict[str, list[float]]:
+        """For each metric one score per conversation, the mean over its turns, in the order of the conversations."""
+        scores: dict[str, list[float]] = {}
+        for conversation in self.conversations:
+            found: dict[str, list[float]] = {}
+            for result in _results(conversation):
+                if result.score is not None:
+                    found.setdefault(result.evaluator, []).append(result.score)
+            for metric, values in found.items():
+                scores.setdefault(metric, []).append(fmean(values))
+        return scores
+
+    @property
+    def turns(self) -> dict[int, list[TurnJson]]:
+        """The executed turns by index."""
+        turns: dict[int, list[TurnJson]] = {}
+        for conversation in self.conversations:
+            for turn in conversation.turns:
+                if turn.turn is not None:
+                    turns.setdefault(turn.index, []).append(turn.turn)
+        return turns
 
 
 def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
@@ -97,46 +154,25 @@ def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[st
     return replace(conversation, turns=(*conversation.turns, *missing))
 
 
-def _came(conversations: Iterable[RunConversation]) -> bool:
-    return any(item.came for item in conversations)
-
-
-def _all_results(cases: Mapping[str, Sequence[RunConversation]]) -> list[EvalResult]:
-    return [result for side in cases.values() for conversation in side for result in _results(conversation)]
-
-
-def _measures(
-    before: Sequence[RunConversation], after: Sequence[RunConversation], ignored: Collection[str]
-) -> dict[Measure, Sides]:
+def _measures(before: _Side, after: _Side) -> dict[Measure, Sides]:
     """The measures tested for a case: whether its conversations pass, and each metric's scores."""
-    measures: dict[Measure, Sides] = {None: (_passes(before, ignored), _passes(after, ignored))}
-    left, right = _scores(before), _scores(after)
-    for metric in left.keys() & right.keys():
-        if metric not in ignored:
-            measures[metric] = left[metric], right[metric]
-    return measures
+    shared = (before.scores.keys() & after.scores.keys()) - before.ignored
+    scores: dict[Measure, Sides] = {metric: (before.scores[metric], after.scores[metric]) for metric in shared}
+    return {None: (before.passes, after.passes), **scores}
 
 
-def _case_change(
-    case: str,
-    before: Sequence[RunConversation],
-    after: Sequence[RunConversation],
-    ignored: Collection[str],
-    falls: Falls,
-) -> CaseChange:
-    passed = (_passed(before, ignored), _passed(after, ignored))
-    if not _came(before) or not _came(after):
-        status: CaseStatus = "gone" if _came(before) else "new" if _came(after) else "same"
-        return CaseChange(case, status, passed)
-    failed_before, failed_after = _failed(before, ignored), _failed(after, ignored)
+def _case_change(case: str, before: _Side, after: _Side, falls: Falls) -> CaseChange:
+    passed = before.passed, after.passed
+    if not before.came or not after.came:
+        return CaseChange(case, "gone" if before.came else "new" if after.came else "same", passed)
     change = CaseChange(
         case,
         "same",
         passed,
-        tuple(_turn_changes(before, after)),
-        tuple(score for score in _case_scores(case, before, after, falls) if score.metric not in ignored),
-        tuple(name for name in failed_after if name not in failed_before),
-        tuple(name for name in failed_before if name not in failed_after),
+        tuple(_turn_changes(before.turns, after.turns)),
+        tuple(_case_scores(case, before, after, falls)),
+        tuple(name for name in after.failures if name not in before.failures),
+        tuple(name for name in before.failures if name not in after.failures),
     )
     return replace(change, status=_status(change, (case, None) in falls.fell_single))
 
@@ -153,40 +189,16 @@ def _status(change: CaseChange, fell: bool) -> CaseStatus:
     return "changed" if change.turns or change.scores or rate != rate_now else "same"
 
 
-def _passes(conversations: Iterable[RunConversation], ignored: Collection[str]) -> list[float]:
-    """For each conversation 1 if nothing failed, else 0."""
-    return [float(not _failed([conversation], ignored)) for conversation in conversations]
-
-
-def _passed(conversations: Sequence[RunConversation], ignored: Collection[str]) -> tuple[int, int]:
-    return sum(map(int, _passes(conversations, ignored))), len(conversations)
-
-
-def _failed(conversations: Iterable[RunConversation], ignored: Collection[str]) -> list[str]:
-    """The failures in any of them, without repetition and without `ignored` metrics."""
-    names: dict[str, None] = {}
-    for conversation in conversations:
-        for turn in conversation.turns:
-            if turn.turn is None:
-                names["missing_turn"] = None
-            elif turn.failure is not None:
-                names["failed_turn"] = None
-        for result in _results(conversation):
-            bad = result.status in (Status.FAILED, Status.ERRORED) or result.label == CALLS_UNSEEN
-            if bad and result.evaluator not in ignored:
-                names[result.evaluator] = None
-    return list(names)
-
-
 def _results(conversation: RunConversation) -> list[EvalResult]:
     return [result for turn in conversation.turns for result in turn.results] + list(conversation.results)
 
 
-def _turn_changes(before: Sequence[RunConversation], after: Sequence[RunConversation]) -> Iterable[TurnChange]:
-    left, right = _turns_by_index(before), _turns_by_index(after)
-    for index in sorted({*left, *right}):
-        calls, share = _typical(left.get(index, []))
-        calls_now, share_now = _typical(right.get(index, []))
+def _turn_changes(
+    before: Mapping[int, Sequence[TurnJson]], after: Mapping[int, Sequence[TurnJson]]
+) -> Iterable[TurnChange]:
+    for index in sorted({*before, *after}):
+        calls, share = _typical(before.get(index, []))
+        calls_now, share_now = _typical(after.get(index, []))
         as_data = [
             replace(call, arguments=quoted(call.arguments) if call.arguments else call.arguments) for call in calls
         ]
@@ -195,78 +207,40 @@ def _turn_changes(before: Sequence[RunConversation], after: Sequence[RunConversa
             yield TurnChange(index + 1, changes, tuple(calls), tuple(calls_now), (share, share_now))
 
 
-def _turns_by_index(conversations: Iterable[RunConversation]) -> dict[int, list[ConversationTurn]]:
-    turns: dict[int, list[ConversationTurn]] = {}
-    for conversation in conversations:
-        for turn in conversation.turns:
-            if turn.turn is not None:
-                turns.setdefault(turn.index, []).append(turn)
-    return turns
-
-
-def _typical(turns: Sequence[ConversationTurn]) -> tuple[list[ToolCall], tuple[int, int]]:
+def _typical(turns: Sequence[TurnJson]) -> tuple[list[ToolCall], tuple[int, int]]:
     """The most frequent calls of the turns (the first in a tie), their number of turns, and the number of all turns."""
     if not turns:
         return [], (0, 0)
-    variants = [[ToolCall.from_dict(call) for call in turn.turn["tool_calls"]] for turn in turns if turn.turn]
+    variants = [[ToolCall.from_dict(call) for call in turn["tool_calls"]] for turn in turns]
     keys = [canonical([[call.name, call.arguments] for call in calls]) for calls in variants]
     key, count = Counter(keys).most_common(1)[0]
     return variants[keys.index(key)], (count, len(variants))
 
 
-def _scores(conversations: Iterable[RunConversation]) -> dict[str, list[float]]:
-    """For each metric one score per conversation, the mean over its turns, in the order of the conversations."""
-    scores: dict[str, list[float]] = {}
-    for conversation in conversations:
-        found: dict[str, list[float]] = {}
-        for result in _results(conversation):
-            if result.score is not None:
-                found.setdefault(result.evaluator, []).append(result.score)
-        for metric, values in found.items():
-            scores.setdefault(metric, []).append(fmean(values))
-    return scores
-
-
-def _case_scores(
-    case: str, before: Sequence[RunConversation], after: Sequence[RunConversation], falls: Falls
-) -> Iterable[ScoreChange]:
-    """The metrics whose means differ."""
-    left, right = _scores(before), _scores(after)
-    for metric in {**left, **right}:
-        old, new = left.get(metric, []), right.get(metric, [])
-        if _mean(old) != _mean(new):
+def _case_scores(case: str, before: _Side, after: _Side, falls: Falls) -> Iterable[ScoreChange]:
+    """The compared metrics whose means differ."""
+    for metric in before.scores | after.scores:
+        old, new = before.scores.get(metric, []), after.scores.get(metric, [])
+        if metric not in before.ignored and _mean(old) != _mean(new):
             tested = falls.single.get((case, metric)) if min(len(old), len(new)) > 1 else None
             interval = unpaired_interval(old, new, f"{case} {metric}")
             yield _score_change(metric, old, new, interval, tested, (case, metric) in falls.fell_single)
 
 
-def _overall(
-    both: Mapping[str, tuple[Sequence[RunConversation], Sequence[RunConversation]]],
-    falls: Falls,
-    ignored: Collection[str],
-) -> Iterable[ScoreChange]:
+def _overall(both: Collection[tuple[_Side, _Side]], falls: Falls, ignored: frozenset[str]) -> Iterable[ScoreChange]:
     """Every metric over the cases of both runs: a pair of means for each case."""
-    pairs: dict[str, list[tuple[float | None, float | None]]] = {}
-    for before, after in both.values():
-        left, right = _scores(before), _scores(after)
-        for metric in {**left, **right}:
-            pairs.setdefault(metric, []).append((_mean(left.get(metric, ())), _mean(right.get(metric, ()))))
-    for metric, found in pairs.items():
-        old = [a for a, _ in found if a is not None]
-        new = [b for _, b in found if b is not None]
-        differences = [b - a for a, b in found if a is not None and b is not None]
+    for metric in dict.fromkeys(metric for pair in both for side in pair for metric in side.scores):
+        pairs = [tuple(_mean(side.scores.get(metric, ())) for side in pair) for pair in both]
+        old, new = ([mean for mean in means if mean is not None] for means in zip(*pairs, strict=True))
+        differences = [after - before for before, after in pairs if before is not None and after is not None]
         interval = None if metric in ignored else paired_interval(differences, metric)
         yield _score_change(metric, old, new, interval, falls.overall.get(metric), metric in falls.fell)
 
 
-def _pass_rate(
-    both: Mapping[str, tuple[Sequence[RunConversation], Sequence[RunConversation]]],
-    falls: Falls,
-    ignored: Collection[str],
-) -> ScoreChange:
+def _pass_rate(both: Collection[tuple[_Side, _Side]], falls: Falls) -> ScoreChange:
     """The mean over the cases of the share of their conversations that pass."""
-    old, new = ([fmean(_passes(sides[index], ignored)) for sides in both.values()] for index in (0, 1))
-    differences = [b - a for a, b in zip(old, new, strict=True)]
+    old, new = ([fmean(pair[index].passes) for pair in both] for index in (0, 1))
+    differences = [after - before for before, after in zip(old, new, strict=True)]
     interval = paired_interval(differences, RATE)
     return _score_change(RATE, old, new, interval, falls.overall.get(None), None in falls.fell)
 
