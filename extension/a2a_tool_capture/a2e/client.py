@@ -122,9 +122,11 @@ class ToolAPI:
             async with asyncio.timeout(request.timeout + ANSWER_GRACE_S):
                 response = await self._transport.exchange(request, take)
         except TimeoutError:
-            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host did not respond within {request.timeout:g} s")
+            result = ToolResult.failed(
+                ToolErrorCode.TOOL_ERROR, f"the host did not respond within {request.timeout:g} s"
+            )
         except ProtocolError as error:
-            result = _failure(ToolErrorCode.TOOL_ERROR, f"the host's response is invalid: {error}")
+            result = ToolResult.failed(ToolErrorCode.TOOL_ERROR, f"the host's response is invalid: {error}")
         else:
             result = _result(response)
         return replace(result, tool_name=result.tool_name or request.tool_name, events=result.events or tuple(events))
@@ -134,12 +136,8 @@ def _result(response: Response) -> ToolResult:
     if isinstance(response, ToolCallResponse):
         return response.data
     if isinstance(response, ErrorMessage):
-        return _failure(response.code, response.message)
-    return _failure(ToolErrorCode.TOOL_ERROR, f"the host responded to a call with {response.TYPE}")
-
-
-def _failure(code: str, error: str) -> ToolResult:
-    return ToolResult(success=False, error=error, error_code=code)
+        return ToolResult.failed(response.code, response.message)
+    return ToolResult.failed(ToolErrorCode.TOOL_ERROR, f"the host responded to a call with {response.TYPE}")
 
 
 def _notify(on_event: OnEvent, event: ToolEvent) -> None:

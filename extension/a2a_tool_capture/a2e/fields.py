@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Self
 
@@ -55,56 +55,41 @@ def _json(value: Any) -> Any:
 # ── readers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_any(value: Any, where: str) -> Any:
-    return value
+def _reader(expected: str, is_valid: Callable[[Any], bool]) -> Read:
+    def read(value: Any, where: str) -> Any:
+        if not is_valid(value):
+            raise ProtocolError(f"{where}: expected {expected}, got {_kind(value)}")
+        return value
+
+    return read
 
 
-def read_string(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise _expected("a string", value, where)
-    return value
-
-
-def read_name(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _expected("a string that is not empty", value, where)
-    return value
-
-
-def read_boolean(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise _expected("true or false", value, where)
-    return value
+read_any = _reader("anything", lambda value: True)
+read_string = _reader("a string", lambda value: isinstance(value, str))
+read_name = _reader("a string that is not empty", lambda value: isinstance(value, str) and value != "")
+read_boolean = _reader("true or false", lambda value: isinstance(value, bool))
+read_object = _reader("an object", lambda value: isinstance(value, dict))
+_read_items = _reader("a list", lambda value: isinstance(value, list))
+_read_finite = _reader("a finite number", lambda value: type(value) in (int, float) and math.isfinite(_float(value)))
+_read_whole = _reader("an integer", lambda value: float(value).is_integer())
 
 
 def read_number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(_float(value)):
-        raise _expected("a finite number", value, where)
-    return float(value)
+    return float(_read_finite(value, where))
 
 
 def read_integer(value: Any, where: str) -> int:
-    number = read_number(value, where)
-    if not number.is_integer():
-        raise _expected("an integer", value, where)
-    return int(value)
+    return int(_read_whole(_read_finite(value, where), where))
 
 
 def read_rounded(value: Any, where: str) -> int:
     return round(read_number(value, where))
 
 
-def read_object(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _expected("an object", value, where)
-    return value
-
-
 def list_of(read: Read) -> Callable[[Any, str], tuple[Any, ...]]:
     def read_items(value: Any, where: str) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise _expected("a list", value, where)
-        return tuple(read(item, f"{where}[{number}]") for number, item in enumerate(value))
+        items = enumerate(_read_items(value, where))
+        return tuple(read(item, f"{where}[{number}]") for number, item in items)
 
     return read_items
 
@@ -117,10 +102,6 @@ def _float(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf
-
-
-def _expected(what: str, value: Any, where: str) -> ProtocolError:
-    return ProtocolError(f"{where}: expected {what}, got {_kind(value)}")
 
 
 def _kind(value: Any) -> str:

@@ -1,13 +1,19 @@
-"""Splits a byte stream into lines. Sans-io."""
+"""Splits a byte stream into lines."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Default of the maximum line length."""
 
 
+_READ_BYTES = 65_536
+
+
 class LineSplitter:
-    """Splits a stream at its newlines. Holds at most `max_bytes` plus one piece of input."""
+    """Sans-io. Splits a stream at its newlines. Holds at most `max_bytes` plus one piece of input."""
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -31,3 +37,12 @@ class LineSplitter:
             self._begun.clear()
         else:
             self._begun.append(piece)
+
+
+async def read_lines(reader: asyncio.StreamReader, max_bytes: int) -> AsyncIterator[bytes | None]:
+    """The lines of `reader` that are not blank; None for a line that exceeds `max_bytes`. Raises ConnectionError."""
+    splitter = LineSplitter(max_bytes)
+    while chunk := await reader.read(_READ_BYTES):
+        for line in splitter.feed(chunk):
+            if line is None or line.strip():
+                yield line

@@ -119,6 +119,10 @@ class ToolResult(JsonObject):
     duration_ms: int = read_by(read_rounded, 0)
     events: tuple[ToolEvent, ...] = read_by(list_of(ToolEvent.from_dict), ())
 
+    @classmethod
+    def failed(cls, code: str, error: str) -> ToolResult:
+        return cls(success=False, error=error, error_code=code)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallResponse(Message):

@@ -124,7 +124,7 @@ class ToolPlugin(ABC):
     async def _executed(self, request: ToolCallRequest) -> ToolResult:
         try:
             if all(tool.name != request.tool_name for tool in self.list_tools()):
-                return _failure(ToolErrorCode.UNKNOWN_TOOL, f"there is no tool {request.tool_name!r}")
+                return ToolResult.failed(ToolErrorCode.UNKNOWN_TOOL, f"there is no tool {request.tool_name!r}")
             limit_s = min(request.timeout, MAX_TIMEOUT_S)
             deadline = asyncio.timeout(limit_s)
             try:
@@ -133,15 +133,15 @@ class ToolPlugin(ABC):
             except TimeoutError:
                 if not deadline.expired():
                     raise
-                return _failure(ToolErrorCode.TOOL_ERROR, f"no result within {limit_s:g} s")
+                return ToolResult.failed(ToolErrorCode.TOOL_ERROR, f"no result within {limit_s:g} s")
             if isinstance(given, ToolResult):
                 return given
             data = dict(given) if isinstance(given, Mapping) else {"value": given}
             json.dumps(data, allow_nan=False)
         except ToolDeniedError as error:
-            return _failure(ToolErrorCode.TOOL_DENIED, _message_of(error))
+            return ToolResult.failed(ToolErrorCode.TOOL_DENIED, _message_of(error))
         except Exception as error:  # noqa: BLE001 - the tool's code; the caller receives the error
-            return _failure(ToolErrorCode.TOOL_ERROR, _message_of(error))
+            return ToolResult.failed(ToolErrorCode.TOOL_ERROR, _message_of(error))
         exit_code = data.get("exit_code")
         return ToolResult(success=True, data=data, exit_code=exit_code if type(exit_code) is int else None)
 
@@ -175,10 +175,6 @@ _CALL: ContextVar[_Call | None] = ContextVar("a2e_call", default=None)
 
 def _has_tags(tool: ToolDefinition, tags: Collection[str]) -> bool:
     return {tag.casefold() for tag in tags} <= {tag.casefold() for tag in tool.tags}
-
-
-def _failure(code: ToolErrorCode, error: str) -> ToolResult:
-    return ToolResult(success=False, error=error, error_code=code)
 
 
 def _message_of(error: Exception) -> str:

@@ -7,9 +7,10 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from .errors import ProtocolError
-from .lines import MAX_LINE_BYTES, LineSplitter
+from .lines import MAX_LINE_BYTES, read_lines
 from .messages import ErrorMessage, Message, ToolEvent, decode, encode
 from .models import ToolErrorCode
 from .plugin import ToolPlugin
@@ -20,13 +21,11 @@ MAX_PARALLEL = 64
 CLOSING_GRACE_S = 1.0
 """Time after which running calls are cancelled once the agent has closed its side."""
 
-_READ_BYTES = 65_536
-
 _log = logging.getLogger(__name__)
 
 
 async def respond(
-    plugin: ToolPlugin, line: bytes, post: Callable[[bytes], None], max_line_bytes: int = MAX_LINE_BYTES
+    plugin: ToolPlugin, line: bytes, post: Callable[[bytes], object], max_line_bytes: int = MAX_LINE_BYTES
 ) -> None:
     """Respond to the message in `line`; `post` receives each line to send, events in the thread that emits them."""
     try:
@@ -42,13 +41,14 @@ async def respond(
             _log.warning("an event of %r was not sent because its data is not JSON: %s", _tool(message), error)
 
     response = await plugin.handle(message, post_event)
+    problem = ""
     try:
         answer = encode(response)
+        if len(answer) > max_line_bytes:
+            problem = f"the response has {len(answer)} bytes; the maximum is {max_line_bytes}"
     except ValueError as error:
         problem = f"the response of plug-in {plugin.name!r} is not JSON: {error}"
-        answer = encode(ErrorMessage(req_id=message.id, code=ToolErrorCode.TOOL_ERROR, message=problem))
-    if len(answer) > max_line_bytes:
-        problem = f"the response has {len(answer)} bytes; the maximum is {max_line_bytes}"
+    if problem:
         answer = encode(ErrorMessage(req_id=message.id, code=ToolErrorCode.TOOL_ERROR, message=problem))
     post(answer)
 
@@ -66,7 +66,8 @@ async def serve(
 
     async def answer(line: bytes) -> None:
         try:
-            await respond(plugin, line, lambda out: _in_order(loop, writer, out), max_line_bytes)
+            # From any thread; the lines of each thread stay in order.
+            await respond(plugin, line, lambda out: loop.call_soon_threadsafe(writer.write, out), max_line_bytes)
             await asyncio.sleep(0)  # lets posted lines be written
             await writer.drain()
         except ConnectionError:
@@ -74,19 +75,18 @@ async def serve(
         finally:
             slots.release()
 
-    splitter = LineSplitter(max_line_bytes)
     running: set[asyncio.Task[None]] = set()
     try:
-        while chunk := await _read(reader):
-            for line in splitter.feed(chunk):
+        with suppress(ConnectionError):
+            async for line in read_lines(reader, max_line_bytes):
                 if line is None:
                     problem = f"a line is longer than {max_line_bytes} bytes"
                     writer.write(encode(ErrorMessage(code="invalid_message", message=problem)))
-                elif line.strip():
-                    await slots.acquire()
-                    task = asyncio.create_task(answer(line))
-                    running.add(task)
-                    task.add_done_callback(running.discard)
+                    continue
+                await slots.acquire()
+                task = asyncio.create_task(answer(line))
+                running.add(task)
+                task.add_done_callback(running.discard)
         if running:
             await asyncio.wait(running, timeout=CLOSING_GRACE_S)
     finally:
@@ -108,18 +108,6 @@ async def serve_stdio(plugin: ToolPlugin) -> None:
         await serve(plugin, reader, writer)
     finally:
         writer.close()
-
-
-def _in_order(loop: asyncio.AbstractEventLoop, writer: asyncio.StreamWriter, line: bytes) -> None:
-    """Write from any thread; the lines of each thread stay in order."""
-    loop.call_soon_threadsafe(writer.write, line)
-
-
-async def _read(reader: asyncio.StreamReader) -> bytes:
-    try:
-        return await reader.read(_READ_BYTES)
-    except ConnectionError:
-        return b""
 
 
 def _tool(message: Message) -> str:

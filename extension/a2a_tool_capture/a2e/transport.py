@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from .errors import HostGoneError, ProtocolError
-from .lines import MAX_LINE_BYTES, LineSplitter
+from .lines import MAX_LINE_BYTES, read_lines
 from .messages import ErrorMessage, Request, Response, ToolCallResponse, ToolEvent, ToolListResponse, decode, encode
 from .plugin import OnEvent, ToolPlugin
 from .serving import respond
@@ -19,7 +19,6 @@ STOP_GRACE_S = 5.0
 """Time in which a host process must end after its stdin is closed."""
 
 _MOST_LOGGED = 20
-_READ_BYTES = 65_536
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +99,8 @@ class InProcessTransport:
         line = encode(request)
         answer = self._waiting.add(request, on_event)
         try:
-            await respond(self._plugin, line, lambda out: _soon(loop, self._waiting, out))
+            # From any thread; the lines of each thread stay in order.
+            await respond(self._plugin, line, lambda out: loop.call_soon_threadsafe(self._waiting.take, out))
             return await answer
         finally:
             self._waiting.remove(request)
@@ -114,7 +114,6 @@ class StreamTransport:
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._splitter = LineSplitter(max_line_bytes)
         self._max_line_bytes = max_line_bytes
         self._waiting = _Waiting()
         self._gone = ""
@@ -152,12 +151,11 @@ class StreamTransport:
     async def _read(self) -> None:
         why = "the host closed the connection"
         try:
-            while chunk := await self._reader.read(_READ_BYTES):
-                for line in self._splitter.feed(chunk):
-                    if line is None:
-                        self._waiting.ignore(f"a line longer than {self._max_line_bytes} bytes")
-                    elif line.strip():
-                        self._waiting.take(line)
+            async for line in read_lines(self._reader, self._max_line_bytes):
+                if line is None:
+                    self._waiting.ignore(f"a line longer than {self._max_line_bytes} bytes")
+                else:
+                    self._waiting.take(line)
         except ConnectionError as error:
             why = f"the connection to the host was lost: {error}"
         self._lost(why)
@@ -189,8 +187,3 @@ async def host_process(*command: str, max_line_bytes: int = MAX_LINE_BYTES) -> A
         if process.returncode is None:
             process.kill()
             await process.wait()
-
-
-def _soon(loop: asyncio.AbstractEventLoop, waiting: _Waiting, line: bytes) -> None:
-    """Deliver from any thread; the lines of each thread stay in order."""
-    loop.call_soon_threadsafe(waiting.take, line)
