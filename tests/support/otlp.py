@@ -8,8 +8,8 @@ from typing import Any
 
 from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
-from a2a_eval_proxy.otlp.http_receiver import otlp_app
-from a2a_eval_proxy.otlp.intake import OtlpSink, Rejected
+from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
+from a2a_eval_proxy.otlp.intake import Intake, OtlpSink, Rejected
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -31,13 +31,11 @@ class CollectingSink:
     def rejected(self, request: Any) -> Rejected | None:
         return self.rejects
 
-    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
-        self.trace_requests.append(request)
-        self.sizes.append(size_bytes)
-        self.fail()
-
-    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
-        self.log_requests.append(request)
+    def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
+        if isinstance(request, ExportTraceServiceRequest):
+            self.trace_requests.append(request)
+        else:
+            self.log_requests.append(request)
         self.sizes.append(size_bytes)
         self.fail()
 
@@ -76,7 +74,7 @@ async def receiver(
     body_timeout_s: float = 30.0,
 ) -> AsyncIterator[str]:
     """The receiver behind the URL it yields."""
-    app = otlp_app(sink, max_bytes=max_bytes, forward=forward, body_timeout_s=body_timeout_s)
+    app = HttpReceiver(Intake(sink, max_bytes=max_bytes, forward=forward), body_timeout_s=body_timeout_s)
     async with serving(app, address) as url:
         yield url
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..errors import BAD_INPUT, ListenError
 from .decoding import PROTOBUF
 from .errors import BodyError, BusyError
-from .forwarding import OtlpForwarder
-from .intake import SIGNALS, Intake, OtlpSink, Signal, SinkError
+from .intake import SIGNALS, Intake, Signal, SinkError
 
 _CONCURRENT_EXPORTS = 16
 """Maximum number of messages of the largest size in memory; further requests get RESOURCE_EXHAUSTED."""
@@ -28,19 +26,10 @@ class GrpcMissingError(RuntimeError):
 class GrpcReceiver:
     """The Export methods of the trace, logs and metrics services on one port, without TLS."""
 
-    def __init__(
-        self,
-        sink: OtlpSink,
-        address: str,
-        max_bytes: int,
-        *,
-        forward: OtlpForwarder | None = None,
-        counts: Counter[tuple[str, str]] | None = None,
-    ) -> None:
-        """`address` is HOST:PORT (port 0: any free one); `max_bytes` limits a message, also decompressed.
+    def __init__(self, intake: Intake, address: str) -> None:
+        """`address` is HOST:PORT (port 0: any free one). Requests that grpcio refuses are not counted.
 
-        Accepted requests go to `sink`, and to `forward` as protobuf over HTTP. `counts` counts ("grpc", "accepted") and
-        ("grpc", "rejected"), without requests that grpcio refuses. Raises GrpcMissingError.
+        Raises GrpcMissingError.
         """
         try:
             import grpc
@@ -50,10 +39,8 @@ class GrpcReceiver:
                 "OTLP over gRPC needs grpcio: pip install 'a2a-eval-proxy[grpc]', or let the agent export over HTTP"
             ) from error
         self._grpc: Any = grpc
-        self._intake = Intake(sink, max_bytes=max_bytes, forward=forward)
-        self._counts = Counter() if counts is None else counts
+        self._intake = intake
         self._address = address
-        self._max_bytes = max_bytes
         self._port = 0
         self._server: Any = None
 
@@ -68,7 +55,7 @@ class GrpcReceiver:
         server = grpc.aio.server(
             maximum_concurrent_rpcs=_CONCURRENT_EXPORTS,
             options=[
-                ("grpc.max_receive_message_length", self._max_bytes),
+                ("grpc.max_receive_message_length", self._intake.max_bytes),
                 ("grpc.so_reuseport", 0),  # a port that somebody else has is an error, not shared
             ],
         )
@@ -105,9 +92,9 @@ class GrpcReceiver:
             try:
                 response = await self._intake.take(signal, body, PROTOBUF, "")
             except (BodyError, SinkError) as error:
-                self._counts["grpc", "rejected"] += 1
+                self._intake.counts["grpc", "rejected"] += 1
                 await context.abort(statuses.get(type(error), code.INVALID_ARGUMENT), str(error))
-            self._counts["grpc", "accepted"] += 1
+            self._intake.counts["grpc", "accepted"] += 1
             return response
 
         return export

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
@@ -19,12 +18,11 @@ from google.rpc.status_pb2 import Status
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from .decoding import ACCEPTED_CODINGS, JSON, PROTOBUF, media_type
 from .errors import BodyError, BusyError
-from .forwarding import OtlpForwarder
-from .intake import SIGNALS, Intake, OtlpSink, SinkError
+from .intake import SIGNALS, Intake, SinkError
 
 _SIGNALS_BY_PATH = {signal.path: signal for signal in SIGNALS}
 _UNDECODED_BODIES = 4
@@ -42,30 +40,17 @@ _CODES = {
 }
 
 
-def otlp_app(
-    sink: OtlpSink,
-    *,
-    max_bytes: int,
-    forward: OtlpForwarder | None = None,
-    body_timeout_s: float = 30.0,
-    counts: Counter[tuple[str, str]] | None = None,
-) -> ASGIApp:
-    """Returns the application for POST /v1/traces, /v1/logs and /v1/metrics of the OTLP specification.
+class HttpReceiver:
+    """The ASGI application for POST /v1/traces, /v1/logs and /v1/metrics of the OTLP specification.
 
-    `max_bytes` limits a body, as sent and decompressed; `body_timeout_s` the time to receive it. Accepted requests go
-    to `forward` unchanged and to `sink` decoded. `counts` counts ("http", "accepted") and ("http", "rejected").
-    Responses have the encoding of the request: the export response, or a `google.rpc.Status` with the reason.
+    `body_timeout_s` limits the time to receive a body. Responses have the encoding of the request: the export response,
+    or a `google.rpc.Status` with the reason.
     """
-    intake = Intake(sink, max_bytes=max_bytes, forward=forward)
-    return _OtlpApp(intake, max_bytes, body_timeout_s, Counter() if counts is None else counts)
 
-
-class _OtlpApp:
-    def __init__(self, intake: Intake, max_bytes: int, body_timeout_s: float, counts: Counter[tuple[str, str]]) -> None:
+    def __init__(self, intake: Intake, *, body_timeout_s: float = 30.0) -> None:
         self._intake = intake
-        self._max_bytes = max_bytes
+        self._max_bytes = intake.max_bytes
         self._body_timeout_s = body_timeout_s
-        self._counts = counts
         self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +61,7 @@ class _OtlpApp:
             response = _refused(request, refusal)
         except ClientDisconnect:
             return  # nobody is left to answer
-        self._counts["http", "accepted" if response.status_code < 400 else "rejected"] += 1
+        self._intake.counts["http", "accepted" if response.status_code < 400 else "rejected"] += 1
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:

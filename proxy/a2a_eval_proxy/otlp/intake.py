@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,12 +42,7 @@ class Rejected:
 
 
 class OtlpSink(Protocol):
-    """Consumes decoded requests. `traces` and `logs` run on the event loop and must be fast; exceptions become status
-    500.
-
-    `size_bytes` is the decompressed size of the request. Requests may be empty, repeated, or contain records of any age
-    in any order.
-    """
+    """Consumes decoded requests. They may be empty, repeated, or contain records of any age in any order."""
 
     @property
     def busy(self) -> bool:
@@ -56,11 +52,9 @@ class OtlpSink(Protocol):
         """Returns the records of a request that the sink rejects, or None. Called in the decoding thread; must not
         raise."""
 
-    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
-        """Take spans."""
-
-    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
-        """Take log records."""
+    def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
+        """Take spans or log records, of `size_bytes` when decompressed. Runs on the event loop and must be fast;
+        exceptions become status 500."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +101,24 @@ class SinkError(Exception):
 
 
 class Intake:
-    """Processes requests on one event loop. Metrics are decoded and forwarded only."""
+    """Processes requests of all transports on one event loop. Metrics are decoded and forwarded only.
 
-    def __init__(self, sink: OtlpSink, *, max_bytes: int, forward: OtlpForwarder | None) -> None:
+    Accepted requests go to `forward` unchanged and to `sink` decoded. `max_bytes` limits a body, as sent and
+    decompressed. `counts` counts requests by transport ("http", "grpc") and outcome ("accepted", "rejected").
+    """
+
+    def __init__(
+        self,
+        sink: OtlpSink,
+        *,
+        max_bytes: int,
+        forward: OtlpForwarder | None = None,
+        counts: Counter[tuple[str, str]] | None = None,
+    ) -> None:
         self._sink = sink
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._forward = forward
+        self.counts = Counter() if counts is None else counts
         self._decoding = asyncio.Semaphore(1)
         self._reported: set[str] = set()
 
@@ -127,7 +133,8 @@ class Intake:
         if self._forward is not None:
             self._forward.offer(signal.path, content_type, content_encoding, body)
         response = signal.response()
-        self._sink_request(signal, request, size_bytes)
+        if signal is not METRICS:
+            self._sink_request(signal, request, size_bytes)
         if rejected is not None:
             setattr(response.partial_success, signal.rejected_field, rejected.count)
             response.partial_success.error_message = rejected.reason
@@ -142,7 +149,7 @@ class Intake:
                 signal.request,
                 content_type=content_type,
                 content_encoding=content_encoding,
-                max_bytes=self._max_bytes,
+                max_bytes=self.max_bytes,
             )
             return request, size_bytes, self._sink.rejected(request)
 
@@ -153,10 +160,7 @@ class Intake:
 
     def _sink_request(self, signal: Signal, request: Any, size_bytes: int) -> None:
         try:
-            if signal is TRACES:
-                self._sink.traces(request, size_bytes)
-            elif signal is LOGS:
-                self._sink.logs(request, size_bytes)
+            self._sink.take(request, size_bytes)
         except Exception as error:
             problem = f"{type(error).__name__} in {signal.path}"
             if problem not in self._reported:

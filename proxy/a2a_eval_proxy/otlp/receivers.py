@@ -30,27 +30,29 @@ async def receive_traces(
     if tracing is None:
         return None
     from .forwarding import OtlpForwarder
-    from .http_receiver import otlp_app
+    from .http_receiver import HttpReceiver
+    from .intake import Intake
 
     stack.callback(tracing.close)
-    counts = metrics.otlp_requests
     forward = None
     if settings.otlp_forward:
         headers = {name: resolve_header(name, value) for name, value in settings.otlp_forward_headers}
         forward = OtlpForwarder(settings.otlp_forward, headers, counts=metrics.forward)
         forward.start()
         stack.push_async_callback(forward.close, _FORWARD_CLOSE_S)
+    intake = Intake(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=metrics.otlp_requests)
     if settings.otlp_grpc:
         from .grpc_receiver import GrpcReceiver
 
-        grpc = GrpcReceiver(tracing, settings.otlp_grpc, _MAX_OTLP_BYTES, forward=forward, counts=counts)
+        grpc = GrpcReceiver(intake, settings.otlp_grpc)
         await grpc.start()
         stack.push_async_callback(grpc.stop)
     if not settings.otlp:
         return None
-    app = otlp_app(tracing, max_bytes=_MAX_OTLP_BYTES, forward=forward, counts=counts)
     try:
-        return await listening(stack, app, settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0)
+        return await listening(
+            stack, HttpReceiver(intake), settings.otlp, "--otlp (or receive no traces: --no-otlp)", 1.0
+        )
     except ListenError as error:
         # A collector may listen at the default address. Nobody asked for this receiver; traffic does not depend on it.
         if settings.otlp != DEFAULT_OTLP or settings.expect_traces:

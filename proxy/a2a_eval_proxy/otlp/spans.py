@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
@@ -18,53 +16,34 @@ _HAS_IS_REMOTE = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
 _IS_REMOTE = SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
 
 
-@dataclass(frozen=True, slots=True)
-class SpanBatch:
-    """The spans of one export request. `rejected` counts records without valid span id."""
-
-    spans: list[Span]
-    rejected: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LogBatch:
-    """The log events of one export request. `rejected` counts records without event name or trace id."""
-
-    events: list[LogEvent]
-    rejected: int = 0
-
-
-def spans_from_proto(request: ExportTraceServiceRequest) -> SpanBatch:
-    """Returns the spans of a protobuf export request, in order. Never raises."""
+def spans_from_proto(request: ExportTraceServiceRequest) -> list[Span]:
+    """Returns the spans with valid ids of a protobuf export request, in order. Never raises."""
     spans: list[Span] = []
-    rejected = 0
     for resource_spans in request.resource_spans:
         resource = attributes_from_proto(resource_spans.resource.attributes)
         for scope_spans in resource_spans.scope_spans:
             scope = scope_spans.scope.name
-            for record in scope_spans.spans:
-                span = _span_from_proto(record, scope, resource)
-                if span is None:
-                    rejected += 1
-                else:
-                    spans.append(span)
-    return SpanBatch(spans, rejected)
+            named = filter(_is_named, scope_spans.spans)
+            spans += [_span_from_proto(record, scope, resource) for record in named]
+    return spans
 
 
 def nameless_spans(request: ExportTraceServiceRequest) -> int:
     """Returns the number of spans that `spans_from_proto` rejects, without reading the others. Never raises."""
     return sum(
-        not (_valid(record.trace_id, TRACE_ID_BYTES) and _valid(record.span_id, SPAN_ID_BYTES))
+        not _is_named(record)
         for resource_spans in request.resource_spans
         for scope_spans in resource_spans.scope_spans
         for record in scope_spans.spans
     )
 
 
-def logs_from_proto(request: ExportLogsServiceRequest) -> LogBatch:
-    """Returns the event records of a protobuf logs export request, in order. Never raises."""
+def logs_from_proto(request: ExportLogsServiceRequest) -> list[LogEvent]:
+    """Returns the records with a trace id and an event's name of a protobuf logs export request, in order.
+
+    Never raises.
+    """
     events: list[LogEvent] = []
-    rejected = 0
     for resource_logs in request.resource_logs:
         for scope_logs in resource_logs.scope_logs:
             for record in scope_logs.log_records:
@@ -72,7 +51,6 @@ def logs_from_proto(request: ExportLogsServiceRequest) -> LogBatch:
                 name = record.event_name or attributes.get("event.name")
                 trace_id = _proto_id(record.trace_id, TRACE_ID_BYTES)
                 if not trace_id or not name or not isinstance(name, str):
-                    rejected += 1
                     continue
                 events.append(
                     LogEvent(
@@ -85,18 +63,14 @@ def logs_from_proto(request: ExportLogsServiceRequest) -> LogBatch:
                         body=value_from_proto(record.body),
                     )
                 )
-    return LogBatch(events, rejected)
+    return events
 
 
-def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Span | None:
-    trace_id = _proto_id(record.trace_id, TRACE_ID_BYTES)
-    span_id = _proto_id(record.span_id, SPAN_ID_BYTES)
-    if not trace_id or not span_id:
-        return None
+def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Span:
     flags = record.flags
     return Span(
-        trace_id=trace_id,
-        span_id=span_id,
+        trace_id=record.trace_id.hex(),
+        span_id=record.span_id.hex(),
         parent_span_id=_proto_id(record.parent_span_id, SPAN_ID_BYTES),
         name=record.name,
         kind=record.kind,
@@ -113,6 +87,10 @@ def _span_from_proto(record: ProtoSpan, scope: str, resource: Attributes) -> Spa
         parent_is_remote=bool(flags & _IS_REMOTE) if flags & _HAS_IS_REMOTE else None,
         resource=resource,
     )
+
+
+def _is_named(record: ProtoSpan) -> bool:
+    return _valid(record.trace_id, TRACE_ID_BYTES) and _valid(record.span_id, SPAN_ID_BYTES)
 
 
 def _proto_id(raw: bytes, size: int) -> str:

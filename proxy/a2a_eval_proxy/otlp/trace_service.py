@@ -7,8 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -35,24 +34,12 @@ a turn is complete when its root span arrives, which may precede other spans in 
 logger = logging.getLogger(__name__)
 
 
-_Record = TypeVar("_Record", Span, LogEvent)
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The result of the reading thread: a batch in parts."""
-
-    spans: Sequence[Sequence[Span]] = ()
-    logs: Sequence[Sequence[LogEvent]] = ()
-    rejected: int = 0
-
-
-def _parts(records: Iterable[_Record]) -> list[list[_Record]]:
+def _parts(records: Iterable[Span | LogEvent]) -> list[list[Span | LogEvent]]:
     """Splits records into parts that keep those of one trace together."""
-    by_trace: defaultdict[str, list[_Record]] = defaultdict(list)
+    by_trace: defaultdict[str, list[Span | LogEvent]] = defaultdict(list)
     for record in records:
         by_trace[record.trace_id].append(record)
-    parts: list[list[_Record]] = [[]]
+    parts: list[list[Span | LogEvent]] = [[]]
     for members in by_trace.values():
         for start in range(0, len(members), _MAX_PART_SPANS_OF_TRACE):
             if len(parts[-1]) >= _PART_SPANS:
@@ -131,53 +118,36 @@ class Tracing(TurnListener):
         reason = "spans need a trace id of 16 bytes and a span id of 8, neither all zeroes"
         return Rejected(count, reason) if count else None
 
-    def traces(self, request: ExportTraceServiceRequest, size_bytes: int) -> None:
-        """Read spans in a thread: a full batch would block the event loop for too long."""
-        self._submit(self._read_spans, request, size_bytes)
-
-    def logs(self, request: ExportLogsServiceRequest, size_bytes: int) -> None:
-        """Read log records; their GenAI events report tool calls."""
-        self._submit(self._read_logs, request, size_bytes)
+    def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
+        """Read spans or GenAI events in a thread: a full batch would block the event loop for too long."""
+        self._unread_bytes += size_bytes
+        self._reading.submit(self._read, request, size_bytes)
 
     def close(self) -> None:
         self._reading.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, read: Callable[[Any], _Read], request: Any, size_bytes: int) -> None:
-        self._unread_bytes += size_bytes
-        self._reading.submit(self._run, read, request, size_bytes)
-
-    # ── in the reading thread ───────────────────────────────────────────────────────────────────────────
-
-    def _run(self, read: Callable[[Any], _Read], request: Any, size_bytes: int) -> None:
-        found = _Read()
+    def _read(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
+        """In the reading thread."""
+        records: list[Span] | list[LogEvent] = []
+        rejected = 0
         try:
-            found = read(request)
+            if isinstance(request, ExportTraceServiceRequest):
+                records, rejected = spans_from_proto(request), nameless_spans(request)
+            else:
+                records = logs_from_proto(request)
         except Exception as error:  # error boundary: an unreadable batch loses only itself
             logger.error("a batch of telemetry could not be read and is lost", exc_info=error)
-        self._loop.call_soon_threadsafe(self._add, found, size_bytes)
+        parts = _parts(record for record in records if record.scope != SCOPE)  # our own are not evidence
+        self._loop.call_soon_threadsafe(self._add, parts, rejected, size_bytes)
 
-    @staticmethod
-    def _read_spans(request: ExportTraceServiceRequest) -> _Read:
-        batch = spans_from_proto(request)
-        others = (span for span in batch.spans if span.scope != SCOPE)  # our own spans are not evidence
-        return _Read(spans=_parts(others), rejected=batch.rejected)
-
-    @staticmethod
-    def _read_logs(request: ExportLogsServiceRequest) -> _Read:
-        # Our own evaluation events are not evidence.
-        return _Read(logs=_parts(event for event in logs_from_proto(request).events if event.scope != SCOPE))
-
-    # ── on the event loop ───────────────────────────────────────────────────────────────────────────────
-
-    def _add(self, found: _Read, size_bytes: int, done: int = 0) -> None:
-        """Pass one part of a batch to the trace book, and the next in the next iteration of the loop."""
-        spans = found.spans[done] if found.spans else ()
-        logs = found.logs[done] if found.logs else ()
-        parts = max(len(found.spans), len(found.logs), 1)
+    def _add(self, parts: Sequence[Sequence[Span | LogEvent]], rejected: int, size_bytes: int, done: int = 0) -> None:
+        """Pass one part of a batch to the trace book, and the next in the next iteration of the event loop."""
+        spans = [record for record in parts[done] if isinstance(record, Span)]
+        logs = [record for record in parts[done] if isinstance(record, LogEvent)]
         self._metrics.spans += len(spans)
-        self._book.add(spans, logs, size_bytes // parts, CLOCK.now())
-        if done + 1 < parts:
-            self._loop.call_soon(self._add, found, size_bytes, done + 1)
+        self._book.add(spans, logs, size_bytes // len(parts), CLOCK.now())
+        if done + 1 < len(parts):
+            self._loop.call_soon(self._add, parts, rejected, size_bytes, done + 1)
             return
         self._unread_bytes -= size_bytes
-        self._metrics.spans_dropped += found.rejected
+        self._metrics.spans_dropped += rejected

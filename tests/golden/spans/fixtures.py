@@ -29,14 +29,14 @@ class Fixture:
 
     @property
     def spans(self) -> list[Span]:
-        return spans_from_proto(self.request).spans
+        return spans_from_proto(self.request)
 
     @property
     def logs(self) -> list[LogEvent]:
         path = self.path.with_suffix(".logs.pb")
         if not path.exists():
             return []
-        return logs_from_proto(ExportLogsServiceRequest.FromString(path.read_bytes())).events
+        return logs_from_proto(ExportLogsServiceRequest.FromString(path.read_bytes()))
 
     @property
     def expected(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from a2a_eval_proxy.errors import ListenError
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
 from a2a_eval_proxy.otlp.grpc_receiver import GrpcMissingError, GrpcReceiver
-from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Rejected
+from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake, Rejected
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -30,7 +30,7 @@ def sink():
 
 @asynccontextmanager
 async def grpc_receiver(sink, *, max_bytes=1024 * 1024, forward=None):
-    server = GrpcReceiver(sink, "127.0.0.1:0", max_bytes, forward=forward)
+    server = GrpcReceiver(Intake(sink, max_bytes=max_bytes, forward=forward), "127.0.0.1:0")
     await server.start()
     try:
         yield server.address
@@ -99,7 +99,7 @@ async def test_a_busy_sink_asks_the_sender_to_come_back(sink):
 
 async def test_what_comes_is_counted(sink):
     counts = Counter()
-    server = GrpcReceiver(sink, "127.0.0.1:0", 1024, counts=counts)
+    server = GrpcReceiver(Intake(sink, max_bytes=1024, counts=counts), "127.0.0.1:0")
     await server.start()
     await export(server.address, BODY)
     await export(server.address, b"garbage")
@@ -128,10 +128,10 @@ async def test_what_came_by_grpc_goes_on_by_http(sink):
 async def test_a_port_in_use_is_said(sink):
     async with grpc_receiver(sink) as address:
         with pytest.raises(ListenError, match=f"cannot listen on {address}"):
-            await GrpcReceiver(sink, address, 1024).start()
+            await GrpcReceiver(Intake(sink, max_bytes=1024), address).start()
 
 
 async def test_without_grpcio_the_error_says_what_to_install(sink, monkeypatch):
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(GrpcMissingError, match=r"a2a-eval-proxy\[grpc\]"):
-        GrpcReceiver(sink, "127.0.0.1:4317", 1024)
+        GrpcReceiver(Intake(sink, max_bytes=1024), "127.0.0.1:4317")

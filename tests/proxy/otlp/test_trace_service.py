@@ -55,7 +55,7 @@ async def test_a_turn_is_complete_with_all_that_the_batch_has_of_it() -> None:
     for turn in turns:
         tracing.opened(turn)
     request = batch()
-    tracing.traces(request, request.ByteSize())
+    tracing.take(request, request.ByteSize())
     await all_told.wait()
     tracing.close()
     assert seen == dict.fromkeys((turn.turn_id for turn in turns), SPANS)
@@ -67,7 +67,7 @@ async def test_who_is_ahead_of_the_reader_is_told_to_wait() -> None:
     read = asyncio.Event()
     tracing = Tracing(lambda turn, tells: read.set(), Metrics(), wait_s=6.0, expected=False)
     tracing.opened(Turn("t1", "run", "agent", "JSONRPC", "1.0", time.time(), trace_id=f"{1:032x}"))
-    tracing.traces(batch(), 64 * 1024 * 1024)
+    tracing.take(batch(), 64 * 1024 * 1024)
     assert tracing.busy
     await read.wait()
     while tracing.busy:  # the last part follows in the loop's next rounds

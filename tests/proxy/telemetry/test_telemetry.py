@@ -14,7 +14,8 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
-from a2a_eval_proxy.otlp.http_receiver import otlp_app
+from a2a_eval_proxy.otlp.http_receiver import HttpReceiver
+from a2a_eval_proxy.otlp.intake import Intake
 from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.telemetry import provider
@@ -41,7 +42,7 @@ class Collector(CollectingSink):
     def __init__(self) -> None:
         super().__init__()
         self.metric_requests: list[ExportMetricsServiceRequest] = []
-        self._others = otlp_app(self, max_bytes=1024 * 1024)
+        self._others = HttpReceiver(Intake(self, max_bytes=1024 * 1024))
         self._arrived = asyncio.Condition()
 
     async def __call__(self, scope, receive, send):
