@@ -159,17 +159,17 @@ class Exchange:
 
     # ── response ────────────────────────────────────────────────────────────────────────────────────────
 
-    def event(self, data: bytes, now: float) -> None:
-        """One SSE event's data."""
+    def event(self, data: bytes, now: float, payload: Any = None) -> None:
+        """One SSE event's data; `payload` is the decoded data, where the caller has it."""
         if self._watcher is None:
             return
         if data:
-            self._take(data, now, live=True)
+            self._take(data, payload, now, live=True)
         else:
             self._book.touch(self._watcher, now)
 
-    def answer(self, status: int, body: bytes, now: float) -> None:
-        """The whole body of a response that is not a stream."""
+    def answer(self, status: int, body: bytes, now: float, payload: Any = None) -> None:
+        """The whole body of a response that is not a stream; `payload` is the decoded body, where the caller has it."""
         if self._watcher is None:
             return
         if status >= 400:
@@ -178,7 +178,7 @@ class Exchange:
                 "agent_error", f"the agent answered with HTTP status {status}{_error_message(body)}", Severity.ERROR
             )
         else:
-            self._take(body, now, live=False)
+            self._take(body, payload, now, live=False)
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange ended. `lost`: the agent never answered, so that nothing can complete the turn."""
@@ -191,18 +191,19 @@ class Exchange:
             problem = None  # a Message is the whole answer: clients need not wait for the end of its stream
         self._book.end(watcher, now, problem=problem, final=self._final or lost)
 
-    def _take(self, data: bytes, now: float, *, live: bool) -> None:
+    def _take(self, data: bytes, payload: Any, now: float, *, live: bool) -> None:
         watcher, request = self._watcher, self.request
         if watcher is None or request is None:
             return
         for mark in self._book.unread:
             if mark.key in data and mark.finding not in watcher.findings:
                 watcher.findings.append(mark.finding)
-        try:
-            payload = decode_json(data)
-        except ValueError as error:
-            self.report("malformed_response", f"not JSON: {error}")
-            return
+        if payload is None:
+            try:
+                payload = decode_json(data)
+            except ValueError as error:
+                self.report("malformed_response", f"not JSON: {error}")
+                return
         if isinstance(payload, dict):
             problem = payload.get("error")
             if problem is not None:

@@ -11,10 +11,13 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable
+from typing import Any
 
-from .extension_scanner import ESCAPE, MARKER, ExtensionScanner
-from .json_density import is_dense
+import orjson
+
+from .extension_cutter import cut_usual
+from .extension_scanner import ESCAPE, MARKER, ExtensionScanner, KeepTask
+from .json_density import is_dense, may_be_dense
 
 _MARKER = MARKER.encode()
 _ESCAPE = ESCAPE.encode()
@@ -62,20 +65,31 @@ class UnreadBodyFilter:
         return data[:border]
 
 
-def strip(body: bytes, keep_task: Callable[[str], bool]) -> bytes:
+def decoded_once(body: bytes) -> Any:
+    """The decoded body for both `strip` and capture; None where only one of them, or neither, will decode it."""
+    if not may_hold_extension(body) or may_be_dense(body):
+        return None
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def strip(body: bytes, keep_task: KeepTask, payload: Any = None) -> bytes:
     """`body` (JSON of an A2A response) without the extension; the same object where nothing is removed.
 
     `keep_task` returns whether the client asked for the extension in an earlier request about this task (its id), so
-    that the task's calls stay. A body that is not JSON, or too dense to be parsed, is returned as it is. Raises
-    UnreadableError where such a body names the extension.
+    that the task's calls stay; None: no task's calls stay. `payload` is the decoded body, where the caller has it. A
+    body that is not JSON, or too dense to be parsed, is returned as it is. Raises UnreadableError where such a body
+    names the extension.
     """
     if not may_hold_extension(body):
         return body
-    stripped = _stripped(body, keep_task, None)
+    stripped = _stripped(body, keep_task, None, payload)
     return body if stripped is None else stripped
 
 
-def strip_event(data: bytes, keep_task: Callable[[str], bool], withheld: set[str]) -> bytes | None:
+def strip_event(data: bytes, keep_task: KeepTask, withheld: set[str], payload: Any = None) -> bytes | None:
     """As `strip`, for one event of a stream; None for an event that exists for its tool calls alone.
 
     `withheld` holds the ids of the artifacts of this stream that the client has not received, and is updated: the
@@ -83,10 +97,14 @@ def strip_event(data: bytes, keep_task: Callable[[str], bool], withheld: set[str
     """
     if not withheld and not may_hold_extension(data):
         return data
-    return _stripped(data, keep_task, withheld)
+    return _stripped(data, keep_task, withheld, payload)
 
 
-def _stripped(body: bytes, keep_task: Callable[[str], bool], withheld: set[str] | None) -> bytes | None:
+def _stripped(body: bytes, keep_task: KeepTask, withheld: set[str] | None, payload: Any) -> bytes | None:
+    if payload is not None and keep_task is None and not withheld:
+        cut = cut_usual(body.decode(), payload)  # 30 us less than scanning an answer of 1.5 KB
+        if cut is not None:
+            return cut.encode()
     try:
         if is_dense(body):
             raise ValueError("too many values to be read")

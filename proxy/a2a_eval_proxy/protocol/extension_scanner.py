@@ -30,10 +30,13 @@ _AFTER = {"artifacts": ("history",), "extensions": ("referenceTaskIds",)}
 """Lists that follow an emptied one where defaults come last, if they are empty too."""
 
 
+KeepTask = Callable[[str], bool] | None
+
+
 class ExtensionScanner:
     """Descends into the few members that can hold the extension; C code reads all others."""
 
-    def __init__(self, text: str, keep_task: Callable[[str], bool], withheld: set[str] | None) -> None:
+    def __init__(self, text: str, keep_task: KeepTask, withheld: set[str] | None) -> None:
         """`keep_task` and `withheld` are those of `extension_filter.strip_event`; `withheld` is None for no event."""
         self.text = text
         self.keep_task = keep_task
@@ -99,7 +102,7 @@ class ExtensionScanner:
             for _, value_end, key, value in members:
                 if key in _TASK_IDS and text[value_end - 1] == '"':
                     task_id = value
-            if not task_id or not self.keep_task(task_id):
+            if not task_id or self.keep_task is None or not self.keep_task(task_id):
                 holder.finish(members)
                 target = self.edits if task_id else edits
                 target += holder.edits

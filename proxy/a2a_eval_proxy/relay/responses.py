@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from a2a_tool_capture.spec import strip_headers
 
@@ -125,9 +126,9 @@ class ResponseRelay:
 
         return observe
 
-    def _report(self, decoded: bytes) -> None:
+    def _report(self, decoded: bytes, payload: Any = None) -> None:
         if self._tap.unreadable is None:
-            self._tap.response(self._response.status, decoded)
+            self._tap.response(self._response.status, decoded, payload)
 
     # ── filter ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,14 +161,15 @@ class ResponseRelay:
     async def _send_events(self, events: list[SseEvent], withheld: set[str]) -> None:
         """Send what the client may see of the events, then report them."""
         if events:
-            if shown := b"".join([self._filtered(event, withheld) for event in events]):
+            payloads = [extension_filter.decoded_once(event.data) for event in events]
+            if shown := b"".join([self._filtered(*item, withheld) for item in zip(events, payloads, strict=True)]):
                 await self._client.write(shown)
-            self._tap.events(events)
+            self._tap.events(events, payloads)
 
-    def _filtered(self, event: SseEvent, withheld: set[str]) -> bytes:
+    def _filtered(self, event: SseEvent, payload: Any, withheld: set[str]) -> bytes:
         """The bytes of an event for its client; b"" for an event that the client does not get."""
         try:
-            clean = extension_filter.strip_event(event.data, self._tap.keeps, withheld)
+            clean = extension_filter.strip_event(event.data, self._tap.keeps, withheld, payload)
         except extension_filter.UnreadableError as error:
             if not self._asked:
                 return event.raw
@@ -192,10 +194,11 @@ class ResponseRelay:
             await self._relay_body(body, check=extension_filter.UnreadBodyFilter() if self._asked else None)
             return
         clean = decoded = tap.decoded(body)
+        payload = extension_filter.decoded_once(decoded)
         try:
             if tap.unreadable is not None:
                 raise extension_filter.UnreadableError(tap.unreadable.message)
-            clean = extension_filter.strip(decoded, tap.keeps)
+            clean = extension_filter.strip(decoded, tap.keeps, payload)
         except extension_filter.UnreadableError as error:
             if self._asked:
                 raise UnreadableResponseError(str(error)) from None
@@ -203,7 +206,7 @@ class ResponseRelay:
             await self._send_whole(body)
         else:
             await self._send_whole(clean, _DESCRIBE_BODY)
-        self._report(decoded)
+        self._report(decoded, payload)
 
     async def _read_up_to_limit(self) -> tuple[bytes, bool]:
         """The body up to the limit, and whether it is complete."""

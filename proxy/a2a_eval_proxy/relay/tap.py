@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any
 
 from a2a_tool_capture import Finding, Severity
 
@@ -19,6 +21,7 @@ from .opted_in_tasks import OptedInTasks
 
 logger = logging.getLogger(__name__)
 _reported: set[str] = set()
+_SEVERAL_TASKS = frozenset({Operation.LIST, Operation.BATCH})
 
 
 class Tap:
@@ -68,11 +71,13 @@ class Tap:
         request = self._exchange.request
         return request is not None and bool(request.task_id) and self._opted_in.has(self._caller(), request.task_id)
 
-    def keeps(self, task_id: str) -> bool:
-        """Whether a response about several tasks may show the calls of this task."""
+    @property
+    def keeps(self) -> Callable[[str], bool] | None:
+        """Whether a response about several tasks may show the calls of a task (its id); None for any other response."""
         request = self._exchange.request
-        several = request is not None and request.operation in (Operation.LIST, Operation.BATCH)
-        return several and self._opted_in.has(self._caller(), task_id)
+        if request is None or request.operation not in _SEVERAL_TASKS:
+            return None
+        return lambda task_id: self._opted_in.has(self._caller(), task_id)
 
     # ── reports of the byte path   ─────────────────────────────────────────────────────────────────────────────────
 
@@ -176,25 +181,27 @@ class Tap:
         """The data in `rest`, as if a blank line had ended it."""
         return event_data(self.rest)
 
-    def events(self, events: list[SseEvent]) -> None:
+    def events(self, events: list[SseEvent], payloads: Sequence[Any] = ()) -> None:
+        """`payloads` has the decoded data of each event, None where the caller has not decoded it."""
         try:
             now = CLOCK.now()
-            for event in events:
+            for event, payload in zip_longest(events, payloads):
                 if is_dense(event.data):
                     message = "an event has too many values; the rest of the stream was not read"
                     self.stop_reading("event_too_large", message)
                     break
-                self._exchange.event(event.data, now)
+                self._exchange.event(event.data, now, payload)
             self._remember()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
-    def response(self, status: int, body: bytes) -> None:
+    def response(self, status: int, body: bytes, payload: Any = None) -> None:
+        """`payload` is the decoded body, where the caller has it."""
         if is_dense(body):
             self.stop_reading("body_too_large", "the response has too many values; it was passed on unread")
             return
         try:
-            self._exchange.answer(status, body, CLOCK.now())
+            self._exchange.answer(status, body, CLOCK.now(), payload)
             self._remember()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)

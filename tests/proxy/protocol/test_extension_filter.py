@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.protocol import json_density
+from a2a_eval_proxy.protocol.extension_cutter import cut_usual
 from a2a_eval_proxy.protocol.extension_filter import (
     UnreadableError,
     UnreadBodyFilter,
+    decoded_once,
     may_hold_extension,
     names_extension,
     strip,
@@ -35,7 +37,11 @@ def nobody(_: str) -> bool:
     return False
 
 
-guard = partial(strip, keep_task=nobody)
+def guard(content: bytes) -> bytes:
+    """What the scanner leaves of `content`; the cutter leaves the same, where it takes over."""
+    scanned = strip(content, nobody)
+    assert strip(content, None, decoded_once(content)) == scanned
+    return content if scanned == content else scanned
 
 
 def body(value: Any) -> bytes:
@@ -658,6 +664,7 @@ def test_what_is_left_is_what_the_agent_would_have_sent(content: Many, style: St
     wanted = style.render(content, lambda task_id: bool(task_id) and keep(task_id) is True).encode()
     got = strip(sent, keep_task=lambda task_id: keep(task_id) is True)
     assert got == wanted
+    assert guard(sent) == style.render(content, lambda _: False).encode()
     if sent == wanted:
         assert got is sent
 
@@ -785,3 +792,39 @@ def test_the_cheap_test_never_misses() -> None:
     assert may_hold_extension(body(artifact()))
     assert may_hold_extension(URI.replace("t", "\\u0074").encode())
     assert not may_hold_extension(b'{"artifacts":[]}')
+
+
+# ── the usual form ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"jsonrpc": "2.0", "id": 1, "result": {"task": {"id": "t", "artifacts": [artifact(), LEFT, artifact()]}}},
+        {"jsonrpc": "2.0", "id": 1, "result": {"kind": "task", "id": "t", "artifacts": [artifact(name="answer")]}},
+        {"artifactUpdate": {"taskId": "t", "artifact": artifact(extensions=[OTHER, URI]), "append": True}},
+        {"task": {"artifacts": [artifact(metadata={"kept": 1, METADATA_KEY: [{"name": "x"}], "also": 2})]}},
+    ],
+)
+def test_what_has_the_usual_form_is_not_scanned(content: Any, separators: tuple[str, str]) -> None:
+    text = json.dumps(content, separators=separators)
+    cut = cut_usual(text, content)
+    assert cut is not None
+    assert cut.encode() == strip(text.encode(), nobody)
+    assert strip_event(text.encode(), None, set(), content) == cut.encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"task": {"artifacts": [artifact(parts=[])]}},
+        {"task": {"artifacts": [artifact(name="")]}},
+        {"task": {"artifacts": [artifact()], "metadata": {METADATA_KEY: []}}},
+        {"task": {"artifacts": [artifact(parts=[{"text": f"see {URI}"}])]}},
+        {"message": {"parts": [{"text": "x"}], "extensions": [URI]}},
+        [artifact()],
+    ],
+)
+def test_any_other_form_is_scanned(content: Any) -> None:
+    assert cut_usual(body(content).decode(), content) is None

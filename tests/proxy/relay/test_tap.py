@@ -149,8 +149,9 @@ def test_who_asked_for_a_task_has_asked_for_its_later_answers(tapped: Tapped, by
     assert poll.requested is (by != "nobody")
     assert not other.requested
     assert not listing.requested
+    assert listing.keeps is not None
     assert listing.keeps("t") is (by != "nobody")
-    assert not poll.keeps("t")  # which is not about several tasks
+    assert poll.keeps is None  # which is not about several tasks
     for caller in (b"bob", None):
         poll, listing = tapped.tap(caller=caller), tapped.tap(caller=caller)
         poll.request_body(None, get("t"), True)
