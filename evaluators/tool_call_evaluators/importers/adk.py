@@ -23,9 +23,8 @@ _FILES = ("inline_data", "inlineData", "file_data", "fileData")
 _EVALUATORS = (EvaluatorSpec("tool_trajectory", {"mode": "strict"}), EvaluatorSpec("tool_error"))
 
 
-def recognises(value: Any) -> bool:
-    if isinstance(value, dict):
-        return isinstance(value.get("eval_cases", value.get("evalCases")), list)
+def is_old_form(value: Any) -> bool:
+    """Whether the value of a document is a list of cases or of invocations."""
     return isinstance(value, list) and bool(value) and all(_is_old_case(item) for item in value)
 
 

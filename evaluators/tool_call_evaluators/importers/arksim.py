@@ -24,10 +24,6 @@ _ARGUMENTS = ("exact", "ignore", "partial")
 _TOOL_ERROR = EvaluatorSpec("tool_error")
 
 
-def recognises(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("scenarios"), list)
-
-
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in scenarios. Raises SuiteError."""
     cases = [_case(item, notes) for item in node.need("scenarios").items()]

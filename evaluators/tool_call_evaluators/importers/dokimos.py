@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
@@ -19,10 +18,6 @@ from ..tool_definition import ToolDefinition
 from .common import Notes, expected_call, unique_ids, user_text
 
 _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")
-
-
-def recognises(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("examples"), list)
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:

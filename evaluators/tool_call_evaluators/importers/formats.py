@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..suite import Suite, parse_suite
 from ..suite.files import read_text
@@ -17,12 +16,13 @@ from .json_lines import read_lines
 
 _Reader = Callable[[Node, Path, Notes], Suite]
 
-_READERS: dict[str, tuple[Callable[[Any], bool], _Reader]] = {
-    "arksim": (arksim.recognises, arksim.read),
-    "google-adk": (adk.recognises, adk.read),
-    "uipath": (uipath.recognises, uipath.read),
-    "dokimos": (dokimos.recognises, dokimos.read),
+_READERS: dict[str, tuple[tuple[str, ...], _Reader]] = {
+    "arksim": (("scenarios",), arksim.read),
+    "google-adk": (("eval_cases", "evalCases"), adk.read),
+    "uipath": (("evaluations",), uipath.read),
+    "dokimos": (("examples",), dokimos.read),
 }
+"""By format: the keys one of which holds a list in its documents, and the reader."""
 
 FORMATS = ("suite", *_READERS)
 """`suite` is the format of this project."""
@@ -67,9 +67,11 @@ def _detected(document: Document) -> str:
     value = document.value
     if isinstance(value, dict) and "suite" in value:
         return "suite"
-    for name, (recognises, _) in _READERS.items():
-        if recognises(value):
+    for name, (keys, _) in _READERS.items():
+        if isinstance(value, dict) and any(isinstance(value.get(key), list) for key in keys):
             return name
+    if adk.is_old_form(value):
+        return "google-adk"
     raise SuiteError(
         "is neither a suite (an object with the key `suite`) nor in a format that can be imported: "
         "arksim scenarios (`scenarios`), a google-adk evalset (`eval_cases`), a UiPath evaluation set "

@@ -9,7 +9,7 @@ the type. Content without an equivalent here is not imported, with a note.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -48,18 +48,27 @@ _PARTS = (("targetOutputKey", "target_output_key", "*"), ("lineByLineEvaluator",
 _ANSWERS = ("exact_match", "json_similarity", "llm_judge_output")
 """Evaluators that compare the agent's answer with an expected one."""
 
-_CRITERIA = {
-    "tool_call_args": ("toolCalls", "tool_calls"),
-    "tool_call_order": ("toolCallsOrder", "tool_calls_order"),
-    "tool_call_count": ("toolCallsCount", "tool_calls_count"),
-    "tool_call_output": ("toolOutputs", "tool_outputs"),
-    "contains": ("searchText", "search_text"),
+_CRITERIA: dict[str, tuple[tuple[str, str], str, Callable[[Node], Any]]] = {
+    "tool_call_args": (
+        ("toolCalls", "tool_calls"),
+        "tool_calls",
+        lambda given: tuple(expected_call(item, "args", "arguments") for item in given.items()),
+    ),
+    "tool_call_order": (("toolCallsOrder", "tool_calls_order"), "tool_calls_order", Node.texts),
+    "tool_call_count": (
+        ("toolCallsCount", "tool_calls_count"),
+        "tool_calls_count",
+        lambda given: {name: item.convert(count_criterion) for name, item in given.entries().items()},
+    ),
+    "tool_call_output": (
+        ("toolOutputs", "tool_outputs"),
+        "tool_outputs",
+        lambda given: tuple(item.convert(expected_output) for item in given.items()),
+    ),
+    "contains": (("searchText", "search_text"), "response_contains", Node.text),
 }
-"""The criterion that identifies an evaluator without a file."""
-
-
-def recognises(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("evaluations"), list)
+"""By evaluator: the names of the criterion that identifies it without a file, the field of Expectation for its value,
+and the reader of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +188,7 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
 def _kind_of(ref: str, criteria: Node) -> str | None:
     """The evaluator that the criteria, and for an expected output the name, identify in place of a file."""
     keys = criteria.value.keys() if isinstance(criteria.value, dict) else ()
-    for kind, names in _CRITERIA.items():
+    for kind, (names, _, _) in _CRITERIA.items():
         if any(name in keys for name in names):
             return kind
     plain = re.sub(r"[^a-z]", "", ref.lower())
@@ -213,26 +222,15 @@ def _with_answer(expect: Expectation, answers: Mapping[str, tuple[str, Node]], n
 
 def _with(expect: Expectation, kind: str, parts: Node) -> Expectation:
     """`expect` with the criteria of an evaluator added."""
-    given = parts.get(*_CRITERIA.get(kind, ()))
+    names, name, read = _CRITERIA.get(kind, ((), "", Node.text))
+    given = parts.get(*names)
     if given is None:
         return expect
-    name, value = _criterion(kind, given)
+    value: Any = read(given)
     if getattr(expect, name) not in (None, value):
         given.fail(f"another evaluator expects different {name}, but a case has one value for all evaluators")
-    return replace(expect, **{name: value})
-
-
-def _criterion(kind: str, given: Node) -> tuple[str, Any]:
-    """The name and value of the field of Expectation that holds criteria of this kind."""
-    if kind == "tool_call_args":
-        return "tool_calls", tuple(expected_call(item, "args", "arguments") for item in given.items())
-    if kind == "tool_call_order":
-        return "tool_calls_order", given.texts()
-    if kind == "tool_call_count":
-        return "tool_calls_count", {name: item.convert(count_criterion) for name, item in given.entries().items()}
-    if kind == "tool_call_output":
-        return "tool_outputs", tuple(item.convert(expected_output) for item in given.items())
-    return "response_contains", given.text()
+    added: dict[str, Any] = {name: value}
+    return replace(expect, **added)
 
 
 def _users(node: Node, notes: Notes) -> list[str]:

@@ -63,7 +63,7 @@ def _cases(report: Report) -> dict[str, Case]:
 
 
 def _repeated(conversation: RunConversation) -> Case | None:
-    texts = [turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None]
+    texts = [turn["user_text"] for turn in conversation.executed]
     if not texts or not all(text.strip() for text in texts):
         return None
     return Case(id=printable_id(conversation.label), turns=tuple(map(CaseTurn, texts)))

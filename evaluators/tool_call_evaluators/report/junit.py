@@ -59,7 +59,7 @@ def _cases(conversations: Iterable[RunConversation]) -> dict[str, list[RunConver
 
 
 def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tuple[ET.Element, float]:
-    turns = [turn.turn for item in group for turn in item.turns if turn.turn is not None]
+    turns = [turn for item in group for turn in item.executed]
     seconds = sum(duration(turn) or 0.0 for turn in turns)
     case = ET.Element("testcase", classname=printable(report.title), name=printable(name), time=f"{seconds:.3f}")
     reasons = [reason for conversation in group for reason in report.reasons_of(conversation)]

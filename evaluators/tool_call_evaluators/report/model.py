@@ -68,7 +68,7 @@ class Report:
     @cached_property
     def turns(self) -> list[TurnJson]:
         """The executed turns, conversation by conversation."""
-        return [turn.turn for item in self.conversations for turn in item.turns if turn.turn is not None]
+        return [turn for item in self.conversations for turn in item.executed]
 
     @cached_property
     def agents(self) -> list[str]:
@@ -89,12 +89,7 @@ class Report:
     @cached_property
     def usage(self) -> Usage:
         """The cost of the judges of these results; cached answers cost nothing."""
-        return judge_usage(
-            result
-            for item in self.conversations
-            for results in (*(turn.results for turn in item.turns), item.results)
-            for result in results
-        )
+        return judge_usage(result for item in self.conversations for result in item.all_results)
 
     @cached_property
     def run_reasons(self) -> list[ReasonJson]:
@@ -109,9 +104,7 @@ class Report:
         """Failed if a reason names it; unscored if it has no measured result."""
         if self.reasons_of(conversation):
             return "failed"
-        results = [result for turn in conversation.turns for result in turn.results]
-        scored = any(result.score is not None for result in (*results, *conversation.results))
-        return "passed" if scored else "unscored"
+        return "passed" if any(result.score is not None for result in conversation.all_results) else "unscored"
 
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:
@@ -132,7 +125,7 @@ class Report:
         case = conversation.case
         if case is None or case.expect.tool_calls is None:
             return None
-        made = [call for turn in conversation.turns if turn.turn is not None for call in made_calls(turn.turn)]
+        made = [call for turn in conversation.executed for call in made_calls(turn)]
         return diff_calls(case.expect.tool_calls, made, self._matcher(case))
 
     def _matcher(self, case: Case | None) -> Matcher:

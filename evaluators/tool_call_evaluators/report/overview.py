@@ -133,8 +133,7 @@ def _scores(report: Report) -> ET.Element | None:
 def _scores_by_metric(report: Report) -> dict[str, list[tuple[float, tuple[float, float]]]]:
     scores: dict[str, list[tuple[float, tuple[float, float]]]] = {}
     for conversation in report.conversations:
-        results = [result for turn in conversation.turns for result in turn.results]
-        for result in (*results, *conversation.results):
+        for result in conversation.all_results:
             if result.score is not None:
                 scores.setdefault(result.evaluator, []).append((result.score, result.scale))
     return scores

@@ -73,7 +73,7 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
 
 
 def _conversation(report: Report, conversation: RunConversation, short: Shortener) -> dict[str, Any]:
-    start = next((turn.turn["started_at"] for turn in conversation.turns if turn.turn is not None), None)
+    start = conversation.executed[0]["started_at"] if conversation.came else None
     case = conversation.case
     return (
         _heading(report, conversation)

@@ -17,7 +17,7 @@ from a2a_tool_capture.models import ToolCall
 
 from ..matching.call_diff import diff_calls
 from ..matching.placeholders import quoted
-from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..model import CALLS_UNSEEN, Status
 from ..suite import Suite
 from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, TurnChange
 from .comparability import metrics_of, not_judged
@@ -48,7 +48,9 @@ def compare(
         spoken = sorted({_spoken(item) for item in (*left[case], *right[case])})
         for side in (left, right):
             side[case] = [_with_missing_turns(item, spoken) for item in side[case]]
-    results = [[result for side in run.values() for item in side for result in _results(item)] for run in (left, right)]
+    results = [
+        [result for side in run.values() for item in side for result in item.all_results] for run in (left, right)
+    ]
     aside = not_judged(results[0], results[1], names)
     ignored = frozenset(entry.metric for entry in aside)
     cases = {case: (_Side(left.get(case, ()), ignored), _Side(right.get(case, ()), ignored)) for case in left | right}
@@ -94,7 +96,7 @@ class _Side:
                     names["missing_turn"] = None
                 elif turn.failure is not None:
                     names["failed_turn"] = None
-            for result in _results(conversation):
+            for result in conversation.all_results:
                 bad = result.status in (Status.FAILED, Status.ERRORED) or result.label == CALLS_UNSEEN
                 if bad and result.evaluator not in self.ignored:
                     names[result.evaluator] = None
@@ -106,7 +108,7 @@ class _Side:
         scores: dict[str, list[float]] = {}
         for conversation in self.conversations:
             found: dict[str, list[float]] = {}
-            for result in _results(conversation):
+            for result in conversation.all_results:
                 if result.score is not None:
                     found.setdefault(result.evaluator, []).append(result.score)
             for metric, values in found.items():
@@ -129,7 +131,7 @@ def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConv
     for conversation in conversations:
         name = conversation.case_id
         if name is None:
-            first = next(turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None)
+            first = conversation.executed[0]["user_text"]
             name = f"“{first.strip()}”"
         cases.setdefault(name, []).append(conversation)
     return cases
@@ -137,7 +139,7 @@ def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConv
 
 def _spoken(conversation: RunConversation) -> tuple[str, ...]:
     """The user messages, turn by turn."""
-    return tuple(turn.turn["user_text"] for turn in conversation.turns if turn.turn is not None)
+    return tuple(turn["user_text"] for turn in conversation.executed)
 
 
 def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[str, ...]]) -> RunConversation:
@@ -187,10 +189,6 @@ def _status(change: CaseChange, fell: bool) -> CaseStatus:
     if rate_now == 1 > rate:
         return "fixed"
     return "changed" if change.turns or change.scores or rate != rate_now else "same"
-
-
-def _results(conversation: RunConversation) -> list[EvalResult]:
-    return [result for turn in conversation.turns for result in turn.results] + list(conversation.results)
 
 
 def _turn_changes(

@@ -73,9 +73,19 @@ class RunConversation:
     results: tuple[EvalResult, ...] = ()
 
     @property
+    def executed(self) -> list[TurnJson]:
+        """The turns that were executed."""
+        return [turn.turn for turn in self.turns if turn.turn is not None]
+
+    @property
     def came(self) -> bool:
         """Whether any of its turns was executed."""
-        return any(turn.turn is not None for turn in self.turns)
+        return bool(self.executed)
+
+    @property
+    def all_results(self) -> list[EvalResult]:
+        """The results of its turns, then its own."""
+        return [result for turn in self.turns for result in turn.results] + list(self.results)
 
     @property
     def complete(self) -> bool:
@@ -119,7 +129,7 @@ def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], 
         if conversation.case is None or not conversation.complete or not todo.get(conversation.case.id):
             continue
         todo[conversation.case.id] -= 1
-        stand += [turn.turn for turn in conversation.turns if turn.turn is not None]
+        stand += conversation.executed
     return stand, {case_id: count for case_id, count in todo.items() if count}
 
 
@@ -129,25 +139,27 @@ def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
     found = []
     for conversation in conversations:
         for turn in conversation.turns:
-            came = turn.turn is not None
+            where, case_id = conversation.where(turn), conversation.case_id
+            if turn.turn is None:
+                found.append(Outcome(where, conversation.label, None, case_id))
+                continue
             found.append(
                 Outcome(
-                    conversation.where(turn),
+                    where,
                     conversation.label,
-                    turn.results if came else None,
-                    conversation.case_id,
-                    turn.turn["turn_id"] if turn.turn else None,
+                    turn.results,
+                    case_id,
+                    turn.turn["turn_id"],
                     turn.failure,
-                    _captured(turn.expect, [turn]),
-                    [Severity(finding["severity"]) for finding in turn.turn["findings"]] if turn.turn else (),
-                    bool(turn.turn and turn.turn["tool_calls"]),
+                    _captured(turn.expect, [turn.turn]),
+                    [Severity(finding["severity"]) for finding in turn.turn["findings"]],
+                    bool(turn.turn["tool_calls"]),
                     _unseen(turn.results),
                 )
             )
-        captured = _captured(conversation.case.expect, conversation.turns) if conversation.case else None
+        captured = _captured(conversation.case.expect, conversation.executed) if conversation.case else None
         if conversation.results or captured is not None:
-            label = conversation.label
-            unseen = _unseen(conversation.results)
+            label, unseen = conversation.label, _unseen(conversation.results)
             found.append(
                 Outcome(label, label, conversation.results, conversation.case_id, captured=captured, unseen=unseen)
             )
@@ -159,12 +171,11 @@ def _unseen(results: Iterable[EvalResult]) -> str | None:
     return next((result.reason for result in results if result.label == CALLS_UNSEEN), None)
 
 
-def _captured(expect: Expectation | None, turns: Iterable[ConversationTurn]) -> bool | None:
+def _captured(expect: Expectation | None, executed: Sequence[TurnJson]) -> bool | None:
     """Whether any tool call was captured in these turns; None if none was expected or no turn was executed."""
-    came = [turn.turn for turn in turns if turn.turn is not None]
-    if expect is None or not expect.calls_expected or not came:
+    if expect is None or not expect.calls_expected or not executed:
         return None
-    return any(turn["tool_calls"] for turn in came)
+    return any(turn["tool_calls"] for turn in executed)
 
 
 def run_verdict(suite: Suite, conversations: Iterable[RunConversation]) -> Verdict:

@@ -48,7 +48,7 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
         if problem := _problem(conversation):
             left_out[problem] += 1
         else:
-            said = tuple(turn["user_text"].strip() for turn in _turns(conversation))
+            said = tuple(turn["user_text"].strip() for turn in conversation.executed)
             groups.setdefault((conversation.case_id, said), []).append(conversation)
     ids: set[str] = set()
     recorded = [_case(group, ids) for group in groups.values()]
@@ -64,19 +64,15 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
 
 
 def _by_time(conversations: Iterable[RunConversation]) -> list[RunConversation]:
-    return sorted(conversations, key=lambda item: (_turns(item)[0]["started_at"], _turns(item)[0]["turn_id"]))
-
-
-def _turns(conversation: RunConversation) -> list[TurnJson]:
-    return [turn.turn for turn in conversation.turns if turn.turn is not None]
+    return sorted(conversations, key=lambda item: (item.executed[0]["started_at"], item.executed[0]["turn_id"]))
 
 
 def _problem(conversation: RunConversation) -> str | None:
     if any(turn.failure for turn in conversation.turns):
         return "failed conversations"
-    if not all(turn["user_text"].strip() for turn in _turns(conversation)):
+    if not all(turn["user_text"].strip() for turn in conversation.executed):
         return "conversations without a user message"
-    if any(calls_unseen(turn["state"], len(turn["tool_calls"]), _findings(turn)) for turn in _turns(conversation)):
+    if any(calls_unseen(turn["state"], len(turn["tool_calls"]), _findings(turn)) for turn in conversation.executed):
         return "conversations with unknown tool calls"
     return None
 
@@ -87,7 +83,7 @@ def _findings(turn: TurnJson) -> list[Finding]:
 
 def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
     """One case from its repetitions; `ids` holds the used ids."""
-    repetitions = [_turns(conversation) for conversation in group]
+    repetitions = [conversation.executed for conversation in group]
     turns, comments = [], []
     said = ""
     for index, first in enumerate(repetitions[0]):
