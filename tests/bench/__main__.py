@@ -1,4 +1,4 @@
-"""The benchmark, in parts that each have a table: traffic, traces, evaluators, workers.
+"""The benchmark, in parts that each print a table: traffic, stages, profile, traces, evaluators, workers.
 
 Run from the repository root: `make bench`, or `make bench ARGS="traces --quick"`. It prints Markdown tables and writes
 JSON; it asserts nothing about time. Read the figures as ratios: absolute ones depend on the machine.
@@ -11,23 +11,19 @@ import json
 import resource
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from . import preflight, procfs
-from .compiling import CompilerMissingError
-from .load import LoadError
-from .part import Part, Setting
-from .results import figures
-from .revision import fingerprint, revision
+from . import procfs
+from .part import BehaviourError, Part, Plan, Setting
+from .profile import ProfilePart
+from .programs import CompilerMissingError, LoadError
+from .revision import UnknownRevisionError, fingerprint, revision
 from .scoring import SCORING
-from .sections import Plan
-from .stages import NAMES as STAGE_NAMES
 from .stages import stages
-from .table import markdown_table, transposed_table
-from .targets import PROXIES, TargetUnavailableError
+from .targets import STAGES, TRAFFIC_TARGETS, TargetUnavailableError
 from .traces import TRACES
 from .traffic import traffic
 from .workers import WORKERS
@@ -36,112 +32,121 @@ EXIT_FAILED = 1
 EXIT_CANNOT_RUN = 2
 
 
+PARTS = {
+    "traffic": (
+        10,
+        "CPU, latency and memory, compared with nginx, the floor and a naive proxy; then the stages",
+    ),
+    "stages": (3, "what forwarding, capture, filter, store and scoring each add to the CPU of a request and an event"),
+    "profile": (1, "the functions that the CPU of an exchange and of an event goes to, by thread"),
+    "traces": (5, "spans received over OTLP, compared with decoding them"),
+    "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
+    "workers": (5, "turns scored per second by one, two and four workers over PostgreSQL"),
+}
+"""What each measures, and how many minutes that takes on two idle cores."""
+
+NOT_BY_DEFAULT = ("profile",)
+TARGETS = tuple(dict.fromkeys(target.name for target in (*TRAFFIC_TARGETS, *STAGES)))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 where a target does not work as it should, 2 where something needed is missing."""
     options = _parse(arguments)
     plan = Plan.quick() if options.quick else Plan()
-    wanted = options.parts or PARTS
-    only = options.only
-    parts = [
-        traffic([name for name in PROXIES if not only or name in only]),
-        stages([name for name in STAGE_NAMES if not only or name in only], options.against),
-        *(TRACES, SCORING, WORKERS),
-    ]
-    chosen = [part for part in parts if part.name in wanted or (part.name == "stages" and "traffic" in wanted)]
+    if options.rounds is not None:
+        plan = replace(plan, rounds=options.rounds)
+    parts = _chosen(options)
     _allow_many_connections()
     try:
-        report = measure(plan, chosen)
-    except (CompilerMissingError, TargetUnavailableError) as error:
+        report = measure(plan, parts)
+    except (CompilerMissingError, TargetUnavailableError, UnknownRevisionError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return EXIT_CANNOT_RUN
-    except (LoadError, preflight.BehaviourError) as error:
+    except (LoadError, BehaviourError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return EXIT_FAILED
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(report, indent=2) + "\n")
-    for part in chosen:
-        found = report["parts"][part.name]
-        print(part_table(part, found["figures"], found["targets"]), "\n")
-    for part in chosen:
-        shares = report["parts"][part.name]["cpu_shares"]
-        print(f"{part.name}: the CPUs were idle for {shares['idle']:.0%}, other programs took {shares['others']:.0%}.")
-    print(_machine_line(report), *(f"Note: {warning}." for warning in report["warnings"]), sep="\n")
     return 0
 
 
-def measure(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
-    """Each part by itself; the report as it is written to JSON."""
+def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
+    wanted = set(options.parts or PARTS.keys() - NOT_BY_DEFAULT)
+    if "traffic" in wanted:
+        wanted.add("stages")
+    only = options.only or TARGETS
+    parts = [
+        traffic(only),
+        stages(only, options.against),
+        ProfilePart(options.only or ["scoring"], options.against),
+        *(TRACES, SCORING, WORKERS),
+    ]
+    return [part for part in parts if part.name in wanted]
+
+
+def measure(plan: Plan, parts: Sequence[Part | ProfilePart]) -> dict[str, Any]:
+    """Each part by itself, printed as it is done; the report as it is written to JSON."""
     subject_cpus, other_cpus = procfs.split_cpus()
-    machine = procfs.machine()
-    measured_revision, sources = revision(), fingerprint()
-    found: dict[str, Any] = {}
-    warnings: list[str] = []
+    report: dict[str, Any] = {
+        "revision": revision(),
+        "machine": procfs.machine(),
+        "plan": asdict(plan),
+        "pinned": {"measured": sorted(subject_cpus), "all else": sorted(other_cpus)},
+        "parts": {},
+    }
+    sources = fingerprint()
     for part in parts:
         before = procfs.Use.now()
         with tempfile.TemporaryDirectory(prefix="a2a-bench-") as name:
             measured = part.measure(Setting(plan, Path(name), subject_cpus, other_cpus, _progress))
-        found[part.name] = {
-            "targets": list(measured.targets),
-            "figures": figures(measured.rounds, part.metrics),
-            "rounds": measured.rounds,
-            "cpu_shares": procfs.Use.now().shares_since(before),
-        }
-        warnings += measured.warnings
-    if fingerprint() != sources:
-        warnings.append("the proxy's code changed during the run: its figures mix versions, do not quote them")
-    return {
-        "revision": measured_revision,
-        "machine": machine,
-        "plan": asdict(plan),
-        "pinned": {"measured": sorted(subject_cpus), "all else": sorted(other_cpus)},
-        "parts": found,
-        "warnings": warnings,
-    }
-
-
-def part_table(part: Part, found: Mapping[str, dict[str, float]], targets: Sequence[str]) -> str:
-    if part.by_target:
-        return transposed_table(found, part.metrics, targets, part.baselines)
-    return markdown_table(found, part.metrics, targets, part.subject, part.baselines)
-
-
-PARTS = ("traffic", "stages", "traces", "evaluators", "workers")
+        if fingerprint() != sources:
+            measured.warnings.append(
+                "the proxy's code changed during the run: its figures mix versions, do not quote them"
+            )
+        shares = procfs.Use.now().shares_since(before)
+        report["parts"][part.name] = part.report(measured) | {"cpu_shares": shares, "warnings": measured.warnings}
+        print(part.table(measured), "", _machine_line(report, shares), sep="\n")
+        print(*(f"Note: {warning}." for warning in measured.warnings), "", sep="\n", flush=True)
+    return report
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", type=_part, help=f"of {', '.join(PARTS)} (default: all)")
+    width = max(map(len, PARTS))
+    listed = [f"  {name:{width}}  {minutes:2} min  {text}" for name, (minutes, text) in PARTS.items()]
+    parser = argparse.ArgumentParser(
+        prog="make bench",
+        usage='make bench ARGS="[PART ...] [OPTION ...]"',
+        description=__doc__.split("\n")[0],
+        epilog="\n".join(["parts, and how long each takes without --quick:", *listed]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", type=_one_of(PARTS), help="default: all, except profile; see below"
+    )
     parser.add_argument("--quick", action="store_true", help="one short round: a look, no figures to quote")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds, of which medians are taken (default: 3)")
     parser.add_argument(
         "--only",
-        type=_targets,
+        type=lambda value: [_one_of(TARGETS)(name) for name in value.split(",")],
         metavar="NAMES",
-        help=f"for traffic and stages, comma-separated, of {', '.join(TARGETS)} (default: all)",
+        help=f"for traffic, stages and profile, comma-separated, of {', '.join(TARGETS)}",
     )
     parser.add_argument(
         "--against",
         metavar="REVISION_OR_FOLDER",
-        help="for stages: measure another revision, or the packages in a folder, in the same run",
+        help="for stages and profile: in the same run also another revision, or the packages in a folder",
     )
     parser.add_argument("--json", type=Path, default=Path("artifacts/bench.json"), help="default: %(default)s")
     return parser.parse_args(arguments)
 
 
-def _part(value: str) -> str:
-    if value not in PARTS:
-        raise argparse.ArgumentTypeError(f"{value!r} is none of {', '.join(PARTS)}")
-    return value
+def _one_of(names: Collection[str]) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if value not in names:
+            raise argparse.ArgumentTypeError(f"{value!r} is none of {', '.join(names)}")
+        return value
 
-
-TARGETS = tuple(dict.fromkeys((*PROXIES, *STAGE_NAMES)))
-
-
-def _targets(value: str) -> list[str]:
-    names = value.split(",")
-    for name in names:
-        if name not in TARGETS:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(TARGETS)}")
-    return names
+    return check
 
 
 def _allow_many_connections() -> None:
@@ -154,14 +159,15 @@ def _progress(message: str) -> None:
     print(f"bench: {message}", file=sys.stderr, flush=True)
 
 
-def _machine_line(report: dict[str, Any]) -> str:
+def _machine_line(report: dict[str, Any], shares: dict[str, float]) -> str:
     machine, plan, pinned = report["machine"], report["plan"], report["pinned"]
     rounds = "one round" if plan["rounds"] == 1 else f"medians of {plan['rounds']} rounds"
     return (
         f"Revision {report['revision']}; "
         f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}; "
         f"what is measured on CPU {_cpus(pinned['measured'])}, all else on CPU {_cpus(pinned['all else'])}; {rounds}; "
-        f"load average at the start {machine['load_average']}."
+        f"load average at the start {machine['load_average']}; "
+        f"the CPUs were idle for {shares['idle']:.0%}, other programs took {shares['others']:.0%}."
     )
 
 

@@ -1,13 +1,19 @@
-"""Which code was measured, and whether it stayed the same meanwhile."""
+"""Which code was measured, whether it stayed the same meanwhile, and other revisions of it."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("extension", "evaluators", "proxy")
+
+
+class UnknownRevisionError(ValueError):
+    """What is to be measured is neither a folder nor a revision."""
 
 
 def revision() -> str:
@@ -26,3 +32,16 @@ def fingerprint(root: Path = ROOT) -> str:
         for path in sorted((root / package).rglob("*.py")):
             digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def checked_out(name: str, folder: Path) -> Path:
+    """The folder `name`, or a copy of that revision's packages in `folder`. Raises UnknownRevisionError."""
+    if Path(name).is_dir():
+        return Path(name).resolve()
+    done = subprocess.run(["git", "-C", str(ROOT), "archive", name, *PACKAGES], capture_output=True, check=False)
+    if done.returncode:
+        raise UnknownRevisionError(f"{name} is no folder and no revision: {done.stderr.decode().strip()}")
+    tree = folder / "checked-out"
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(tree, filter="data")
+    return tree

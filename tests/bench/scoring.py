@@ -14,14 +14,13 @@ from typing import Any
 
 from support.provision import UnavailableError, python_with
 
-from . import cases
-from .part import Measured, Part, Setting
-from .preflight import BehaviourError
+from .part import BehaviourError, Measured, Part, Setting
 from .procfs import pin_to
-from .sections import Metric
+from .report import Metric
 
 HERE = Path(__file__).parent
 SIZES = (5, 200)
+TOOLS = 10
 OURS = "ours"
 QUIET = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
@@ -86,21 +85,21 @@ def _measure(setting: Setting) -> Measured:
             measured.warnings.append(f"{scorer.name} is left out: {error}")
     measured.targets = [scorer.name for scorer in pythons]
     for number in range(1, setting.plan.rounds + 1):
-        measured.rounds.append({name: {} for name in measured.targets})
+        values = measured.next_round()
         for size in SIZES:
             setting.progress(f"round {number} of {setting.plan.rounds}: turns of {size} calls")
             found = {
-                scorer.name: score(scorer, python, cases.turns(size), RULES, seconds, setting.subject_cpus)
+                scorer.name: score(scorer, python, varied_turns(size), RULES, seconds, setting.subject_cpus)
                 for scorer, python in pythons.items()
             }
             check_scores(found)
             for name, rules in found.items():
                 speeds = {f"scoring_{size}_{rule}": result["turns_per_s"] for rule, result in rules.items()}
-                measured.rounds[-1][name] |= speeds
+                values[name] |= speeds
         setting.progress(f"round {number} of {setting.plan.rounds}: 200 x 200 calls")
-        hard = cases.reversed_turns(200)
+        hard = reversed_turns(200)
         modes = score(SCORERS[0], Path(sys.executable), hard, MODES, seconds, setting.subject_cpus)
-        measured.rounds[-1][OURS] |= {f"{mode}_ms": 1e3 / result["turns_per_s"] for mode, result in modes.items()}
+        values[OURS] |= {f"{mode}_ms": 1e3 / result["turns_per_s"] for mode, result in modes.items()}
     return measured
 
 
@@ -146,3 +145,42 @@ def check_scores(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
             same = all(math.isclose(ours, theirs, abs_tol=1e-9) for ours, theirs in pairs)
             if not same and (name, rule) not in GRADED_OTHERWISE:
                 raise BehaviourError(f"{rule}: we score {found[OURS][rule]['scores']}, {name} {result['scores']}")
+
+
+# ---- the turns: tool calls as expected, or nearly so ----
+
+
+def varied_turns(size: int) -> list[dict[str, Any]]:
+    """Turns of `size` expected calls: all made; one with another argument; one missing; two swapped; one too many."""
+    expected = [_call(number) for number in range(size)]
+    middle = size // 2
+    actual = [
+        expected,
+        [*expected[:middle], _call(middle, town="Elsewhere"), *expected[middle + 1 :]],
+        [*expected[:middle], *expected[middle + 1 :]],
+        [*expected[: middle - 1], expected[middle], expected[middle - 1], *expected[middle + 1 :]],
+        [*expected[:middle], _call(middle, town="Elsewhere"), *expected[middle:]],
+    ]
+    counts = {_name(number): [">=", 1] for number in range(min(TOOLS, size))}
+    common = {"expected": expected, "counts": counts, "response": "Booked for Saturday."}
+    return [{"calls": calls, **common} for calls in actual]
+
+
+def reversed_turns(size: int) -> list[dict[str, Any]]:
+    """Every expected call made, the last one first, and half of them with another argument."""
+    (turn, *_) = varied_turns(size)
+    calls = [_call(number, town=None if number % 2 else "Elsewhere") for number in reversed(range(size))]
+    return [{**turn, "calls": calls}]
+
+
+def _call(number: int, town: str | None = None) -> dict[str, Any]:
+    arguments = {
+        "city": town or f"City {number}",
+        "nights": float(number % 7),
+        "room": {"floor": number, "wishes": ["quiet", "view"]},
+    }
+    return {"name": _name(number), "arguments": arguments, "result": f"booked {number}"}
+
+
+def _name(number: int) -> str:
+    return f"tool_{number % TOOLS}"

@@ -12,18 +12,19 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from . import procfs
+from .report import DIRECT
 from .revision import PACKAGES
 
 START_TIMEOUT_S = 30.0
 SETTLE_TIMEOUT_S = 30
-SERVERS = Path(__file__).parent / "servers"
+SUBJECTS = Path(__file__).parent / "subjects"
 
 NGINX_CONFIG = """\
 daemon off;
@@ -71,7 +72,7 @@ class Launch:
     ready_url: str
     admin_url: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    """Beside what this process has."""
+    """Besides that of this process."""
 
 
 @dataclass(frozen=True)
@@ -133,20 +134,12 @@ def launch_nginx(upstream: str, folder: Path) -> Launch:
     return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
 
 
-def launch_proxy(upstream: str, folder: Path, *options: str) -> Launch:
-    """a2a-eval-proxy as it is used: capture, negotiation, leak guard, and turns stored in SQLite.
-
-    `options` are about traces; without any, none are received.
-    """
-    return launch_stage(upstream, folder, "all", *(options or ["--no-otlp"]))
-
-
-def launch_stage(upstream: str, folder: Path, part: str, *options: str, tree: Path | None = None) -> Launch:
-    """`serve` as servers/stage.py runs it with `part`, of this environment or of the packages in `tree`."""
+def launch_proxy(upstream: str, folder: Path, part: str, *options: str, tree: Path | None = None) -> Launch:
+    """`serve` as subjects/stage.py runs it with `part`, of this environment or of the packages in `tree`."""
     port, admin_port = free_port(), free_port()
     admin_url = f"http://127.0.0.1:{admin_port}"
     command = [
-        *(sys.executable, str(SERVERS / "stage.py"), part, "--upstream", f"http://{upstream}"),
+        *(sys.executable, str(SUBJECTS / "stage.py"), part, "--upstream", f"http://{upstream}"),
         *("--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin_port}"),
         *("--store", str(folder / "turns.db"), *options),
     ]
@@ -157,34 +150,73 @@ def launch_stage(upstream: str, folder: Path, part: str, *options: str, tree: Pa
 
 
 def launch_script(script: str, upstream: str, folder: Path) -> Launch:
-    """The baseline servers/SCRIPT."""
+    """The program subjects/SCRIPT."""
     port = free_port()
-    command = [sys.executable, str(SERVERS / script), str(port), f"http://{upstream}"]
+    command = [sys.executable, str(SUBJECTS / script), str(port), f"http://{upstream}"]
     return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
 
 
-DIRECT = "direct"
-"""The call without a proxy: what latency is measured against, so always part of a run."""
-
-PROXIES: dict[str, Callable[[str, Path], Launch]] = {
+OTHERS: dict[str, Callable[[str, Path], Launch]] = {
     "nginx": launch_nginx,
     "floor": partial(launch_script, "floor.py"),
-    "proxy": launch_proxy,
     "naive": partial(launch_script, "naive.py"),
 }
 
 
-@contextmanager
-def running(name: str, agent_port: int, folder: Path, cpus: set[int]) -> Iterator[Running]:
-    """Start the target in front of the agent, on `cpus`, and stop it afterwards. Its files go to `folder`.
+@dataclass(frozen=True)
+class Target:
+    """A column or row of the table; `reads` and `stores` are what a proxy of ours does with turns."""
 
-    Raises TargetUnavailableError where it is not installed or does not become ready.
-    """
-    if name == DIRECT:
-        yield Running(DIRECT, agent_port)
-        return
-    with launched(name, PROXIES[name](f"127.0.0.1:{agent_port}", folder), folder, cpus) as target:
-        yield target
+    name: str
+    part: str = ""
+    """What subjects/stage.py leaves on; "": another program, or none."""
+    options: tuple[str, ...] = ()
+    asks: bool = True
+    """Whether clients ask for tool calls in the table of stages, where the agent's answers are alike for all."""
+    reads: bool = False
+    stores: bool = False
+    tree: Path | None = None
+    """Folder of the packages; None: those of this environment."""
+
+    def started(
+        self, agent_port: int, folder: Path, cpus: set[int], calls: Path | None = None
+    ) -> AbstractContextManager[Running]:
+        """Start it in front of the agent, on `cpus`, and stop it afterwards. Its files go to `folder`.
+
+        A proxy of ours counts its `calls`, and writes them to that file when it ends.
+
+        Raises TargetUnavailableError where it is not installed or does not become ready.
+        """
+        upstream = f"127.0.0.1:{agent_port}"
+        if self.name == DIRECT:
+            return nullcontext(Running(DIRECT, agent_port))
+        if self.name in OTHERS:
+            return launched(self.name, OTHERS[self.name](upstream, folder), folder, cpus)
+        launch = launch_proxy(upstream, folder, self.part, "--no-otlp", *self.options, tree=self.tree)
+        if calls is not None:
+            launch.environment["BENCH_CALLS"] = str(calls)
+        return launched(self.name, launch, folder, cpus)
+
+
+NGINX, FLOOR = Target("nginx"), Target("floor")
+TRAFFIC_TARGETS = (
+    Target(DIRECT),
+    NGINX,
+    FLOOR,
+    Target("proxy", "all", reads=True, stores=True),
+    Target("naive"),
+)
+STAGES = (
+    Target(DIRECT),
+    NGINX,
+    FLOOR,
+    Target("forwarding", "forwarding", ("--negotiate", "never")),
+    Target("capture", "capture", reads=True),
+    Target("filter", "capture", asks=False, reads=True),
+    Target("store", "all", ("--no-evaluate",), asks=False, reads=True, stores=True),
+    Target("scoring", "all", asks=False, reads=True, stores=True),
+)
+"""Each with all that those before it do; the last is `serve` as it is used."""
 
 
 @contextmanager

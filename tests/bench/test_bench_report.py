@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench.__main__ import main
 from bench.procfs import Use
-from bench.results import Round, figures, ratio
+from bench.profile import NAMELESS, Cost, Function, profile_of, read_calls, read_stacks, tables
+from bench.report import Metric, Round, figures, number, ratio, table, table_by_target
 from bench.revision import fingerprint
 from bench.scoring import SCORING
-from bench.sections import Metric
 from bench.stages import stages
-from bench.table import markdown_table, number, transposed_table
 from bench.traces import TRACES
 from bench.traffic import traffic
 from bench.workers import WORKERS
@@ -58,9 +58,9 @@ def test_numbers_keep_three_digits(value: float | None, text: str) -> None:
 
 def test_table_has_a_row_per_metric_and_the_ratios_of_the_proxy() -> None:
     found = figures(ROUNDS, [RATE, ADDED])
-    table = markdown_table(found, [RATE, ADDED], ["direct", "nginx", "proxy"], "proxy", ["nginx", "naive"])
+    lines = table(found, [RATE, ADDED], ["direct", "nginx", "proxy"], "proxy", ["nginx", "naive"])
 
-    assert table.splitlines() == [
+    assert lines.splitlines() == [
         "|  | direct | nginx | proxy | proxy / nginx |",
         "| --- | ---: | ---: | ---: | ---: |",
         "| **Unary** |  |  |  |  |",
@@ -74,7 +74,7 @@ def test_table_by_target_compares_each_with_the_baselines() -> None:
     found = figures([{name: {"cost": value, "rate": 100.0} for name, value in COSTS.items()}], metrics)
     del found["cost"]["direct"]
 
-    assert transposed_table(found, metrics, list(COSTS), ["nginx", "floor", "absent"]).splitlines() == [
+    assert table_by_target(found, metrics, list(COSTS), ["nginx", "floor", "absent"]).splitlines() == [
         "|  | CPU, µs | / nginx | / floor | Unary, requests/s |",
         "| --- | ---: | ---: | ---: | ---: |",
         "| direct | – | – | – | 100 |",
@@ -107,3 +107,69 @@ def test_fingerprint_notices_an_edit_and_nothing_else(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == before
     module.write_text("one = 2\n")
     assert fingerprint(tmp_path) != before
+
+
+RAW = """\
+thread (7): MainThread;run (/lib/asyncio/runners.py:86);Tap.response (/app/relay/tap.py:189) 30
+thread (7): MainThread;run (/lib/asyncio/runners.py:86);Tap.response (/app/relay/tap.py:189);loads (<string>:1) 10
+thread (7): MainThread;run (/lib/asyncio/runners.py:86) 40
+thread (9): store-writer;write (/app/store.py:5);write (/app/store.py:5) 5
+thread (11) 5
+"""
+RESPONSE = Function("/app/relay/tap.py", 189, "Tap.response")
+
+
+def test_cpu_of_a_thread_is_divided_as_its_samples_are() -> None:
+    calls = {("MainThread", RESPONSE): 1.5}
+
+    found = profile_of("an exchange", read_stacks(RAW), calls, {7: 80.0, 9: 20.0})
+
+    assert found.threads == {"MainThread": pytest.approx(80), "store-writer": pytest.approx(20), NAMELESS: 0.0}
+    assert found.costs == [
+        Cost("MainThread", "run (asyncio/runners.py)", 40.0, 80.0, 0.0),
+        Cost("MainThread", "Tap.response (relay/tap.py)", 30.0, 40.0, 1.5),
+        Cost("store-writer", "write (app/store.py)", 20.0, 20.0, 0.0),
+        Cost("MainThread", "loads (<string>)", 10.0, 10.0, 0.0),
+    ]
+    assert tables(found).splitlines()[:5] == [
+        "**an exchange: 100 µs of CPU**",
+        "",
+        "| MainThread, 80.0 µs | own, µs | with callees, µs | calls |",
+        "| --- | ---: | ---: | ---: |",
+        "| run (asyncio/runners.py) | 40.0 | 80.0 | 0.00 |",
+    ]
+    assert "store-writer, 20.0 µs" in tables(found)
+    assert NAMELESS not in tables(found)
+
+
+def test_functions_that_only_call_others_all_the_time_are_left_out() -> None:
+    raw = "thread (7): MainThread;main (/app/cli.py:1);work (/app/work.py:1) 100\n"
+
+    assert [cost.function for cost in profile_of("", read_stacks(raw), {}, {7: 10.0}).costs] == ["work (app/work.py)"]
+
+
+def test_another_format_of_samples_is_refused() -> None:
+    with pytest.raises(ValueError, match="another format: 'run 3'"):
+        read_stacks("run 3")
+
+
+def test_calls_are_counted_for_each_exchange() -> None:
+    counted = '[["MainThread", "/app/relay/tap.py", 189, "Tap.response", 30]]'
+
+    assert read_calls(counted, 20) == {("MainThread", RESPONSE): 1.5}
+
+
+def test_help_lists_every_part(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    listed = capsys.readouterr().out.partition("without --quick:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == ["traffic", "stages", "profile", "traces", "evaluators", "workers"]
+
+
+@pytest.mark.parametrize("arguments", [["speed"], ["stages", "--only", "store,speed"]])
+def test_what_is_no_part_or_target_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+
+    assert "'speed' is none of" in capsys.readouterr().err

@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 
 import pytest
-from bench import cases, procfs
-from bench.preflight import BehaviourError
-from bench.scoring import MODES, RULES, SCORERS, SIZES, check_scores, score
+from bench import procfs
+from bench.part import BehaviourError
+from bench.scoring import MODES, RULES, SCORERS, SIZES, check_scores, reversed_turns, score, varied_turns
 from support.provision import provided_python
 
 OURS, *PEERS = SCORERS
 
 
 def scored(scorer, python, size=5):
-    return score(scorer, python, cases.turns(size), [*RULES, *MODES], 0.0, procfs.split_cpus()[0])
+    return score(scorer, python, varied_turns(size), [*RULES, *MODES], 0.0, procfs.split_cpus()[0])
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_turns_differ_from_what_is_expected_in_one_way_each(size):
-    turns = cases.turns(size)
+    turns = varied_turns(size)
 
     assert {len(turn["expected"]) for turn in turns} == {size}
     assert [len(turn["calls"]) - size for turn in turns] == [0, 0, -1, 0, 1]
@@ -27,7 +27,7 @@ def test_turns_differ_from_what_is_expected_in_one_way_each(size):
 
 
 def test_half_of_the_reversed_calls_match():
-    (turn,) = cases.reversed_turns(200)
+    (turn,) = reversed_turns(200)
 
     assert sum(call in turn["expected"] for call in turn["calls"]) == 100
 

@@ -13,21 +13,20 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bench import preflight, procfs
-from bench.agent import running_agent
-from bench.compiling import CompilerMissingError, compile_c
-from bench.load import LoadError, LoadGenerator
-from bench.otlp_load import post_all
-from bench.part import Setting
-from bench.results import figures
-from bench.revision import ROOT
-from bench.sections import Plan
-from bench.spans import bodies, trace_ids
-from bench.stages import NAMES, STAGES, check, checked_out, stages
-from bench.targets import DIRECT, Running, TargetUnavailableError, running
+from bench import procfs
+from bench.otlp import bodies, post_all, trace_ids
+from bench.part import BehaviourError, Plan, Setting
+from bench.profile import REQUIREMENTS, ProfilePart, read_calls
+from bench.programs import CompilerMissingError, LoadError, LoadGenerator, compile_c, running_agent
+from bench.report import DIRECT, figures
+from bench.revision import ROOT, UnknownRevisionError, checked_out
+from bench.stages import stages
+from bench.targets import STAGES, TRAFFIC_TARGETS, Running, Target
 from bench.traces import TRACES
+from bench.traffic import check
 from bench.workers import AWAITED, suite_file, turns_per_s
 from support.postgres_server import PostgresServer
+from support.provision import provided_python
 
 pytestmark = pytest.mark.slow
 
@@ -105,12 +104,13 @@ def test_card_declares_the_extension(agent_port: int) -> None:
 
 
 @pytest.mark.parametrize("name", [DIRECT, "floor", "naive"])
-def test_targets_pass_the_preflight(name: str, load: LoadGenerator, agent_port: int, tmp_path: Path) -> None:
-    with running(name, agent_port, tmp_path, procfs.split_cpus()[0]) as target:
-        preflight.check(target, load)
+def test_targets_do_their_part(name: str, load: LoadGenerator, agent_port: int, tmp_path: Path) -> None:
+    target = next(target for target in TRAFFIC_TARGETS if target.name == name)
+    with target.started(agent_port, tmp_path, procfs.split_cpus()[0]) as process:
+        check(target, process, load)
 
-        assert (target.cpu_seconds() is None) == (name == DIRECT)
-        assert (target.rss_bytes() is None) == (name == DIRECT)
+        assert (process.cpu_seconds() is None) == (name == DIRECT)
+        assert (process.rss_bytes() is None) == (name == DIRECT)
 
 
 @pytest.mark.usefixtures("load")  # which skips without a compiler
@@ -123,18 +123,18 @@ def test_traces_have_a_figure_for_every_metric(tmp_path: Path) -> None:
     assert all(value > 0 for of_target in found.values() for value in of_target.values())
 
 
-TINY = Plan(rounds=1, stage_s=0.05, stage_events=3, warm_up_requests=20)
+TINY = Plan(rounds=1, stage_s=0.05, stage_events=3, warm_up_requests=20, profile_s=1.0)
 
 
 @pytest.mark.usefixtures("load")
 def test_stages_have_a_figure_for_every_metric(tmp_path: Path) -> None:
-    part = stages([name for name in NAMES if name != "nginx"])
+    part = stages([stage.name for stage in STAGES if stage.name != "nginx"])
     measured = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
 
     assert measured.warnings == []
     assert measured.targets == ["direct", "floor", "forwarding", "capture", "filter", "store", "scoring"]
     found = figures(measured.rounds, part.metrics)
-    assert [target for target in measured.targets if target not in found["stage_per_s"]] == []
+    assert [target for target in measured.targets if target not in found["stage_p50_ms"]] == []
     assert [key for key in found if any(target not in found[key] for target in measured.targets[1:])] == []
 
 
@@ -155,13 +155,41 @@ def test_a_stage_that_does_more_than_its_part_is_not_measured(
     load: LoadGenerator, agent_port: int, tmp_path: Path
 ) -> None:
     everything = next(stage for stage in STAGES if stage.name == "scoring")
-    more = pytest.raises(preflight.BehaviourError, match=r"'turns stored': 6.*expected.*'turns stored': 0")
+    more = pytest.raises(BehaviourError, match="scoring: 6 turns stored, expected 0")
     with everything.started(agent_port, tmp_path, procfs.split_cpus()[0]) as target, more:
-        check(replace(everything, stores=False), target, load)
+        check(replace(everything, stores=False), target, load, [True])
+
+
+@pytest.mark.usefixtures("load")
+def test_a_profile_has_times_and_calls(tmp_path: Path) -> None:
+    if provided_python(REQUIREMENTS) is None:
+        pytest.skip("py-spy is installed by `make bench` only")
+    part = ProfilePart(["scoring"])
+    profiled = part.measure(Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None))
+
+    assert [profile.title for profile in profiled.profiles] == [
+        "scoring, an exchange, 16 connections",
+        "scoring, an event, 100 streams",
+    ]
+    exchange = profiled.profiles[0]
+    assert exchange.threads["MainThread"] > 0
+    assert any(cost.thread == "MainThread" and cost.calls >= 1 and cost.total_us > 0 for cost in exchange.costs)
+
+
+def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_port: int, tmp_path: Path) -> None:
+    everything = next(stage for stage in STAGES if stage.name == "scoring")
+    file = tmp_path / "calls.json"
+    with everything.started(agent_port, tmp_path, procfs.split_cpus()[0], file) as target:
+        load.unary(target.port, connections=1, seconds=30, requests=20)
+        target.settle()
+
+    calls = {(thread, function.name): number for (thread, function), number in read_calls(file.read_text(), 20).items()}
+    assert calls["MainThread", "HttpClient.request"] >= 1
+    assert {thread for thread, _ in calls} >= {"MainThread", "store-writer"}
 
 
 def test_what_is_neither_folder_nor_revision_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TargetUnavailableError, match="no-such-revision is no folder and no revision"):
+    with pytest.raises(UnknownRevisionError, match="no-such-revision is no folder and no revision"):
         checked_out("no-such-revision", tmp_path)
 
 
@@ -199,9 +227,9 @@ def refusing_port() -> Iterator[int]:
             server.shutdown()
 
 
-def test_preflight_refuses_a_target_that_does_not_answer(load: LoadGenerator, refusing_port: int) -> None:
-    with pytest.raises(preflight.BehaviourError, match="broken: 0 answers to SendMessage"):
-        preflight.check(Running("broken", refusing_port), load)
+def test_a_target_that_does_not_answer_is_not_measured(load: LoadGenerator, refusing_port: int) -> None:
+    with pytest.raises(BehaviourError, match="broken: 0 answers to SendMessage"):
+        check(Target("broken"), Running("broken", refusing_port), load)
 
 
 def test_an_exporter_tells_that_it_was_refused(refusing_port: int) -> None:

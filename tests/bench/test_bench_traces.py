@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.otlp.decoding import decode_request
-from bench import decode
-from bench.spans import Body, bodies, trace_ids
+from bench.otlp import Body, bodies, trace_ids
+from bench.subjects import decode
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 

@@ -15,16 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from . import decode
-from .agent import running_agent
-from .compiling import compile_c
-from .load import LoadError
-from .otlp_load import post_all, wait_until_taken
-from .part import Measured, Part, Setting
-from .preflight import BehaviourError
+from .otlp import Body, bodies, post_all, trace_ids, wait_until_taken
+from .part import BehaviourError, Measured, Part, Setting
 from .procfs import pin_to
-from .sections import Metric, Values, per
-from .spans import Body, bodies, trace_ids
+from .programs import LoadError, compile_c, running_agent
+from .report import Metric, Values, per
+from .subjects import decode
 from .targets import Running, free_port, launch_proxy, launched
 
 FLOOR, SUBJECT = "decoding", "proxy"
@@ -68,15 +64,15 @@ def _measure(setting: Setting) -> Measured:
     os.sched_setaffinity(0, setting.other_cpus)  # this process is the exporter
     try:
         for number in range(1, setting.plan.rounds + 1):
-            measured.rounds.append({FLOOR: {}, SUBJECT: {}})
+            values = measured.next_round()
             for batch in BATCHES:
                 setting.progress(f"round {number} of {setting.plan.rounds}: {batch.group}")
                 batches = list(bodies(batch.spans, islice(trace_ids(), setting.plan.traces), batch.encoding))
-                measured.rounds[-1][SUBJECT] |= _ingested(setting, batch, batches)
+                values[SUBJECT] |= _ingested(setting, batch, batches)
                 if batch.encoding != "json":
-                    measured.rounds[-1][FLOOR] |= _decoded(setting, batch, batches)
+                    values[FLOOR] |= _decoded(setting, batch, batches)
             setting.progress(f"round {number} of {setting.plan.rounds}: spans of turns, flood")
-            measured.rounds[-1][SUBJECT] |= _joined(setting) | _flooded(setting)
+            values[SUBJECT] |= _joined(setting) | _flooded(setting)
     finally:
         os.sched_setaffinity(0, affinity)
     return measured
@@ -157,7 +153,7 @@ def _up_to(stream: Iterator[Body], size: float) -> Iterator[Body]:
 def _receiving(setting: Setting, upstream: str = "127.0.0.1:9", *options: str) -> Iterator[tuple[Running, int]]:
     """The proxy, and its OTLP port. Without an upstream it has no agent to pass anything to, nor needs one."""
     folder, port = Path(tempfile.mkdtemp(dir=setting.folder)), free_port()
-    launch = launch_proxy(upstream, folder, "--otlp", f"127.0.0.1:{port}", *options)
+    launch = launch_proxy(upstream, folder, "all", "--otlp", f"127.0.0.1:{port}", *options)
     with launched(SUBJECT, launch, folder, setting.subject_cpus) as proxy:
         yield proxy, port
 

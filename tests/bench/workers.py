@@ -16,9 +16,8 @@ from support.postgres_server import PostgresServer, running_postgres, why_not
 from support.processes import ChildProcess
 from support.turn_samples import many_turns
 
-from .part import Measured, Part, Setting
-from .preflight import BehaviourError
-from .sections import Metric
+from .part import BehaviourError, Measured, Part, Setting
+from .report import Metric
 from .targets import TargetUnavailableError
 
 COUNTS = (1, 2, 4)
@@ -55,13 +54,12 @@ def _measure(setting: Setting) -> Measured:
     measured = Measured(list(NAMES.values()), warnings=[shared])
     with running_postgres() as server:
         for number in range(1, setting.plan.rounds + 1):
-            measured.rounds.append({})
+            of_round = measured.next_round()
             for count, name in NAMES.items():
                 setting.progress(f"round {number} of {setting.plan.rounds}: {name}")
-                values = measured.rounds[-1][name] = {}
                 for key, share in _SHARES.items():
                     suite = suite_file(setting.folder, key)
-                    values[key] = turns_per_s(server, suite, count, setting.plan.queued // share)
+                    of_round[name][key] = turns_per_s(server, suite, count, setting.plan.queued // share)
     return measured
 
 

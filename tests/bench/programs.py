@@ -1,19 +1,54 @@
-"""Runs the load generator (c/load.c) and reads its results."""
+"""The C programs of the benchmark: the agent (c/upstream.c) and the load generator (c/load.c)."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .procfs import pin_to
 
+SOURCES = Path(__file__).parent / "c"
+
+
+class CompilerMissingError(RuntimeError):
+    """No C compiler on the PATH."""
+
 
 class LoadError(RuntimeError):
     """The load generator could not do its work; the message holds what it said."""
+
+
+def compile_c(name: str, folder: Path) -> Path:
+    """Compile `c/NAME.c` into `folder` and return the program.
+
+    Raises CompilerMissingError where there is no C compiler, RuntimeError with its output where it fails.
+    """
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise CompilerMissingError("the benchmark needs a C compiler (cc): apt-get install gcc libc6-dev")
+    program = folder / name
+    command = [compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", "-o", str(program), str(SOURCES / f"{name}.c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    return program
+
+
+@contextmanager
+def running_agent(program: Path, cpus: set[int]) -> Iterator[int]:
+    """Start the compiled agent on `cpus`, give its port, stop it afterwards."""
+    with subprocess.Popen([str(program)], stdout=subprocess.PIPE, preexec_fn=pin_to(cpus)) as process:
+        assert process.stdout
+        try:
+            yield json.loads(process.stdout.readline())["port"]
+        finally:
+            process.terminate()
 
 
 @dataclass(frozen=True)

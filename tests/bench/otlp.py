@@ -1,11 +1,14 @@
-"""OTLP bodies of spans as agents really export them: the golden spans, over and over, in traces of their own."""
+"""OTLP bodies as agents export them (the golden spans, repeatedly, in traces of their own), and their exporters."""
 
 from __future__ import annotations
 
 import base64
 import gzip
+import http.client
 import json
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +17,16 @@ from google.protobuf.json_format import MessageToDict  # type: ignore[import-unt
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
+from .programs import LoadError
+from .targets import Running
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "spans"
+CONNECTIONS = 4
+"""Exporters at once; each waits for its answer before it sends the next batch, as OpenTelemetry SDKs do."""
+
+_POLL_S = 0.02
+_COME_BACK_S = 0.05
+"""Before a batch is sent again that was answered 503: what is measured is the proxy, not an exporter's patience."""
 
 
 class Body(NamedTuple):
@@ -98,3 +110,62 @@ def _json(request: ExportTraceServiceRequest) -> dict[str, Any]:
                 if key in span:
                     span[key] = base64.b64decode(span[key]).hex()
     return data
+
+
+def post_all(port: int, bodies: Iterable[Body], *, patience_s: float = 60.0) -> int:
+    """Post every body to the OTLP port and return the number of their spans.
+
+    Raises LoadError where one is not answered with 200, or for so long with 503.
+    """
+    todo, lock = iter(bodies), threading.Lock()
+    sent: list[int] = []
+    problems: list[str] = []
+
+    def take() -> Iterator[Body]:
+        while not problems:
+            with lock:
+                body = next(todo, None)
+            if body is None:
+                return
+            yield body
+
+    def export() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            for body in take():
+                _post(connection, body, time.monotonic() + patience_s)
+                sent.append(body.spans)
+        except (OSError, http.client.HTTPException, LoadError) as error:
+            problems.append(str(error) or repr(error))
+        finally:
+            connection.close()
+
+    exporters = [threading.Thread(target=export) for _ in range(CONNECTIONS)]
+    for exporter in exporters:
+        exporter.start()
+    for exporter in exporters:
+        exporter.join()
+    if problems:
+        raise LoadError(problems[0])
+    return sum(sent)
+
+
+def _post(connection: http.client.HTTPConnection, body: Body, give_up: float) -> None:
+    while True:
+        connection.request("POST", "/v1/traces", body.content, body.headers)
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status == 200:
+            return
+        if answer.status != 503 or time.monotonic() > give_up:
+            raise LoadError(f"POST /v1/traces was answered {answer.status}: {said[:200]!r}")
+        time.sleep(_COME_BACK_S)
+
+
+def wait_until_taken(proxy: Running, spans: int, timeout_s: float = 120.0) -> None:
+    """Wait until so many spans have been read since the start. Raises LoadError where that takes too long."""
+    give_up = time.monotonic() + timeout_s
+    while (taken := proxy.counter("spans")) < spans:
+        if time.monotonic() > give_up:
+            raise LoadError(f"the proxy has read {taken} of {spans} spans in {timeout_s:g} s")
+        time.sleep(_POLL_S)
