@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
@@ -29,14 +29,18 @@ class Evaluator(Protocol):
     def evaluate(self, case: EvalCase) -> EvalResult | Awaitable[EvalResult]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Measurement:
-    """The score of an evaluator before it is compared with the threshold."""
+    """The score of an evaluator before it is compared with the threshold.
+
+    `explain` returns the details instead when they are first read.
+    """
 
     score: float
     reason: str
     details: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
+    explain: Callable[[], Mapping[str, Any]] | None = None
 
 
 class SkipEvaluation(Exception):  # noqa: N818  # a result, not an error
@@ -132,6 +136,7 @@ class EvaluatorBase(ABC):
             label=found.label,
             scale=self.scale,
             version=self.version,
+            explain=found.explain,
         )
 
 

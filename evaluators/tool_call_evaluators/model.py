@@ -43,14 +43,18 @@ class Status(StrEnum):
     """Not measured: the evaluator failed; the reason says how."""
 
 
+_WITHOUT_SCORE = (Status.SKIPPED, Status.ERRORED)
+
+
 @dataclass(frozen=True, slots=True)
 class EvalResult:
     """The result of one evaluator for one turn or conversation.
 
     `evaluator` is the registry name, or the `id` that a suite gave the evaluator. `score` lies within `scale` and is
     None only if nothing was measured (skipped, errored). `passed` is None then too, and without a `threshold`.
-    `label` is set by evaluators that choose among labels. `details` is JSON data, documented on each evaluator's page.
-    `status` follows from `passed`. Raises ValueError for a result without a score that is neither skipped nor errored.
+    `label` is set by evaluators that choose among labels. `details` is JSON data, documented on each evaluator's page;
+    given as `explain`, a function, they are computed when they are first read. `status` follows from `passed`. Raises
+    ValueError for a result without a score that is neither skipped nor errored.
     """
 
     evaluator: str
@@ -63,15 +67,26 @@ class EvalResult:
     label: str | None = None
     scale: tuple[float, float] = (0.0, 1.0)
     version: str = "1"
+    explain: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.status in (Status.SKIPPED, Status.ERRORED):
+        if self.explain is not None:
+            object.__delattr__(self, "details")
+        if self.status in _WITHOUT_SCORE:
             if self.score is not None or self.passed is not None:
                 raise ValueError(f"{self.evaluator}: a {self.status} result has neither score nor verdict")
         elif self.score is None:
             raise ValueError(f"{self.evaluator}: a result without a score must be skipped or errored")
         elif self.passed is not None:
             object.__setattr__(self, "status", Status.PASSED if self.passed else Status.FAILED)
+
+    def __getattr__(self, name: str) -> Any:
+        """The details, the first time; no other attribute can be missing."""
+        if name != "details" or self.explain is None:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        object.__setattr__(self, "details", self.explain())
+        object.__setattr__(self, "explain", None)
+        return self.details
 
     @classmethod
     def skipped(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
@@ -122,6 +137,12 @@ class CountCriterion(NamedTuple):
         return COMPARATORS[self.comparator](actual, self.times)
 
 
+class ExpectedCalls(tuple[ToolCall, ...]):
+    """Expected calls, with what `matching.exact` keeps of them for the next comparison."""
+
+    checks: Any
+
+
 @dataclass(frozen=True, init=False)
 class EvalCase:
     """The input of an evaluator: what the agent did, and what was expected.
@@ -140,7 +161,7 @@ class EvalCase:
     calls_unseen: str | None
     """Why the tool calls are unknown; None if `tool_calls` is complete. Evaluators with `reads_calls` are skipped with
     this reason."""
-    expected_tool_calls: tuple[ToolCall, ...] | None
+    expected_tool_calls: ExpectedCalls | None
     tools: tuple[ToolDefinition, ...] | None
     user_text: str | None
     response_text: str | None
@@ -188,11 +209,7 @@ class EvalCase:
         put = object.__setattr__  # the dataclass is frozen
         put(self, "tool_calls", _models(tool_calls or (), ToolCall, _tool_call, "tool_calls"))
         put(self, "calls_unseen", calls_unseen)
-        put(
-            self,
-            "expected_tool_calls",
-            _given(expected_tool_calls, _models, ToolCall, _tool_call, "expected_tool_calls"),
-        )
+        put(self, "expected_tool_calls", _given(expected_tool_calls, _expected_calls))
         put(self, "tools", _given(tools, _models, ToolDefinition, ToolDefinition.from_dict, "tools"))
         put(self, "user_text", user_text)
         put(self, "response_text", response_text)
@@ -271,6 +288,12 @@ def _models(
         else:
             raise ValueError(f"{where}[{index}]: expected an object or {model.__name__}, got {kind_of(entry)}")
     return tuple(out)
+
+
+def _expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
+    if isinstance(entries, ExpectedCalls):
+        return entries
+    return ExpectedCalls(_models(entries, ToolCall, _tool_call, "expected_tool_calls"))
 
 
 def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
@@ -77,6 +78,11 @@ class ArgumentMatcher:
         check_options(self, "arguments")
         tools = {tool: as_matcher(matcher) for tool, matcher in self.per_tool.items()}
         object.__setattr__(self, "per_tool", tools)
+
+    @cached_property
+    def has_functions(self) -> bool:
+        """Whether the arguments of some tool are compared by a plain function."""
+        return not all(isinstance(matcher, ArgumentMatcher) for matcher in self.per_tool.values())
 
     def for_tool(self, name: str) -> Matcher:
         """The matcher for calls of `name`: that of `per_tool`, else this one."""

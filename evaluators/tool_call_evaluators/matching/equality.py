@@ -7,6 +7,7 @@ integers beyond 2**53. Two integers are equal only if they are the same.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from numbers import Number
 from typing import Any
 
 from a2a_tool_capture.canonical import LARGEST_EXACT, as_double
@@ -49,8 +50,8 @@ def value_key(value: Any) -> Hashable:
     """A hashable key that is equal for equal JSON values only. Exception: an integer beyond 2**53 and an equal float
     have different keys (see `has_large_number`).
 
-    Tuples count as lists; a value that is not JSON counts as its `str`. The key costs less than canonical JSON and is
-    valid only within a process. Raises RecursionError for values nested too deeply for Python.
+    Tuples count as lists, a Decimal as a number, any other value that is not JSON as its `str`. The key costs less than
+    canonical JSON and is valid only within a process. Raises RecursionError for values nested too deeply for Python.
     """
     kind = type(value)
     if kind is str or kind is int or value is None:
@@ -63,4 +64,4 @@ def value_key(value: Any) -> Hashable:
         return tuple([item if type(item) is str else value_key(item) for item in value])
     if kind is dict or isinstance(value, Mapping):
         return frozenset([(key, item if type(item) is str else value_key(item)) for key, item in value.items()])
-    return value if isinstance(value, str | int | float) else str(value)
+    return value if isinstance(value, str | Number) else str(value)

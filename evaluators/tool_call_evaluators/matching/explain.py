@@ -32,6 +32,11 @@ class Pairing:
     pairs: Sequence[tuple[int, int]]
     matcher: Matcher
 
+    @classmethod
+    def one_by_one(cls, expected: Sequence[ToolCall], actual: Sequence[ToolCall], matcher: Matcher) -> Pairing:
+        """Each expected call with the actual one in its place; there are as many of both."""
+        return cls(expected, actual, [(index, index) for index in range(len(actual))], matcher)
+
     @property
     def missing(self) -> list[int]:
         """Indices of the expected calls without a pair."""

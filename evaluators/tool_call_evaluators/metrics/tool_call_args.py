@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from a2a_tool_capture.models import ToolCall
+
 from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import ArgumentMatcher
+from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, sentence, unless_all
 from ..matching.match_table import match_table
-from ..model import EvalCase
+from ..model import EvalCase, ExpectedCalls
 from ..registry import register
 
 _EQUAL = ArgumentMatcher()
@@ -40,38 +44,53 @@ class ToolCallArgs(SyncEvaluator):
     subset: bool = False
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = case.expected_tool_calls or (), case.tool_calls
+        expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
         matcher = _CONTAINED if self.subset else _EQUAL
-        fitting = match_table(expected, actual, matcher)
-        unused: dict[str, list[int]] = defaultdict(list)
-        for right, call in enumerate(actual):
-            unused[call.name].append(right)
-        pairs: list[tuple[int, int]] = []
-        compared: dict[str, Any] = {}
-        tried: Counter[str] = Counter()
-        for left, wanted in enumerate(expected):
-            for right in unused[wanted.name]:
-                fits = fitting[left] >> right & 1
-                compared[f"{wanted.name}_{tried[wanted.name]}"] = {
-                    "expected": wanted.arguments,
-                    "actual": actual[right].arguments,
-                    "score": float(fits),
-                }
-                tried[wanted.name] += 1
-                if fits:
-                    pairs.append((left, right))
-                    unused[wanted.name].remove(right)
-                    break
-        pairing = Pairing(expected, actual, pairs, matcher)
+        if expected and made_exactly(expected, actual, matcher):
+            own = [1 << index for index in range(len(actual))]
+            summary = _summary(len(expected), len(expected))
+            return Measurement(1.0, f"{summary}.", explain=lambda: _paired(expected, actual, own, matcher)[1])
+        pairing, details = _paired(expected, actual, match_table(expected, actual, matcher), matcher)
+        matched = len(pairing.pairs)
         if not expected or not actual:
             score = float(len(expected) == len(actual))
         elif self.strict:
-            score = float(len(pairs) == len(expected))
+            score = float(matched == len(expected))
         else:
-            score = len(pairs) / len(expected)
+            score = matched / len(expected)
         problems = pairing.problems(extra=False) if score < 1.0 else []
-        summary = f"{len(pairs)} of {counted(len(expected), 'expected call')} made with the expected arguments"
-        summary += unless_all(score, len(pairs))
+        summary = _summary(matched, len(expected)) + unless_all(score, matched)
         if not expected:
             summary = f"no call expected, {counted(len(actual), 'call')} made"
-        return Measurement(score, sentence(summary, problems), {**compared, **pairing.details()})
+        return Measurement(score, sentence(summary, problems), details)
+
+
+def _summary(matched: int, expected: int) -> str:
+    return f"{matched} of {counted(expected, 'expected call')} made with the expected arguments"
+
+
+def _paired(
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
+) -> tuple[Pairing, dict[str, Any]]:
+    """The pairs, given for each expected call those that fit, as bits; and the details."""
+    unused: dict[str, list[int]] = defaultdict(list)
+    for right, call in enumerate(actual):
+        unused[call.name].append(right)
+    pairs: list[tuple[int, int]] = []
+    compared: dict[str, Any] = {}
+    tried: Counter[str] = Counter()
+    for left, wanted in enumerate(expected):
+        for right in unused[wanted.name]:
+            fits = fitting[left] >> right & 1
+            compared[f"{wanted.name}_{tried[wanted.name]}"] = {
+                "expected": wanted.arguments,
+                "actual": actual[right].arguments,
+                "score": float(fits),
+            }
+            tried[wanted.name] += 1
+            if fits:
+                pairs.append((left, right))
+                unused[wanted.name].remove(right)
+                break
+    pairing = Pairing(expected, actual, pairs, matcher)
+    return pairing, {**compared, **pairing.details()}

@@ -42,11 +42,7 @@ class ToolCallOrder(SyncEvaluator):
         if criteria is None:
             raise _no_criteria("tool_calls_order")
         expected, actual = list(criteria), [call.name for call in case.tool_calls]
-        places: dict[str, int] = defaultdict(int)
-        for j, name in enumerate(actual):
-            places[name] |= 1 << j
-        table = [places.get(name, 0) for name in expected]
-        lcs = [expected[i] for i, _ in longest_common_subsequence(table, len(actual))]
+        lcs = expected if expected == actual else _in_order(expected, actual)
         all_or_nothing = self.strict or not expected
         score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)
         in_order = f"{len(lcs)} of {counted(len(expected), 'expected call')} in order{unless_all(score, len(lcs))}"
@@ -173,6 +169,15 @@ class ToolCallOutput(SyncEvaluator):
             sentence(returned, problems),
             details,
         )
+
+
+def _in_order(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
+    """The longest common subsequence."""
+    places: dict[str, int] = defaultdict(int)
+    for j, name in enumerate(actual):
+        places[name] |= 1 << j
+    table = [places.get(name, 0) for name in expected]
+    return [expected[i] for i, _ in longest_common_subsequence(table, len(actual))]
 
 
 def _no_criteria(field: str) -> SkipEvaluation:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import ArgumentMatcher, MatcherLike, as_matcher, matcher_option
+from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, matched_text, sentence
 from ..matching.match_table import match_table
 from ..matching.pairing import longest_common_subsequence, maximum_matching
-from ..model import EvalCase
+from ..model import EvalCase, ExpectedCalls
 from ..registry import register
 
 _NAMES = ArgumentMatcher(mode="ignore")
@@ -45,25 +46,33 @@ class ToolCorrectness(SyncEvaluator):
         object.__setattr__(self, "matcher", matcher_option(self.matcher, self.name))
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = case.expected_tool_calls or (), case.tool_calls
+        expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
         if self.mode == "names_only":
             return self._compare_names(expected, actual)
         in_order = self.mode == "names_and_order"
         matcher = _NAMES if in_order else as_matcher(self.matcher)
+        if made_exactly(expected, actual, matcher):
+            _, summary = self._share(len(actual), len(expected), len(actual))
+            return Measurement(
+                1.0, f"{summary}.", explain=lambda: self._details(Pairing.one_by_one(expected, actual, matcher))
+            )
         pair = longest_common_subsequence if in_order else maximum_matching
-        pairs = pair(match_table(expected, actual, matcher), len(actual))
-        counts = len(pairs), len(expected), len(actual)
-        if in_order:
-            longest = max(len(expected), len(actual))
-            score = len(pairs) / longest if longest else 1.0
-            summary = matched_text(*counts, of_made=len(actual) > len(expected))
-        else:
-            score = _f1(*counts)
-            summary = _f1_text(*counts) + matched_text(*counts, of_made=False)
-        pairing = Pairing(expected, actual, pairs, matcher)
-        summary = f"{self.mode}: {summary}"
+        pairing = Pairing(expected, actual, pair(match_table(expected, actual, matcher), len(actual)), matcher)
+        score, summary = self._share(len(pairing.pairs), len(expected), len(actual))
         problems = pairing.problems() if score < 1.0 else []
-        return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
+        return Measurement(score, sentence(summary, problems), self._details(pairing))
+
+    def _share(self, matched: int, expected: int, actual: int) -> tuple[float, str]:
+        """The score, and a text that has it as a fraction."""
+        counts = matched, expected, actual
+        if self.mode == "names_and_args":
+            return _f1(*counts), f"{self.mode}: {_f1_text(*counts)}{matched_text(*counts, of_made=False)}"
+        longest = max(expected, actual)
+        summary = f"{self.mode}: {matched_text(*counts, of_made=actual > expected)}"
+        return matched / longest if longest else 1.0, summary
+
+    def _details(self, pairing: Pairing) -> dict[str, Any]:
+        return {"mode": self.mode, **pairing.details()}
 
     def _compare_names(self, expected: tuple[ToolCall, ...], actual: tuple[ToolCall, ...]) -> Measurement:
         wanted, used = {call.name for call in expected}, {call.name for call in actual}

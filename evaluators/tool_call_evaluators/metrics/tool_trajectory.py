@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
 
 from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import MatcherLike, as_matcher, matcher_option
+from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, matched_text, sentence, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import items, longest_common_subsequence, maximum_matching
-from ..model import EvalCase
+from ..model import EvalCase, ExpectedCalls
 from ..registry import register
 
 TrajectoryMode = Literal["strict", "in_order", "any_order", "superset", "subset", "precision", "recall", "within"]
@@ -51,51 +53,63 @@ class ToolTrajectory(SyncEvaluator):
         object.__setattr__(self, "matcher", matcher_option(self.matcher, self.name))
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = case.expected_tool_calls or (), case.tool_calls
+        expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
         matcher = as_matcher(self.matcher)
-        table = match_table(expected, actual, matcher)
-        if self.mode == "strict":
-            pairs = [(i, i) for i, options in enumerate(table) if options >> i & 1]
-        elif self.mode == "in_order":
-            pairs = longest_common_subsequence(table, len(actual))
-        elif self.mode == "within":
-            pairs, unmatched = [], -1
-            for left, options in enumerate(table):
-                pairs += [(left, right) for right in items(options & unmatched)]
-                unmatched &= ~options
-            pairs.sort(key=lambda pair: pair[1])
-        else:
-            pairs = maximum_matching(table, len(actual))
-        pairing = Pairing(expected, actual, pairs, matcher)
-        score = self._score(len(pairs), len(expected), len(actual))
-        problems = []
+        if self.mode != "within" and made_exactly(expected, actual, matcher):
+            summary = _summary(self.mode, len(actual), len(expected), len(actual))
+            return Measurement(
+                1.0, f"{summary}.", explain=lambda: self._details(Pairing.one_by_one(expected, actual, matcher))
+            )
+        pairing = Pairing(expected, actual, self._pairs(match_table(expected, actual, matcher), len(actual)), matcher)
+        counts = matched, *_ = len(pairing.pairs), len(expected), len(actual)
+        score, summary, problems = self._score(*counts), _summary(self.mode, *counts), []
+        if self.mode in _ALL_OR_NOTHING:
+            summary += unless_all(score, matched)
         if score < 1.0:
             problems = pairing.problems(
                 missing=self.mode not in ("subset", "precision", "within"),
                 extra=self.mode not in ("superset", "recall"),
             )
-        of_made = self._of_made(len(expected), len(actual))
-        summary = matched_text(len(pairs), len(expected), len(actual), of_made=of_made)
-        all_or_nothing = unless_all(score, len(pairs)) if self.mode in _ALL_OR_NOTHING else ""
-        summary = f"{self.mode}: {summary}{all_or_nothing}"
-        return Measurement(score, sentence(summary, problems), {"mode": self.mode, **pairing.details()})
+        return Measurement(score, sentence(summary, problems), self._details(pairing))
 
-    def _of_made(self, expected: int, actual: int) -> bool:
-        """Whether the score is a share of the actual calls, else of the expected calls."""
-        of_made = {"subset": True, "within": True, "superset": False, "precision": actual > 0, "recall": expected == 0}
-        return of_made.get(self.mode, actual > expected)
+    def _pairs(self, table: Sequence[int], actual: int) -> list[tuple[int, int]]:
+        if self.mode == "strict":
+            return [(i, i) for i, options in enumerate(table) if options >> i & 1]
+        if self.mode == "in_order":
+            return longest_common_subsequence(table, actual)
+        if self.mode != "within":
+            return maximum_matching(table, actual)
+        pairs, unmatched = [], -1
+        for left, options in enumerate(table):
+            pairs += [(left, right) for right in items(options & unmatched)]
+            unmatched &= ~options
+        return sorted(pairs, key=lambda pair: pair[1])
+
+    def _details(self, pairing: Pairing) -> dict[str, Any]:
+        return {"mode": self.mode, **pairing.details()}
 
     def _score(self, matched: int, expected: int, actual: int) -> float:
         if expected == actual == 0:
             return 1.0
+        whole = {"superset": expected, "recall": expected, "subset": actual, "within": actual, "precision": actual}
+        wanted = whole.get(self.mode, max(expected, actual))
         if self.mode in _ALL_OR_NOTHING:
-            wanted = {
-                "superset": expected,
-                "subset": actual,
-                "within": actual,
-                "strict": max(expected, actual),
-            }[self.mode]
             return float(matched == wanted)
-        if expected == 0 or actual == 0:
-            return 0.0
-        return matched / {"precision": actual, "recall": expected}.get(self.mode, max(expected, actual))
+        return matched / wanted if expected and actual else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _summary(mode: TrajectoryMode, matched: int, expected: int, actual: int) -> str:
+    """The fraction that is the score, of the actual or of the expected calls."""
+    match mode:
+        case "subset" | "within":
+            of_made = True
+        case "superset":
+            of_made = False
+        case "precision":
+            of_made = actual > 0
+        case "recall":
+            of_made = expected == 0
+        case _:
+            of_made = actual > expected
+    return f"{mode}: {matched_text(matched, expected, actual, of_made=of_made)}"

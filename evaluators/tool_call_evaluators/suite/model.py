@@ -40,6 +40,7 @@ from ..model import (
     CountCriterion,
     EvalCase,
     EvalResult,
+    ExpectedCalls,
     ExpectedOutput,
     count_criterion,
     expected_output,
@@ -145,6 +146,10 @@ class Expectation(Declared):
             or self.tool_outputs
             or any(not criterion.met_by(0) for criterion in counts)
         )
+
+    def __post_init__(self) -> None:
+        if self.tool_calls is not None:  # keeps for all turns what evaluators find out about them
+            object.__setattr__(self, "tool_calls", ExpectedCalls(self.tool_calls))
 
     def case_fields(self) -> dict[str, Any]:
         """The expectations by their names in EvalCase."""
