@@ -255,9 +255,14 @@ def whole_number(least: int, most: int) -> Value:
     return Value(read, {"type": "integer", "minimum": least, "maximum": most})
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of strings."""
+    return each(text, value)
+
+
 def text_or_texts(value: Any) -> tuple[str, ...]:
     """One string, or a list of strings."""
-    return (text(value),) if isinstance(value, str) else each(text, value)
+    return (text(value),) if isinstance(value, str) else texts(value)
 
 
 def one_of(*accepted: str) -> Value:

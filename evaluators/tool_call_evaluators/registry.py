@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 from .evaluator import FAILURES, EvaluatorBase
 from .options import OptionError, or_known
@@ -21,12 +21,15 @@ _registered: dict[str, type[EvaluatorBase]] = {}
 """By name. The face of this package imports the modules of all built-in evaluators, which registers them."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def register(cls: E) -> E:
-    """Class decorator: register an evaluator under its `name`.
+    """Class decorator: register an evaluator under its `name`; makes it a frozen dataclass if it is not a dataclass.
 
     Raises OptionError if another class has that name. Registering the same class again, as a reloaded file does,
     replaces it.
     """
+    if "__dataclass_fields__" not in cls.__dict__:
+        dataclass(frozen=True, kw_only=True)(cls)  # in place
     known = _registered.get(cls.name)
     if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise OptionError(f"evaluator {cls.name}: already registered by {known.__module__}.{known.__qualname__}")

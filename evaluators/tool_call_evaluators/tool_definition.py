@@ -26,24 +26,17 @@ class ToolDefinition:
     def from_openai(cls, tool: Mapping[str, Any]) -> ToolDefinition:
         """From an OpenAI function tool: nested under `function` (chat completions) or flat (responses)."""
         function = tool.get("function", tool)
-        return cls(
-            required_name(function.get("name")),
-            function.get("description") or "",
-            function.get("parameters") or {},
-            strict=bool(function.get("strict")),
-        )
+        return cls._of(function, function.get("parameters"), strict=bool(function.get("strict")))
 
     @classmethod
     def from_mcp(cls, tool: Mapping[str, Any]) -> ToolDefinition:
         """From an MCP tool: its `inputSchema` holds the arguments (`input_schema` in Python and in Anthropic's API)."""
-        schema = tool.get("inputSchema") or tool.get("input_schema") or {}
-        return cls(required_name(tool.get("name")), tool.get("description") or "", schema)
+        return cls._of(tool, tool.get("inputSchema") or tool.get("input_schema"))
 
     @classmethod
     def from_a2e(cls, tool: Mapping[str, Any]) -> ToolDefinition:
         """From an A2E tool descriptor: its `input_parameters`, a list or a map by name, become a JSON Schema."""
-        parameters = _a2e_schema(tool.get("input_parameters"), "input_parameters")
-        return cls(required_name(tool.get("name")), tool.get("description") or "", parameters)
+        return cls._of(tool, _a2e_schema(tool.get("input_parameters"), "input_parameters"))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ToolDefinition:
@@ -54,6 +47,12 @@ class ToolDefinition:
         if "inputSchema" in data or "input_schema" in data:
             return cls.from_mcp(data)
         return cls.from_a2e(data) if "input_parameters" in data else cls.from_openai(data)
+
+    @classmethod
+    def _of(
+        cls, tool: Mapping[str, Any], parameters: Mapping[str, Any] | None, *, strict: bool = False
+    ) -> ToolDefinition:
+        return cls(required_name(tool.get("name")), tool.get("description") or "", parameters or {}, strict=strict)
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"parameters": dict(self.parameters)}

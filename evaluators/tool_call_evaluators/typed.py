@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from a2a_tool_capture.models import ToolCall
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -19,7 +22,7 @@ def arguments_as(call: ToolCall, model: type[T]) -> T:
     """
     if call.arguments is None:
         raise ValueError(f"{call.name}: the arguments are not known")
-    value: T = _adapter(cast(Any, model)).validate_python(dict(call.arguments))
+    value: T = adapter(cast(Any, model)).validate_python(dict(call.arguments))
     return value
 
 
@@ -35,12 +38,13 @@ def result_as(call: ToolCall, model: type[T]) -> T:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = text
-    value: T = _adapter(cast(Any, model)).validate_python(text if model is str else found)
+    value: T = adapter(cast(Any, model)).validate_python(text if model is str else found)
     return value
 
 
 @lru_cache(maxsize=256)
-def _adapter(model: Any) -> Any:
+def adapter(model: Any) -> TypeAdapter[Any]:
+    """Pydantic's adapter for `model`."""
     from pydantic import TypeAdapter  # only here: it takes longer to import than all of this package
 
     return TypeAdapter(model)

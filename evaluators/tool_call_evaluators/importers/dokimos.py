@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..declared import text_or_texts
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
@@ -62,7 +63,7 @@ def _case(node: Node, number: int, notes: Notes) -> Case:
 
 def _given_texts(node: Node | None) -> tuple[str, ...]:
     """One string, which may be blank, or a list of them."""
-    return () if node is None or node.blank else node.text_or_texts()
+    return () if node is None or node.blank else node.convert(text_or_texts)
 
 
 def _user_message(node: Node, notes: Notes) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..declared import boolean, texts
 from ..matching.equality import equal_values
 from ..model import count_criterion, expected_output
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
@@ -54,7 +55,7 @@ _CRITERIA: dict[str, tuple[tuple[str, str], str, Callable[[Node], Any]]] = {
         "tool_calls",
         lambda given: tuple(expected_call(item, "args", "arguments") for item in given.items()),
     ),
-    "tool_call_order": (("toolCallsOrder", "tool_calls_order"), "tool_calls_order", Node.texts),
+    "tool_call_order": (("toolCallsOrder", "tool_calls_order"), "tool_calls_order", lambda given: given.convert(texts)),
     "tool_call_count": (
         ("toolCallsCount", "tool_calls_count"),
         "tool_calls_count",
@@ -133,7 +134,8 @@ def _evaluator(node: Node) -> _Evaluator:
     options = {
         {"caseSensitive": "case_sensitive"}.get(name, name): True
         for name in names
-        if (option := config.get(name, "case_sensitive" if name == "caseSensitive" else name)) and option.boolean()
+        if (option := config.get(name, "case_sensitive" if name == "caseSensitive" else name))
+        and option.convert(boolean)
     }
     defaults = config.get("defaultEvaluationCriteria", "default_evaluation_criteria")
     given = ((name, whole, config.get(name, other)) for name, other, whole in _PARTS)

@@ -29,7 +29,6 @@ class _BehaviorFailure(LabelledEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class AgentBehaviorFailure(_BehaviorFailure):
     """The failure in the answer, if any: 1 for `no failure`, else 0. The labels are arksim's, one per turn.
 
@@ -42,7 +41,6 @@ class AgentBehaviorFailure(_BehaviorFailure):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolCallBehaviorFailure(_BehaviorFailure):
     """The failure in the tool calls, if any: their choice, parameters, necessity, use of results, and safety.
 
@@ -62,7 +60,6 @@ class ToolCallBehaviorFailure(_BehaviorFailure):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class GoalCompletion(GradedEvaluator):
     """How far a conversation reached the user's goal: 0 not at all, 1 completely.
 

@@ -26,7 +26,6 @@ class _Quality(GradedEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Helpfulness(_Quality):
     """How far the answer helps the user with the request: 1 not at all, 5 fully."""
 
@@ -34,7 +33,6 @@ class Helpfulness(_Quality):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Coherence(_Quality):
     """How consistent the answer is, in itself and with earlier turns: 1 contradicts itself, 5 flows."""
 
@@ -42,7 +40,6 @@ class Coherence(_Quality):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Relevance(_Quality):
     """How relevant the answer is to the request: 1 about something else, 5 entirely to the point."""
 
@@ -50,7 +47,6 @@ class Relevance(_Quality):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Verbosity(_Quality):
     """How concise the answer is: 1 long-winded, 5 concise."""
 
@@ -58,7 +54,6 @@ class Verbosity(_Quality):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class Faithfulness(_Quality):
     """How far the answer keeps to the given `knowledge`: 1 contradicts it, 5 states nothing beyond it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..evaluator import SkipEvaluation
@@ -14,7 +13,6 @@ from .transcript import tools_text, turn_data, whole_data
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class LlmJudgeOutput(GradedEvaluator):
     """How far the answer means the same as the expected one: 0 not at all, 1 the same.
 
@@ -45,7 +43,6 @@ class LlmJudgeOutput(GradedEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class LlmJudgeTrajectory(GradedEvaluator):
     """How far the trajectory is the expected one: 0 not at all, 1 exactly.
 

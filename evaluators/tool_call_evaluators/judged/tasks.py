@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..evaluator import Measurement, SkipEvaluation
@@ -14,7 +13,6 @@ from .transcript import numbered, turn_data, whole_data
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class TaskCompletion(JudgedEvaluator):
     """Completed tasks / `tasks`, given the `constraints` if any; 1 for an empty list of tasks.
 
@@ -58,7 +56,6 @@ class TaskCompletion(JudgedEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolArgumentHallucination(JudgedEvaluator):
     """Calls whose argument values can be derived from known data / calls; 1 without calls.
 

@@ -76,7 +76,6 @@ class _ToolReliability(JudgeableEvaluator):
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolNameReliability(_ToolReliability):
     """Checks passed / checks run over the names of all tools; 1 without tools.
 
@@ -95,11 +94,15 @@ class ToolNameReliability(_ToolReliability):
     implementation_words: Sequence[str] = IMPLEMENTATION_WORDS
 
     def rules(self, tool: ToolDefinition) -> Checks:
-        return name_checks(tool, self.implementation_words)
+        lowered = tool.name.lower()
+        return {
+            "snakecase_format": _SNAKE_CASE.fullmatch(tool.name) is not None,
+            "conciseness": len(tool.name.split("_")) <= MAX_SEGMENTS,
+            "intent_over_implementation": not any(word.lower() in lowered for word in self.implementation_words),
+        }
 
 
 @register
-@dataclass(frozen=True, kw_only=True)
 class ToolDescriptionReliability(_ToolReliability):
     """Checks passed / checks run over the definitions of all tools; 1 without tools.
 
@@ -131,31 +134,16 @@ class ToolDescriptionReliability(_ToolReliability):
     max_optional_input_arguments: int = 3
 
     def rules(self, tool: ToolDefinition) -> Checks:
-        return description_checks(tool, self.max_num_input_arguments, self.max_optional_input_arguments)
-
-
-def name_checks(tool: ToolDefinition, implementation_words: Sequence[str] = IMPLEMENTATION_WORDS) -> Checks:
-    """Each rule, and whether the name of `tool` passes it."""
-    lowered = tool.name.lower()
-    return {
-        "snakecase_format": _SNAKE_CASE.fullmatch(tool.name) is not None,
-        "conciseness": len(tool.name.split("_")) <= MAX_SEGMENTS,
-        "intent_over_implementation": not any(word.lower() in lowered for word in implementation_words),
-    }
-
-
-def description_checks(tool: ToolDefinition, most_arguments: int = 5, most_optional: int = 3) -> Checks:
-    """Each rule, and whether the definition of `tool` passes it."""
-    properties = _mapping(tool.parameters.get("properties"))
-    schemas = [_mapping(schema) for schema in properties.values()]
-    required = tool.parameters.get("required")
-    optional = [name for name in properties if not isinstance(required, Sequence) or name not in required]
-    return {
-        "input_arguments_clarity": all(str(schema.get("description") or "").strip() for schema in schemas),
-        "input_arguments_types": all(_TYPE_KEYS & schema.keys() for schema in schemas),
-        "max_num_input_arguments": len(properties) <= most_arguments,
-        "max_optional_input_arguments": len(optional) <= most_optional,
-    }
+        properties = _mapping(tool.parameters.get("properties"))
+        schemas = [_mapping(schema) for schema in properties.values()]
+        required = tool.parameters.get("required")
+        optional = [name for name in properties if not isinstance(required, Sequence) or name not in required]
+        return {
+            "input_arguments_clarity": all(str(schema.get("description") or "").strip() for schema in schemas),
+            "input_arguments_types": all(_TYPE_KEYS & schema.keys() for schema in schemas),
+            "max_num_input_arguments": len(properties) <= self.max_num_input_arguments,
+            "max_optional_input_arguments": len(optional) <= self.max_optional_input_arguments,
+        }
 
 
 def _together(rules: Checks, given: Poll) -> Checks:

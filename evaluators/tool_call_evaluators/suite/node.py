@@ -73,17 +73,6 @@ class Node:
         """A string that is not blank."""
         return self.convert(declared.text)
 
-    def texts(self) -> tuple[str, ...]:
-        """A list of strings."""
-        return self.convert(lambda value: declared.each(declared.text, value))
-
-    def text_or_texts(self) -> tuple[str, ...]:
-        """One string, or a list of strings."""
-        return self.convert(declared.text_or_texts)
-
-    def boolean(self) -> bool:
-        return self.convert(declared.boolean)
-
     def choice(self, accepted: tuple[str, ...]) -> str:
         """One of the words `accepted`."""
         return self.convert(lambda value: declared.choice(value, accepted))

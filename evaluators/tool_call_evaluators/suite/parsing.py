@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..declared import Declared, FieldError, kind
 from ..options import OptionError
+from ..typed import adapter
 from .files import ReadContext, read_text
 from .model import Case, Expectation, Suite
 from .yaml_document import Document, SuiteError, read_document
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 D = TypeVar("D", bound=Declared)
 
@@ -50,14 +47,6 @@ def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = Fal
 def parse_case(data: Mapping[str, Any], filename: str = "case") -> Case:
     """One case from its JSON form, as in the `cases` of a suite. Raises SuiteError."""
     return _read(Case, Document(data, filename), ReadContext())
-
-
-@cache
-def adapter(declared: Any) -> TypeAdapter[Any]:
-    """The adapter that reads, writes and describes values of the class `declared`."""
-    from pydantic import TypeAdapter  # only here: it takes longer to import than all of this package
-
-    return TypeAdapter(declared)
 
 
 def _read(declared: type[D], document: Document, context: ReadContext) -> D:

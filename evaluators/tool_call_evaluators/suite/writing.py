@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..typed import adapter
 from .model import Case, Suite
-from .parsing import adapter
 from .yaml_writer import block, printable_line
 
 

@@ -116,11 +116,6 @@ def _quoted(text: str) -> str:
 
     def escape(match: re.Match[str]) -> str:
         code = ord(match[0])
-        if 0xD800 <= code <= 0xDFFF:
-            return "\N{REPLACEMENT CHARACTER}"
-        return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(match[0]) or (
-            f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-        )
+        return "\N{REPLACEMENT CHARACTER}" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"
 
-    plain = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{_UNPRINTABLE.sub(escape, plain)}"'
+    return _UNPRINTABLE.sub(escape, json.dumps(text, ensure_ascii=False))

@@ -11,7 +11,6 @@ from tool_call_evaluators import (
     ToolNameReliability,
 )
 from tool_call_evaluators.judge import PreparedJudge
-from tool_call_evaluators.judged.tool_wording import description_checks, name_checks
 
 
 @pytest.mark.parametrize(
@@ -35,7 +34,7 @@ from tool_call_evaluators.judged.tool_wording import description_checks, name_ch
     ],
 )
 def test_names(name, failed):
-    assert {check for check, ok in name_checks(ToolDefinition(name)).items() if not ok} == failed
+    assert {check for check, ok in ToolNameReliability().rules(ToolDefinition(name)).items() if not ok} == failed
 
 
 def test_the_list_of_implementation_words_is_an_option():
@@ -71,7 +70,7 @@ def definition(required=(), **properties):
     ],
 )
 def test_descriptions(tool, failed):
-    assert {check for check, ok in description_checks(tool).items() if not ok} == failed
+    assert {check for check, ok in ToolDescriptionReliability().rules(tool).items() if not ok} == failed
 
 
 def test_the_limits_are_options():
