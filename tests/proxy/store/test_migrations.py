@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from a2a_eval_proxy.store import StoreError, TurnQuery, every_turn
-from a2a_eval_proxy.store.sqlite.migrations import MIGRATIONS, NEWEST
+from a2a_eval_proxy.store.sqlite.migrations import MIGRATIONS, NEWEST, OLDEST
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
 
 DATA = Path(__file__).parents[2] / "data"
@@ -172,4 +172,4 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path, number: int) -
 
 
 def test_versions_ascend_without_gap() -> None:
-    assert list(MIGRATIONS) == list(range(2, NEWEST + 1))
+    assert list(MIGRATIONS) == list(range(OLDEST + 1, NEWEST + 1))

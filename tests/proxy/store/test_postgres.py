@@ -30,13 +30,14 @@ from a2a_eval_proxy.store import (
 )
 from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.store.postgres import retention
-from a2a_eval_proxy.store.postgres.migrate import _config, latest_revision
-from a2a_eval_proxy.store.postgres.migrations.versions import r0002_jobs
+from a2a_eval_proxy.store.postgres.migrate import JOB_ENGINE, _config, latest_revision
 from alembic import command
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 from support.kept import Kept, result, turn
 from support.postgres_server import PASSWORD, PostgresServer
+
+EARLIER = Path(__file__).parents[2] / "data" / "store-postgres-0003.sql"
 
 
 @pytest.fixture
@@ -69,6 +70,37 @@ async def test_a_database_of_the_version_before_is_brought_to_this_one(url: str)
         assert await store.of_task("another", 5) == []
     finally:
         await asyncio.to_thread(store.close)
+
+
+def schema(url: str) -> list[Any]:
+    """Columns and indexes of the store's tables."""
+    tables = "('turns', 'conversations', 'judge_answers')"
+    columns = rows(
+        url,
+        "SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity"
+        f" FROM information_schema.columns WHERE table_name IN {tables} ORDER BY table_name, column_name",
+    )
+    return columns + rows(url, f"SELECT indexdef FROM pg_indexes WHERE tablename IN {tables} ORDER BY indexname")
+
+
+async def test_a_real_database_of_an_earlier_revision_has_the_declared_schema_afterwards(
+    url: str, postgres: PostgresServer
+) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute(EARLIER.read_bytes())
+    store = open_store(url, must_exist=True)
+    try:
+        turns = [item async for item in every_turn(store, TurnQuery())]
+        assert [turn["status"] for turn in turns] == ["done"] * 4
+        assert (await store.of_task(turns[3]["task_id"], 5))[0]["turn_id"] == turns[3]["turn_id"]
+        assert (await store.runs())[0].passed > 0
+        assert await store.judge_cache.get("0" * 64) == {"value": {"passed": True}, "model": "sample"}
+    finally:
+        await asyncio.to_thread(store.close)
+    new = postgres.new_database()
+    open_store(new).close()
+    assert len(schema(new)) > 30
+    assert schema(url) == schema(new)
 
 
 # ── many at once ────────────────────────────────────────────────────────────────────────────────────────────
@@ -301,7 +333,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 def test_the_job_engines_tables_are_those_of_its_release() -> None:
     """Where this fails, the engine has new migrations: add a revision that applies them, and name the last one."""
     migrations = Path(procrastinate.__file__).parent / "sql" / "migrations"
-    assert max(path.name for path in migrations.glob("*.sql")) == r0002_jobs.LAST_MIGRATION
+    assert max(path.name for path in migrations.glob("*.sql")) == JOB_ENGINE
 
 
 async def test_everything_is_there_after_a_restart(url: str) -> None:

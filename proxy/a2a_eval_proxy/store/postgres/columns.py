@@ -9,12 +9,7 @@ from typing import Any
 
 from ..base import ConversationKey, Score
 from ..encoding import EncodedConversation, EncodedResults, EncodedScored, EncodedTurn, encoded_results, utf8_text
-
-OUTCOMES = ("passed", "failed", "errored", "skipped")
-"""Statuses of results that are counted, each in a column of its name: a run in numbers reads no texts."""
-
-PREFIX = 128
-"""Characters of an id that are indexed: an entry of an index has its limit, an id that an agent made up has none."""
+from ..schema import OUTCOMES
 
 
 def stored_text(text: str) -> str:

@@ -9,6 +9,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from procrastinate.schema import SchemaManager
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -16,9 +17,13 @@ from sqlalchemy.pool import NullPool
 
 from ...settings.store_url import check_postgres, masked_url
 from ..base import StoreError, StoreUnreachableError
+from ..schema import POSTGRES
 from .database import CONNECT_TIMEOUT_S, passes, reason
 
 VERSION_TABLE = "a2a_eval_proxy_version"
+
+JOB_ENGINE = "03.04.00_50_post_add_retry_failed_job_procedure.sql"
+"""The last migration of procrastinate that its tables have. Later ones become a revision of ours."""
 
 _MIGRATING = 0x6132_6165_7661_6C02
 """Advisory lock of who migrates."""
@@ -47,11 +52,14 @@ def migrate(url: str, *, must_exist: bool = False) -> None:
     try:
         with engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
-            if must_exist and not inspect(connection).has_table(VERSION_TABLE):
+            if inspect(connection).has_table(VERSION_TABLE):
+                command.upgrade(_config(connection), "head")
+            elif must_exist:
                 raise StoreError(
                     f"store {masked_url(url)}: the database holds no store; has anything been captured into it?"
                 )
-            command.upgrade(_config(connection), "head")
+            else:
+                _create(connection)
     except CommandError as error:
         raise StoreError(
             f"store {masked_url(url)}: it is of another version ({error}); use that or a later one"
@@ -65,6 +73,17 @@ def migrate(url: str, *, must_exist: bool = False) -> None:
         raise StoreError(
             f"store {masked_url(url)}: its tables cannot be created: {reason(error)}; give a database of its own"
         ) from error
+
+
+def _create(connection: Connection) -> None:
+    """Create the tables of the store and of its job engine, procrastinate, as its release makes them."""
+    cursor = (
+        connection.connection.cursor()
+    )  # the engine's statements have colons, which `text` would read as parameters
+    for statement in (*POSTGRES.statements(), SchemaManager.get_schema()):
+        cursor.execute(statement)
+    cursor.close()
+    command.stamp(_config(connection), "head")
 
 
 def latest_revision() -> str | None:

@@ -10,7 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
 from ..reads import Rows, StoreReads, turn_json
-from .columns import OUTCOMES, PREFIX, stored_text
+from ..schema import OUTCOMES, PREFIX
+from .columns import stored_text
 from .database import TROUBLE, Database, reason
 
 T = TypeVar("T")

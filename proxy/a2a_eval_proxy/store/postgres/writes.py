@@ -9,7 +9,8 @@ from sqlalchemy import BigInteger, Integer, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from .columns import OUTCOMES, by_column
+from ..schema import OUTCOMES, POSTGRES
+from .columns import by_column
 from .jobs import queue_jobs
 
 Rows = list[dict[str, Any]]
@@ -20,28 +21,16 @@ _APPENDING = 0x6132_6165_7661_6C01
 
 _TEXTS = ARRAY(Text)
 _TYPES: dict[str, ARRAY[Any]] = {
-    "seq": ARRAY(BigInteger),
-    "turns": ARRAY(Integer),
-    **dict.fromkeys(OUTCOMES, ARRAY(Integer)),
+    "TEXT": _TEXTS,
+    "INTEGER": ARRAY(Integer),
+    "BIGINT": ARRAY(BigInteger),
+    "TIMESTAMPTZ": ARRAY(TIMESTAMP(timezone=True)),
 }
-_TYPES |= {"job_id": ARRAY(BigInteger), **dict.fromkeys(("started_at", "ended_at"), ARRAY(TIMESTAMP(timezone=True)))}
-
-
-_TURN = (
-    "turn_id",
-    "run",
-    "case_id",
-    "conversation_id",
-    "task_id",
-    "status",
-    "started_at",
-    "ended_at",
-    "body",
-    "evaluations",
-)
-_TURN_COLUMNS = (*_TURN, *OUTCOMES, "job_id")
+_COLUMNS = POSTGRES.tables()
+_BY_SERVER = ("seq", "version", "stored_at", "heard_at")
+_TURN_COLUMNS = [column for column in _COLUMNS["turns"] if column not in _BY_SERVER]
+_CONVERSATION_COLUMNS = list(_COLUMNS["conversations"])
 _RESULT_COLUMNS = ("turn_id", "body", "case_id", "evaluations", *OUTCOMES)
-_CONVERSATION_COLUMNS = ("key", "run", "conversation_id", "case_id", "turns", "evaluations", *OUTCOMES)
 
 
 def _statement(template: str, columns: Sequence[str]) -> Any:
@@ -49,7 +38,8 @@ def _statement(template: str, columns: Sequence[str]) -> Any:
     arrays = ", ".join(f":{column}" for column in columns)
     names = ", ".join(columns)
     rows = f"unnest({arrays}) WITH ORDINALITY AS given ({names}, position)"
-    parameters = [bindparam(column, type_=_TYPES.get(column, _TEXTS)) for column in columns]
+    types = _COLUMNS["conversations"] | _COLUMNS["turns"]  # columns of one name have one type
+    parameters = [bindparam(column, type_=_TYPES[types[column].split()[0]]) for column in columns]
     return text(template.format(rows=rows, columns=names)).bindparams(*parameters)
 
 

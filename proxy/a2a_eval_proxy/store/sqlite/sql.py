@@ -28,9 +28,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def found_by(column: str) -> str:
     """Selects the `seq` of the turns whose `conversation_id` or `task_id` equals the parameter of that name."""
+    of_index = " AND task_id != ''" if column == "task_id" else ""  # a partial index serves queries with its condition
+    equal = f"+{column} = :{column}"  # without the plus, SQLite would put the constant into the indexed expression
     return (
         "WITH RECURSIVE part (number) AS (SELECT min(seq) >> 10 FROM turns UNION ALL"  # noqa: S608  # fixed texts
         " SELECT number + 1 FROM part WHERE number < (SELECT max(seq) >> 10 FROM turns))"
-        f" SELECT seq FROM part CROSS JOIN turns WHERE seq >> 10 = number AND substr({column}, -8) ="
-        f" substr(:{column}, -8) AND +{column} = :{column}"  # without the plus, SQLite simplifies the indexed term
+        " SELECT seq FROM part CROSS JOIN turns WHERE seq >> 10 = number"
+        f" AND substr({column}, -8) = substr(:{column}, -8) AND {equal}{of_index}"
     )

@@ -17,6 +17,7 @@ from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ..base import Score, Scored, StoreFileError
 from ..encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, latest_results, utf8_text
+from ..schema import SQLITE
 from ..write_queue import (
     Add,
     Discard,
@@ -229,11 +230,11 @@ def _chunks(rows: list[T]) -> Iterator[list[T]]:
 
 @lru_cache
 def _insert(rows: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * rows)
-    columns = ("run", "case_id", "conversation_id", "status", "body", "evaluations", "task_id", "heard_at")
-    replaced = ", ".join(f"{column} = excluded.{column}" for column in columns)
+    columns = list(SQLITE.tables()["turns"])[1:]  # SQLite numbers rows itself
+    values = ", ".join([f"({', '.join('?' * len(columns))})"] * rows)
+    replaced = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
     return (
-        f"INSERT INTO turns (turn_id, {', '.join(columns)}) VALUES {values}"  # noqa: S608  # fixed texts
+        f"INSERT INTO turns ({', '.join(columns)}) VALUES {values}"  # noqa: S608  # fixed texts
         f" ON CONFLICT (turn_id) DO UPDATE SET {replaced} WHERE turns.status = 'open'"
     )
 

@@ -1,0 +1,109 @@
+"""The tables and indexes of a store, declared once. New SQLite files and PostgreSQL databases are created from them;
+migrations bring older ones to the same schema, which the tests compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+OUTCOMES = ("passed", "failed", "errored", "skipped")
+"""Statuses of results. PostgreSQL counts each in a column of its name: a run in numbers reads no texts."""
+
+Columns = dict[str, str]
+"""Types and constraints by the name of the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The schema in one database. Fields are what differs: types, keys of indexes (`{}` is a column), columns."""
+
+    create: str
+    number: str
+    """Type of a primary key that ascends in the order in which rows are added."""
+    by_name: str
+    by_id: str
+    by_prefix: str
+    conversation_key: str
+    turns: Columns
+    judge_answers: Columns
+    conversations: Columns = field(default_factory=dict)
+    indexes: tuple[str, ...] = ()
+
+    def tables(self) -> dict[str, Columns]:
+        """The columns of each table."""
+        return {
+            "turns": {
+                "seq": f"{self.number} PRIMARY KEY",
+                "turn_id": "TEXT NOT NULL UNIQUE",
+                "run": "TEXT NOT NULL",
+                "case_id": "TEXT",
+                "conversation_id": "TEXT NOT NULL",
+                "status": "TEXT NOT NULL",
+                "body": "TEXT NOT NULL",
+                "evaluations": "TEXT NOT NULL DEFAULT '[]'",
+                "task_id": "TEXT NOT NULL DEFAULT ''",
+                **self.turns,
+            },
+            "conversations": {
+                "run": "TEXT NOT NULL",
+                "conversation_id": "TEXT NOT NULL",
+                "case_id": "TEXT NOT NULL",
+                "turns": "INTEGER NOT NULL",
+                "evaluations": "TEXT NOT NULL",
+                **self.conversations,
+            },
+            "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
+        }
+
+    def statements(self) -> list[str]:
+        """Creates the tables and indexes."""
+        columns = {table: [" ".join(column) for column in items.items()] for table, items in self.tables().items()}
+        columns["conversations"].append(f"PRIMARY KEY ({self.conversation_key})")
+        return [
+            *(f"{self.create} {table} ({', '.join(lines)})" for table, lines in columns.items()),
+            f"CREATE INDEX turns_run ON turns ({self.by_name.format('run')})",
+            f"CREATE INDEX turns_conversation ON turns ({self.by_id.format('conversation_id')})",
+            f"CREATE INDEX turns_case ON turns ({self.by_name.format('case_id')}) WHERE case_id IS NOT NULL",
+            f"CREATE INDEX turns_task ON turns ({self.by_id.format('task_id')}) WHERE task_id != ''",
+            "CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending'",
+            "CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open'",
+            *self.indexes,
+            f"CREATE INDEX conversations_id ON conversations ({self.by_prefix.format('conversation_id')})",
+        ]
+
+
+SQLITE = Schema(
+    create="CREATE TABLE IF NOT EXISTS",  # a judge cache may have created its table before
+    number="INTEGER",
+    by_name="{}, seq",
+    by_id="seq >> 10, substr({}, -8)",  # see `sqlite.sql`
+    by_prefix="{}",
+    conversation_key="run, conversation_id, case_id",
+    turns={"heard_at": "INTEGER NOT NULL DEFAULT 0"},  # in seconds since the epoch
+    judge_answers={"entry": "TEXT", "kept_at": "TEXT NOT NULL"},
+)
+
+_COUNTS = dict.fromkeys(OUTCOMES, "INTEGER NOT NULL DEFAULT 0")
+
+PREFIX = 128
+"""Characters of an id that PostgreSQL indexes: an index limits the size of an entry, agents make up ids of any size."""
+
+POSTGRES = Schema(
+    create="CREATE TABLE",
+    number="BIGINT GENERATED ALWAYS AS IDENTITY",
+    by_name=f"left({{}}, {PREFIX}), seq",
+    by_id=f"left({{}}, {PREFIX}), seq",
+    by_prefix=f"left({{}}, {PREFIX})",
+    conversation_key="key",
+    turns={
+        "started_at": "TIMESTAMPTZ NOT NULL",
+        "ended_at": "TIMESTAMPTZ",
+        "version": "INTEGER NOT NULL DEFAULT 0",  # how often its results were written
+        "stored_at": "TIMESTAMPTZ NOT NULL DEFAULT now()",
+        "heard_at": "TIMESTAMPTZ NOT NULL DEFAULT now()",  # when a process last had news of it, while it is open
+        "job_id": "BIGINT",  # the job of the workers that scores it, where one does
+        **_COUNTS,
+    },
+    judge_answers={"entry": "TEXT NOT NULL", "kept_at": "TIMESTAMPTZ NOT NULL DEFAULT now()"},
+    conversations={"key": "TEXT", **_COUNTS},
+    indexes=(f"CREATE INDEX conversations_run ON conversations (left(run, {PREFIX}))",),
+)
