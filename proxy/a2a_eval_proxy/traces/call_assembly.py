@@ -28,11 +28,11 @@ class Draft:
     call_id: str
     arguments: dict[str, Any] | None
     result: str | None
-    error: str | None
-    error_is_vague: bool
     at_ns: int
     """When it began, or when the model was called that asked for it: for the order."""
 
+    error: str | None = None
+    error_is_vague: bool = False
     transport: bool = False
     """Seen by transports only: the model may know the tool by a name with a prefix."""
 
@@ -68,16 +68,7 @@ class Draft:
     @classmethod
     def asked(cls, place: int, call: Requested) -> Draft:
         """A call that only messages speak of. They have no mark for failure: its answer is its result."""
-        return cls(
-            name=call.name,
-            call_id=call.call_id,
-            arguments=call.arguments,
-            result=call.answer,
-            error=None,
-            error_is_vague=False,
-            at_ns=call.at_ns,
-            place=place,
-        )
+        return cls(call.name, call.call_id, call.arguments, call.answer, call.at_ns, place=place)
 
     @property
     def complete(self) -> bool:
@@ -113,16 +104,13 @@ class Draft:
         )
 
 
-def complete(drafts: list[Draft], asked: list[Requested]) -> list[tuple[int, Requested]]:
-    """Complete each draft from its message; returns the messages' calls without a draft, with their places.
+class Completion:
+    """Completes each draft from its message.
 
     By id; else, where one of the two has none, by name and equal arguments, then arguments to which a layer has
     added defaults, then unknown ones; each in order, one with one.
     """
-    return _Completion(drafts, asked).run()
 
-
-class _Completion:
     def __init__(self, drafts: list[Draft], asked: list[Requested]) -> None:
         self.drafts = drafts
         self.taken = {draft.call_id for draft in drafts if draft.call_id}
@@ -136,6 +124,7 @@ class _Completion:
                 self.by_signature[call.name, canonical(call.arguments)].append(place)
 
     def run(self) -> list[tuple[int, Requested]]:
+        """Returns the messages' calls without a draft, with their places."""
         waiting = self.drafts
         for places in (self._same_id, self._same_signature, self._defaults_added, self._unknown):
             waiting = [draft for draft in waiting if not self._tell(draft, places(draft))]

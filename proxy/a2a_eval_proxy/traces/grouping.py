@@ -122,10 +122,8 @@ def _join_nested(groups: dict[tuple[str, str], ObservationGroup], lineage: Linea
         for span in lineage.ancestors(inner.span.key):
             outer = groups.get(span.key)
             if outer is not None:
-                outer_observation = next(
-                    observation for observation in outer.observations if observation.span.key == span.key
-                )
-                if _same_tool(outer_observation, inner) and _agree(outer, groups[inner.span.key]):
+                above = next(observation for observation in outer.observations if observation.span.key == span.key)
+                if _same_tool(above, inner) and _agree(outer, groups[inner.span.key]):
                     _join(groups, outer, groups[inner.span.key])
                 break
             if _is_sub_agent(span):
@@ -168,7 +166,7 @@ def _pair_off(partners: Sequence[ObservationGroup], lane: Sequence[ObservationGr
     for candidate in lane:
         while partner is not None and partner.end_ns < candidate.start_ns:
             partner = next(waiting, None)
-        if partner is not None and _overlap(partner, candidate) and _may_be_one(partner, candidate):
+        if partner is not None and _overlap(partner, candidate) and _agree(partner, candidate, exactly=True):
             partner.absorb(candidate)
             partner = next(waiting, None)
         else:
@@ -180,21 +178,17 @@ def _overlap(one: ObservationGroup, other: ObservationGroup) -> bool:
     return 0 < one.start_ns <= other.end_ns and 0 < other.start_ns <= one.end_ns
 
 
-def _may_be_one(one: ObservationGroup, other: ObservationGroup) -> bool:
-    """Whether two vantages may have seen one call: no two ids, and arguments that are equal or not both known."""
+def _agree(one: ObservationGroup, other: ObservationGroup, *, exactly: bool = False) -> bool:
+    """Whether neither id nor arguments say that these are two calls.
+
+    Unless `exactly`, one may have more arguments: an inner layer may have filled in defaults.
+    """
     if one.call_id and other.call_id and one.call_id != other.call_id:
         return False
     if one.arguments is None or other.arguments is None:
         return True
-    return canonical(one.arguments) == canonical(other.arguments)
-
-
-def _agree(one: ObservationGroup, other: ObservationGroup) -> bool:
-    """Whether neither id nor arguments say that these are two calls. An inner layer may have filled in defaults."""
-    if one.call_id and other.call_id and one.call_id != other.call_id:
-        return False
-    if one.arguments is None or other.arguments is None:
-        return True
+    if exactly:
+        return canonical(one.arguments) == canonical(other.arguments)
     return contained(one.arguments, other.arguments) or contained(other.arguments, one.arguments)
 
 

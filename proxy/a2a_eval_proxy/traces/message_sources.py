@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from .literals import parse
@@ -84,24 +85,21 @@ def transcripts(spans: Iterable[Span], logs: Iterable[LogEvent]) -> list[Transcr
 
 
 def _attributes(attributes: Mapping[str, Any]) -> tuple[list[Item], list[Item]]:
-    inputs: list[Item] = []
-    outputs: list[Item] = []
-    for key in _INPUT:
-        if key in attributes:
-            inputs = inputs or read_messages(attributes[key])
-    for key in _OUTPUT:
-        if key in attributes:
-            outputs = outputs or read_messages(attributes[key])
-    if any(key.startswith(_FLATTENED_FIRST) for key in attributes):
-        for prefix in _FLATTENED_INPUT:
-            inputs = inputs or read_flattened(attributes, prefix)
-        for prefix in _FLATTENED_OUTPUT:
-            outputs = outputs or read_flattened(attributes, prefix)
+    flattened = any(key.startswith(_FLATTENED_FIRST) for key in attributes)
+    inputs = _first(attributes, _INPUT, _FLATTENED_INPUT if flattened else ())
+    outputs = _first(attributes, _OUTPUT, _FLATTENED_OUTPUT if flattened else ())
     for marker, value, request, response in _DOCUMENTS:
         if attributes.get(marker) == value:
             inputs = inputs if _holds_calls(inputs) else inputs + read_document(attributes.get(request))
             outputs = outputs or read_document(attributes.get(response))
     return inputs, outputs
+
+
+def _first(attributes: Mapping[str, Any], keys: Iterable[str], prefixes: Iterable[str]) -> list[Item]:
+    """The messages under the first of `keys` that has any, or spread over attributes with one of `prefixes`."""
+    by_key = (read_messages(attributes[key]) for key in keys if key in attributes)
+    spread = (read_flattened(attributes, prefix) for prefix in prefixes)
+    return next(filter(None, chain(by_key, spread)), [])
 
 
 def _events(events: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[list[Item], list[Item]]:

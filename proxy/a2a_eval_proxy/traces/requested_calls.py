@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from a2a_tool_capture.canonical import canonical
 
@@ -16,14 +15,10 @@ SpanKey = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Requested:
-    """One call the model asked for in this turn, in the order asked. Fields as in `Asked`."""
+class Requested(Asked):
+    """A call the model asked for in this turn."""
 
-    name: str
-    arguments: dict[str, Any] | None
-    call_id: str
-    answer: str | None
-    at_ns: int
+    at_ns: int = 0
     """Start of the first model call that contains it."""
 
     traces: set[str] = field(default_factory=set)
@@ -31,7 +26,7 @@ class Requested:
     """Spans that have it as output."""
 
 
-def requested(found: Iterable[Transcript], related: Callable[[SpanKey, SpanKey], bool]) -> list[Requested]:
+class RequestedCalls:
     """The calls asked for in the transcripts, which come in order of start.
 
     Of a history, only what follows the last user's message belongs to the turn. Calls are the same by id, else,
@@ -39,10 +34,7 @@ def requested(found: Iterable[Transcript], related: Callable[[SpanKey, SpanKey],
     is a new call, unless it has the id of a known one or repeats the output of a span `related` to its own
     (one above the other).
     """
-    return _Collector(related).collect(found)
 
-
-class _Collector:
     def __init__(self, related: Callable[[SpanKey, SpanKey], bool]) -> None:
         self.related = related
         self.calls: list[Requested] = []
@@ -50,7 +42,8 @@ class _Collector:
         self.by_signature: dict[tuple[str, str | None], list[Requested]] = defaultdict(list)
         self.answers: dict[str, str] = {}
 
-    def collect(self, found: Iterable[Transcript]) -> list[Requested]:
+    def of(self, found: Iterable[Transcript]) -> list[Requested]:
+        """In the order asked."""
         for transcript in found:
             self._transcript(transcript)
         for call in self.calls:
@@ -79,7 +72,7 @@ class _Collector:
         if call is None or call.name != asked.name:
             call = self._known(asked, met, key)
         if call is None:
-            call = Requested(asked.name, asked.arguments, asked.call_id, asked.answer, transcript.start_ns)
+            call = Requested(asked.name, asked.arguments, asked.call_id, asked.answer, at_ns=transcript.start_ns)
             self.calls.append(call)
             self.by_signature[_signature(asked)].append(call)
         else:

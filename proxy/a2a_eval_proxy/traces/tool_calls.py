@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from a2a_tool_capture.models import Finding, Severity, ToolCall
 
-from .call_assembly import Draft, complete
+from .call_assembly import Completion, Draft
 from .grouping import group
 from .lineage import Lineage
 from .message_sources import transcripts
 from .model import CutText, LogEvent, Span
-from .observations import Observation, read_span
-from .requested_calls import requested
+from .observations import read_span
+from .requested_calls import RequestedCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,15 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     """
     distinct = _once(spans)
     lineage = Lineage(distinct)
-    observations: list[Observation] = []
-    others: list[Span] = []
-    for span in distinct:
-        observation = read_span(span)
-        if observation is None:
-            others.append(span)
-        else:
-            observations.append(observation)
+    read = [(span, read_span(span)) for span in distinct]
+    observations = [observation for _, observation in read if observation is not None]
+    others = [span for span, observation in read if observation is None]
     groups, findings = group(observations, lineage)
     drafts = [Draft.of(found) for found in groups]
     traces = {observation.span.trace_id for observation in observations if not observation.transport}
     if any(not draft.complete for draft in drafts) or any(span.trace_id not in traces for span in others) or logs:
-        asked = requested(transcripts(others, logs), lineage.related)
-        unmatched = complete(drafts, asked)
+        asked = RequestedCalls(lineage.related).of(transcripts(others, logs))
+        unmatched = Completion(drafts, asked).run()
         drafts += [Draft.asked(place, call) for place, call in unmatched if traces.isdisjoint(call.traces)]
     drafts.sort(key=lambda draft: (draft.at_ns, draft.place))  # stable
     calls = [draft.call() for draft in drafts]

@@ -7,14 +7,14 @@ from typing import Any
 from a2a_eval_proxy.traces.lineage import Lineage
 from a2a_eval_proxy.traces.message_sources import transcripts
 from a2a_eval_proxy.traces.model import Span
-from a2a_eval_proxy.traces.requested_calls import requested
+from a2a_eval_proxy.traces.requested_calls import RequestedCalls
 from golden.spans.building import OTHER_TRACE, an_llm_span, answers, asks, user
 
 PARIS = {"city": "Paris"}
 
 
 def read(*spans: Span) -> list[tuple[str, str, Any, str | None]]:
-    found = requested(transcripts(spans, []), Lineage(spans).related)
+    found = RequestedCalls(Lineage(spans).related).of(transcripts(spans, []))
     return [(call.call_id, call.name, call.arguments, call.answer) for call in found]
 
 
