@@ -97,9 +97,9 @@ class RunningProxy:
             traces=lambda: self._tracing is not None and self._tracing.heard,
         )
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
-        self._admin: HttpServer | None = None
+        self._admin: HttpServer
+        self._data: HttpServer
         self._otlp: HttpServer | None = None
-        self._data: HttpServer | None = None
         self._keeps_open_turns = keeps_open_turns
         self._problems = ["the proxy is starting"]
         self._finish_by = 0.0
@@ -108,11 +108,11 @@ class RunningProxy:
     @property
     def url(self) -> str:
         """Where clients connect."""
-        return _started(self._data).url
+        return self._data.url
 
     @property
     def admin_url(self) -> str:
-        return _started(self._admin).url
+        return self._admin.url
 
     @property
     def otlp_url(self) -> str | None:
@@ -157,7 +157,7 @@ class RunningProxy:
     async def drain(self) -> None:
         """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
         self._not_ready_any_more()
-        _started(self._data).retire()
+        self._data.retire()
         await asyncio.sleep(self.settings.drain_delay)
 
     async def start(self, stack: AsyncExitStack) -> None:
@@ -359,9 +359,3 @@ async def run_proxy(
     async with AsyncExitStack() as stack:
         await proxy.start(stack)
         yield proxy
-
-
-def _started(server: HttpServer | None) -> HttpServer:
-    if server is None:
-        raise RuntimeError("the proxy does not listen yet")
-    return server

@@ -1,11 +1,4 @@
-"""Reasons to refuse an OTLP request, each with its HTTP status.
-
-BodyError
-├── MalformedError        400  does not match its content type
-├── UnsupportedError      415  unknown content type or encoding
-├── PayloadTooLargeError  413  exceeds a limit of the receiver
-└── BusyError             503  temporary; the only one that senders retry
-"""
+"""Reasons to refuse an OTLP request."""
 
 from __future__ import annotations
 
@@ -19,16 +12,16 @@ class BodyError(Exception):
     """The HTTP status of the response."""
 
 
-class BusyError(BodyError):
-    """Too many requests wait to be processed; the sender may retry."""
-
-    status = 503
-
-
 class MalformedError(BodyError):
-    """Not OTLP, or truncated."""
+    """Not OTLP, truncated, or not of its content type."""
 
     status = 400
+
+
+class PayloadTooLargeError(BodyError):
+    """The body exceeds a limit of the receiver: as sent, decompressed, or decoded."""
+
+    status = 413
 
 
 class UnsupportedError(BodyError):
@@ -37,7 +30,7 @@ class UnsupportedError(BodyError):
     status = 415
 
 
-class PayloadTooLargeError(BodyError):
-    """The body exceeds a limit: as sent, decompressed, or decoded."""
+class BusyError(BodyError):
+    """Too many requests wait to be processed; the only one that senders retry."""
 
-    status = 413
+    status = 503

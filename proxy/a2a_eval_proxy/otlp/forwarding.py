@@ -9,6 +9,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from itertools import count
 from typing import NamedTuple
@@ -117,22 +118,15 @@ class OtlpForwarder:
     async def close(self, timeout_s: float) -> None:
         """Send what is left, for at most `timeout_s`; drop the rest."""
         self._closing.set()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._idle.wait()
-        except TimeoutError:
-            pass  # what is left is counted below
+        with suppress(TimeoutError):  # what is left is counted below
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait({self._sending})
         if self._trying is not None:
             self._queue.appendleft(self._trying)
         if self._queue:
-            logger.warning(
-                "%s: %d telemetry request(s) could not be sent and are lost",
-                self._shown,
-                len(self._queue),
-            )
+            logger.warning("%s: %d telemetry request(s) could not be sent and are lost", self._shown, len(self._queue))
         while self._queue:
             self._drop(self._queue.popleft())
         self._http.close()
@@ -182,11 +176,8 @@ class OtlpForwarder:
         if self._closing.is_set():
             await asyncio.sleep(delay_s)
             return
-        try:
-            async with asyncio.timeout(delay_s):
-                await self._closing.wait()
-        except TimeoutError:
-            pass  # the usual end of a wait
+        with suppress(TimeoutError):  # the usual end of a wait
+            await asyncio.wait_for(self._closing.wait(), delay_s)
 
     def _sent(self, export: _Export) -> None:
         self.counts.held_bytes -= len(export.body)

@@ -12,7 +12,7 @@ import binascii
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -41,18 +41,15 @@ _HALF_CHARACTER = re.compile(
 class OtlpJsonError(MalformedError):
     """Not an OTLP/JSON request; the message begins with the path of the wrong value."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: str, path: str = "") -> None:
+        super().__init__(f"{path.lstrip('.')}: {problem}" if path else problem)
         self._problem = problem
-        self._path = ""
+        self._path = path
 
-    def inside(self, step: str) -> Self:
-        """Prepend a step to the path: `.key` or `[index]`."""
-        self._path = step + self._path
-        return self
-
-    def __str__(self) -> str:
-        return f"{self._path.lstrip('.')}: {self._problem}" if self._path else self._problem
+    @classmethod
+    def at(cls, step: str, error: OtlpJsonError | ValueError) -> OtlpJsonError:
+        """The error with a step, `.key` or `[index]`, before its path. ValueError is protobuf's: out of range."""
+        return cls(error._problem, step + error._path) if isinstance(error, cls) else cls(str(error), step)
 
 
 def decode_json(body: bytes, request_type: type[Any]) -> Any:
@@ -97,10 +94,8 @@ def _fill(message: Any, content: Any, depth: int) -> None:
                 _fill(inner, value, depth + 1)
             else:
                 setattr(message, target.name, target.convert(value))
-        except OtlpJsonError as error:
-            raise error.inside(f".{key}") from None
-        except ValueError as error:  # protobuf's: out of range
-            raise OtlpJsonError(str(error)).inside(f".{key}") from None
+        except (OtlpJsonError, ValueError) as error:
+            raise OtlpJsonError.at(f".{key}", error) from None
 
 
 def _extend(items: Any, convert: _Convert | None, values: Any, depth: int) -> None:
@@ -112,10 +107,8 @@ def _extend(items: Any, convert: _Convert | None, values: Any, depth: int) -> No
                 _fill(items.add(), value, depth + 1)
             else:
                 items.append(convert(value))
-        except OtlpJsonError as error:
-            raise error.inside(f"[{index}]") from None
-        except ValueError as error:
-            raise OtlpJsonError(str(error)).inside(f"[{index}]") from None
+        except (OtlpJsonError, ValueError) as error:
+            raise OtlpJsonError.at(f"[{index}]", error) from None
 
 
 # ── one value ───────────────────────────────────────────────────────────────────────────────────────────────────

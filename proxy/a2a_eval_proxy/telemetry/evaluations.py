@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.context import Context
-from opentelemetry.metrics import Meter
+from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from ..clock import CLOCK
@@ -28,25 +28,17 @@ class EvaluationTelemetry(TurnListener):
     """Reports scored turns: an event for each result, scores and durations as histograms."""
 
     def __init__(self, logger: Logger, meter: Meter) -> None:
+        def histogram(name: str, unit: str, text: str, bounds: Sequence[float]) -> Histogram:
+            name = f"a2a_eval_proxy.{name}"
+            return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=bounds)
+
         self._logger = logger
-        self._scores = meter.create_histogram(
-            "a2a_eval_proxy.evaluation.score",
-            "1",
-            "Scores as parts of their scale, 0 the lowest and 1 the highest, by evaluator",
-            explicit_bucket_boundaries_advisory=_TENTHS,
-        )
-        self._turn_durations = meter.create_histogram(
-            "a2a_eval_proxy.turn.duration",
-            "s",
-            "From the user's message to the end of the agent's answer",
-            explicit_bucket_boundaries_advisory=_DELAYS_S,
-        )
-        self._durations = meter.create_histogram(
-            "a2a_eval_proxy.evaluation.duration",
-            "s",
-            "From the end of a turn to its results, waiting for traces included",
-            explicit_bucket_boundaries_advisory=_DELAYS_S,
-        )
+        scores = "Scores as parts of their scale, 0 the lowest and 1 the highest, by evaluator"
+        self._scores = histogram("evaluation.score", "1", scores, _TENTHS)
+        turns = "From the user's message to the end of the agent's answer"
+        self._turn_durations = histogram("turn.duration", "s", turns, _DELAYS_S)
+        results = "From the end of a turn to its results, waiting for traces included"
+        self._durations = histogram("evaluation.duration", "s", results, _DELAYS_S)
 
     def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
         """Report the results (JSON form) of a turn. `again`: they replace those of before. Never raises."""
@@ -55,7 +47,7 @@ class EvaluationTelemetry(TurnListener):
                 self._turn_durations.record(max(0.0, turn.ended_at - turn.started_at))
                 self._durations.record(max(0.0, CLOCK.now() - turn.ended_at))
             context = _context_of(turn)
-            common = _turn_attributes(turn)
+            common = _given(turn.conversation_id, turn.run, turn.case_id, turn.turn_id)
             for result in results:
                 self._report(result, common, context)
         except Exception as error:  # noqa: BLE001  # error boundary
@@ -102,10 +94,6 @@ def result_attributes(result: Mapping[str, Any]) -> dict[str, str | float]:
     if result["status"] == "errored":
         attributes["error.type"] = "evaluator_error"
     return attributes
-
-
-def _turn_attributes(turn: Turn) -> dict[str, str]:
-    return _given(turn.conversation_id, turn.run, turn.case_id, turn.turn_id)
 
 
 def _given(conversation_id: str, run: str, case_id: str | None, turn_id: str = "") -> dict[str, str]:
