@@ -104,7 +104,7 @@ class Draft:
         )
 
 
-class Completion:
+class DraftCompletion:
     """Completes each draft from its message.
 
     By id; else, where one of the two has none, by name and equal arguments, then arguments to which a layer has

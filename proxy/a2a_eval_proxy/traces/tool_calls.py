@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from a2a_tool_capture.models import Finding, Severity, ToolCall
 
-from .call_assembly import Completion, Draft
+from .call_assembly import Draft, DraftCompletion
 from .grouping import group
 from .lineage import Lineage
 from .message_sources import transcripts
@@ -46,7 +46,7 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
     traces = {observation.span.trace_id for observation in observations if not observation.transport}
     if any(not draft.complete for draft in drafts) or any(span.trace_id not in traces for span in others) or logs:
         asked = RequestedCalls(lineage.related).of(transcripts(others, logs))
-        unmatched = Completion(drafts, asked).run()
+        unmatched = DraftCompletion(drafts, asked).run()
         drafts += [Draft.asked(place, call) for place, call in unmatched if traces.isdisjoint(call.traces)]
     drafts.sort(key=lambda draft: (draft.at_ns, draft.place))  # stable
     calls = [draft.call() for draft in drafts]
