@@ -1,7 +1,7 @@
 """ASGI wrapper around a test agent: records requests, opens gates, cuts connections on a mark.
 
 Control paths, spoken by tests directly to the agent (never through the proxy):
-`GET /_control/requests` and `POST /_control/open?gate=NAME[&subscribed=TASK_ID]`.
+`GET /_control/requests?containing=TEXT` (in the body) and `POST /_control/open?gate=NAME[&subscribed=TASK_ID]`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Control:
         query = parse_qs(scope["query_string"].decode())
         answer: Any = {}
         if scope["path"] == "/_control/requests":
-            answer = self.requests
+            text = query.get("containing", [""])[0]
+            answer = [request for request in self.requests if text in request["body"]]
         elif scope["path"] == "/_control/open":
             for task_id in query.get("subscribed", []):
                 await self._subscribed[task_id].wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Any
 
 import httpx
 import pytest
@@ -19,9 +18,9 @@ TRACEPARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
 
 def headers_seen(upstream: str, text: str) -> list[tuple[str, str]]:
     """The headers of the one request that carried this text, as the agent got them."""
-    requests: list[dict[str, Any]] = httpx.get(f"{upstream}/_control/requests", trust_env=False).json()
-    (headers,) = [request["headers"] for request in requests if text in request["body"]]
-    return [(name, value) for name, value in headers]
+    url = f"{upstream}/_control/requests"
+    (request,) = httpx.get(url, params={"containing": text}, trust_env=False).json()
+    return [(name, value) for name, value in request["headers"]]
 
 
 def extensions_seen(upstream: str, text: str) -> dict[str, list[str]]:
