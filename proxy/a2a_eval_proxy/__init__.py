@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from .errors import ConfigError
     from .runs.compare import compare_runs
     from .runs.drive import AgentOptions, run_suite
-    from .runs.export import write_turns
     from .runs.record import record_run
     from .runs.report_files import publish_report
     from .runs.rescore import evaluate_store
+    from .runs.stored_turns import write_turns
     from .settings.settings import Settings
     from .store import StoreError
 
@@ -34,7 +34,7 @@ _MODULES = {
     "record_run": "runs.record",
     "run_proxy": "app",
     "run_suite": "runs.drive",
-    "write_turns": "runs.export",
+    "write_turns": "runs.stored_turns",
 }
 
 __all__ = [

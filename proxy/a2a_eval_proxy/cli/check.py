@@ -45,7 +45,7 @@ async def _check(options: CheckOptions) -> bool:
     with Console(stderr=True).status("") as status:
         async with ProbeClient(dict(options.header), options.timeout, options.tls()) as client:
             record = await probe_agent(client, url, options.message, lambda what: status.update(escape(what)))
-    report = mask_credentials(apply_rules(record), client.credentials)
+    report = mask_credentials(apply_rules(record), client.header_values)
     text = io.StringIO()
     if options.format == "text":
         in_file = {"file": text, "width": _WIDTH} if options.out else {"file": sys.stdout}

@@ -7,8 +7,8 @@ from .options import DemoOptions
 
 
 @command(DemoOptions)
-def demo(options: DemoOptions) -> bool:
+def demo(options: DemoOptions) -> None:
     """Show a sample agent behind the proxy, in one process."""
     from ..demo.story import tell
 
-    return run_async(tell(options.keep)) == 0
+    run_async(tell(options.keep))

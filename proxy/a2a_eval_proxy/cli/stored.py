@@ -19,7 +19,7 @@ def export(options: ExportOptions) -> None:
     \b
     Example: a2a-eval-proxy export --run monday > turns.jsonl
     """
-    from ..runs.export import write_turns
+    from ..runs.stored_turns import write_turns
 
     run_async(write_turns(options.store, options.run, sys.stdout))
 

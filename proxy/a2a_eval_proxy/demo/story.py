@@ -16,10 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from tool_call_evaluators.suite import Case, Suite, load_suite
+from tool_call_evaluators.suite import Suite, load_suite
 
 from ..app import RunningProxy, run_proxy
-from ..runs.export import write_turns
+from ..runs.stored_turns import write_turns
 from ..runs.tables import passed, score_text, turn_table
 from ..settings import Settings
 from .agent import run_agent
@@ -32,11 +32,11 @@ FLUSH_TIMEOUT_S = 30.0
 Turn = Mapping[str, Any]
 
 
-async def tell(keep: bool, *, console: Console | None = None) -> int:
+async def tell(keep: bool, *, console: Console | None = None) -> None:
     """Run the demo and print it; `keep` leaves agent and proxy running until SIGINT or SIGTERM.
 
-    Returns 0 where the demo ran: failing cases are intended. The store and the export stay in a new
-    temporary folder. Raises ListenError where no port is free.
+    Failing cases are intended. The store and the export stay in a new temporary folder. Raises ListenError if no port
+    is free.
     """
     console = console or Console(highlight=False)
     suite = load_suite(SUITE)
@@ -66,18 +66,18 @@ async def tell(keep: bool, *, console: Console | None = None) -> int:
                 await _stay(proxy, console)
     if not keep:
         _by_hand(store, console)
-    return 0
 
 
 async def _traffic(url: str, suite: Suite, console: Console) -> int:
+    """Returns how many tool calls the client received."""
+    seen = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("talking", total=sum(len(case.turns) for case in suite.cases))
-
-        def sent(case: Case) -> None:
+        async for case, answer in send_suite(url, suite):
             progress.update(bar, advance=1, description=escape(case.id))
-
-        return await send_suite(url, suite, sent)
+            seen += len(answer.tool_calls)
+    return seen
 
 
 def _report(turns: Sequence[Turn], suite: Suite, seen: int, console: Console) -> None:

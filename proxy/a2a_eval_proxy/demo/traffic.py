@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 
 import httpx
 from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
@@ -16,13 +16,11 @@ from tool_call_evaluators.suite import Case, Suite
 CASE_HEADER = "A2A-Eval-Case"
 
 
-async def send_suite(url: str, suite: Suite, sent: Callable[[Case], None]) -> int:
-    """Hold every conversation of `suite` with the agent behind `url`, one after the other.
+async def send_suite(url: str, suite: Suite) -> AsyncIterator[tuple[Case, TaskMerger]]:
+    """Hold every conversation of `suite` with the agent behind `url`; yields the case and the answer of each turn.
 
-    `sent` is called after each turn. Returns how many tool calls this client got to see. Raises the SDK's
-    A2AError where the agent cannot be talked to.
+    Raises the SDK's A2AError if the agent cannot be reached.
     """
-    seen = 0
     async with httpx.AsyncClient(timeout=httpx.Timeout(60.0)) as http:
         client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(url)
         for case in suite.cases:
@@ -31,9 +29,7 @@ async def send_suite(url: str, suite: Suite, sent: Callable[[Case], None]) -> in
                 answer = await _send(client, turn.user, case.id, context_id, task_id)
                 context_id = answer.context_id
                 task_id = answer.task_id if answer.state in INTERRUPTED_STATES else None
-                seen += len(answer.tool_calls)
-                sent(case)
-    return seen
+                yield case, answer
 
 
 async def _send(client: Client, text: str, case_id: str, context_id: str | None, task_id: str | None) -> TaskMerger:

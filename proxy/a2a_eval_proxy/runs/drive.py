@@ -22,15 +22,11 @@ from ..capture.visibility import CallVisibility
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
 from ..privacy.policy import NO_PRIVACY, Privacy
-from ..scoring.case_book import CaseBook
 from ..scoring.pipeline import Pipeline
-from ..scoring.scorer import Scorer
 from ..settings.store_url import masked_url
 from ..store import Store, TurnQuery, every_turn, open_store
-from ..telemetry.counters import Metrics
-from ..telemetry.event_bus import EventBus
 from ..turn import Turn
-from .run_result import RunResult, load_and_judge_run
+from .run_result import RunResult, load_and_judge_run, scoring
 
 logger = logging.getLogger(__name__)
 
@@ -123,19 +119,14 @@ async def run_suite(
                 f"run {run!r} already exists in {masked_url(location)}; "
                 "use --resume to continue it, or another --run name"
             )
-        cases = CaseBook(suite, redactor=privacy.redactor)
-        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
-        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy)
         expected = privacy.suite(suite)
-        try:
+        async with scoring(store, suite, privacy) as (pipeline, scorer):
             await pipeline.resume(run)
             todo = await _todo(store, expected, run)
             planned(sum(len(case.turns) * todo.get(case.id, 0) for case in suite.cases))
             if todo:
                 await _drive(suite, todo, agent, pipeline, run, advanced, privacy)
             await pipeline.drained()
-        finally:
-            await pipeline.close()
         return await load_and_judge_run(store, scorer, expected, run, texts=texts)
     finally:
         await asyncio.to_thread(store.close)
@@ -188,28 +179,20 @@ async def _drive(
         )
 
 
+@dataclass(slots=True)
 class _Driver:
-    def __init__(
-        self,
-        client: CaptureClient,
-        pipeline: Pipeline,
-        run: str,
-        advanced: Callable[[Case], None],
-        privacy: Privacy,
-        visibility: CallVisibility,
-    ) -> None:
-        self._client = client
-        self._visibility = visibility
-        self._pipeline = pipeline
-        self._run = run
-        self._advanced = advanced
-        self._privacy = privacy
-        self.taken = 0
-        """Turns that came about, also those that the agent answered with an error."""
-        self.unanswered = 0
-        """Conversations in which a message led to no turn."""
-        self.problem = ""
-        """The first problem, redacted."""
+    _client: CaptureClient
+    _pipeline: Pipeline
+    _run: str
+    _advanced: Callable[[Case], None]
+    _privacy: Privacy
+    _visibility: CallVisibility
+    taken: int = 0
+    """Turns that came about, also those that the agent answered with an error."""
+    unanswered: int = 0
+    """Conversations in which a message led to no turn."""
+    problem: str = ""
+    """The first problem, redacted."""
 
     async def drive(self, conversations: Iterator[Case], concurrency: int) -> None:
         """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""

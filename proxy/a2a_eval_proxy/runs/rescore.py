@@ -9,14 +9,10 @@ from tool_call_evaluators.suite import Suite
 
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
-from ..scoring.case_book import CaseBook
-from ..scoring.pipeline import Pipeline
 from ..scoring.ray_executor import RayExecutor
-from ..scoring.scorer import Scorer, TurnJson
+from ..scoring.scorer import TurnJson
 from ..store import StoreError
-from ..telemetry.counters import Metrics
-from ..telemetry.event_bus import EventBus
-from .run_result import RunResult, load_and_judge_run
+from .run_result import RunResult, load_and_judge_run, scoring
 from .stored_turns import open_existing_store, turns_of
 
 Engine = Literal["in-process", "ray"]
@@ -46,13 +42,10 @@ async def evaluate_store(
     """
     async with open_existing_store(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
-        cases = CaseBook(suite, redactor=privacy.redactor)
-        scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
         expected = privacy.suite(suite)
         executor = RayExecutor(expected, location, privacy) if engine == "ray" else None
         page_size = executor.batch if executor else _PAGE
-        pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, executor=executor)
-        try:
+        async with scoring(store, suite, privacy, executor) as (pipeline, scorer):
             async with pipeline.rescoring() as rescore:
                 page: list[TurnJson] = []
                 async for turn in turns_of(store, run):
@@ -68,8 +61,6 @@ async def evaluate_store(
                         page = []
                 rescore(page)
             advanced(len(page))
-        finally:
-            await pipeline.close()
         return await load_and_judge_run(
             store, scorer, expected, run, moved=pipeline.moved, texts=texts, privacy=privacy
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,13 @@ from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.verdict import Verdict
 
 from ..privacy.policy import NO_PRIVACY, Privacy
+from ..scoring.case_book import CaseBook
+from ..scoring.executor import ScoringExecutor
+from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from ..store import Store, TurnQuery, every_turn
+from ..telemetry.counters import Metrics
+from ..telemetry.event_bus import EventBus
 from .stored_turns import conversation_results
 
 _SHORT = 500
@@ -33,6 +39,20 @@ class RunResult:
     def usage(self) -> Usage:
         """What its judges cost; cached answers cost nothing."""
         return self.report.usage
+
+
+@asynccontextmanager
+async def scoring(
+    store: Store, suite: Suite, privacy: Privacy, executor: ScoringExecutor | None = None
+) -> AsyncIterator[tuple[Pipeline, Scorer]]:
+    """A pipeline that scores turns of `store` by `suite` until the end of the block, and its scorer."""
+    cases = CaseBook(suite, redactor=privacy.redactor)
+    scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
+    pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, executor=executor)
+    try:
+        yield pipeline, scorer
+    finally:
+        await pipeline.close()
 
 
 async def load_and_judge_run(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, TurnJson
@@ -38,6 +39,16 @@ async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
         raise UnknownRunError(_unknown(run, [summary.name for summary in await store.runs()]))
     async for turn in every_turn(store, TurnQuery(run=run), _PAGE):
         yield turn
+
+
+async def write_turns(location: str, run: str | None, out: TextIO) -> None:
+    """One turn a line, oldest first, in the JSON form of /api/turns; a page of them in memory at a time.
+
+    Raises StoreError where there is no store, or no such run in it.
+    """
+    async with open_existing_store(location) as store:
+        async for turn in turns_of(store, run):
+            out.write(json.dumps(turn, ensure_ascii=False) + "\n")
 
 
 async def conversation_results(store: Store, run: str | None) -> dict[str, Evaluations]:

@@ -15,7 +15,6 @@ from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 from ...protocol.agent_card import WELL_KNOWN_PATHS
 from ...protocol.operations import decode_json
 from ...protocol.sse import EventTooLargeError, SseSplitter
-from .credentials import credentials_in
 from .record import CardSeen, OperationRequest, ProbeExchange, ProbeRequest, ResponseEvent
 from .responses import is_settled, read_response
 
@@ -45,8 +44,8 @@ class ProbeClient:
                 raise ConfigurationError(f"header {name!r} is set by the check itself, with several values; remove it")
         self.timeout_s = timeout_s
         filled = {name: resolve_header(name, value) for name, value in headers.items()}
-        self.credentials = credentials_in(filled.values())
-        """Strings to mask in reports: an agent may quote the request."""
+        self.header_values = frozenset(filled.values())
+        """To be masked in reports: an agent may quote the request."""
         self._http = httpx.AsyncClient(
             headers=filled,
             verify=tls or True,

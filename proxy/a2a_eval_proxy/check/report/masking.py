@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ..probe.credentials import LEAST_LENGTH
 from .report import CheckReport
+
+LEAST_LENGTH = 6
+"""Minimum length of a credential; shorter words also occur in ordinary text."""
 
 _MAX_DEPTH = 200
 
 
-def mask_credentials(report: CheckReport, credentials: Collection[str]) -> CheckReport:
-    """Returns the report with `***` in place of every credential."""
-    if not credentials:
+def mask_credentials(report: CheckReport, header_values: Iterable[str]) -> CheckReport:
+    """Returns the report with `***` in place of every credential in these values of request headers."""
+    longest_first = sorted(_credentials_in(header_values), key=len, reverse=True)
+    if not longest_first:
         return report
-    longest_first = sorted(credentials, key=len, reverse=True)
 
     def text(original: str) -> str:
         for credential in longest_first:
@@ -43,6 +46,13 @@ def mask_credentials(report: CheckReport, credentials: Collection[str]) -> Check
         record=replace(report.record, card=value(report.record.card)),
         results=tuple(replace(result, outcome=value(result.outcome)) for result in report.results),
     )
+
+
+def _credentials_in(header_values: Iterable[str]) -> frozenset[str]:
+    """Returns the strings to mask: each value and each of its words except the scheme, also in their JSON escape."""
+    texts = {text for value in header_values for text in (value, *value.split())}
+    long = {text for text in texts if len(text) >= LEAST_LENGTH and text.lower() not in ("bearer", "digest")}
+    return frozenset(long | {json.dumps(text)[1:-1] for text in long})
 
 
 def _without_prefix_at_end(text: str, credential: str) -> str:
