@@ -107,16 +107,21 @@ class EvalResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form with every field; `EvalResult.from_dict` is its inverse."""
-        stated = {name: getattr(self, name) for name in self.__slots__}
-        return stated | {"details": dict(self.details), "status": str(self.status), "scale": list(self.scale)}
+        out: dict[str, Any] = dict(zip(_STATED, _stated(self), strict=True))
+        out["details"], out["status"], out["scale"] = dict(self.details), str(self.status), list(self.scale)
+        return out
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvalResult:
         """Inverse of `to_dict`. Raises KeyError without an evaluator, ValueError for an unknown status."""
-        given = {name: data[name] for name in cls.__slots__ if name in data}
+        given = {name: data[name] for name in _STATED if name in data}
         low, high = given.get("scale", (0.0, 1.0))
         status = Status(given.get("status", Status.SCORED))
         return cls(**{**given, "evaluator": data["evaluator"], "scale": (low, high), "status": status})
+
+
+_STATED = tuple(item.name for item in fields(EvalResult) if item.name != "explain")
+_stated = operator.attrgetter(*_STATED)
 
 
 class ExpectedOutput(NamedTuple):
