@@ -185,15 +185,15 @@ class _Kind(NamedTuple):
 
     title: str
     key: str
-    load: Callable[[Bench, Running, float, bool], tuple[dict[str, Any], float | None]]
+    load: Callable[[Bench, Running, float], tuple[dict[str, Any], float | None]]
 
 
-def _exchanges(bench: Bench, process: Running, seconds: float, asks: bool) -> tuple[dict[str, Any], float | None]:
-    return bench.unary(process, 16, seconds, asks=asks)
+def _exchanges(bench: Bench, process: Running, seconds: float) -> tuple[dict[str, Any], float | None]:
+    return bench.unary(process, 16, seconds)
 
 
-def _events(bench: Bench, process: Running, seconds: float, asks: bool) -> tuple[dict[str, Any], float | None]:
-    return bench.streams(process, 100, int(seconds * 1000 / EVENT_INTERVAL_MS), asks=asks)
+def _events(bench: Bench, process: Running, seconds: float) -> tuple[dict[str, Any], float | None]:
+    return bench.streams(process, 100, int(seconds * 1000 / EVENT_INTERVAL_MS))
 
 
 _KINDS = (
@@ -213,16 +213,16 @@ def _profiles(setting: Setting, bench: Bench, target: Target, sampler: Path) -> 
     with started() as sampled:
         pid = sampled.pid or 0
         check(target, sampled, bench.load, [target.asks])
-        bench.warm_up(sampled, asks=target.asks)
+        bench.warm_up(sampled)
         for kind in _KINDS:
             setting.progress(f"{target.name}: {kind.title}")
             with started(file) as counted:
-                count, _ = kind.load(bench, counted, COUNTED_S, target.asks)
+                count, _ = kind.load(bench, counted, COUNTED_S)
             calls = read_calls(file.read_text(), count[kind.key])
             seconds = setting.plan.profile_s
             with _sampling(sampler, sampled, seconds, setting) as stacks:
                 before = thread_cpu_seconds(pid)
-                result, _ = kind.load(bench, sampled, seconds + SAMPLER_STARTS_S, target.asks)
+                result, _ = kind.load(bench, sampled, seconds + SAMPLER_STARTS_S)
                 spent = {thread: cpu_s - before.get(thread, 0.0) for thread, cpu_s in thread_cpu_seconds(pid).items()}
             us = {thread: cpu_s * 1e6 / result[kind.key] for thread, cpu_s in spent.items()}
             yield profile_of(f"{target.name}, {kind.title}", stacks, calls, us)

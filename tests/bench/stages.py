@@ -48,7 +48,7 @@ def _measure(setting: Setting, chosen: Sequence[Target], against: str | None) ->
             values = measured.next_round()
             for target, process in targets.items():
                 setting.progress(f"round {number} of {setting.plan.rounds}: {target.name}")
-                values[target.name] = measure_stage(target, process, bench)
+                values[target.name] = measure_stage(process, bench)
     return measured
 
 
@@ -66,18 +66,18 @@ def _started(
             bench.warnings.append(f"{target.name} is left out: {str(error).splitlines()[-1]}")
             continue
         check(target, process, bench.load, [target.asks])
-        bench.warm_up(process, asks=target.asks)
+        bench.warm_up(process)
         yield target, process
 
 
-def measure_stage(target: Target, process: Running, bench: Bench) -> Values:
+def measure_stage(process: Running, bench: Bench) -> Values:
     """CPU per request at each number of connections, and per event; latency at one connection."""
     values: Values = {}
     for connections in CONNECTIONS:
-        result, cpu_s = bench.unary(process, connections, bench.plan.stage_s, asks=target.asks)
+        result, cpu_s = bench.unary(process, connections, bench.plan.stage_s)
         values[f"stage_unary_{connections}_us"] = per(cpu_s, result["requests"])
         if connections == 1:
             values |= {f"stage_{key}_ms": ms(result["latency_us"][key]) for key in ("p50", "p99")}
-    result, cpu_s = bench.streams(process, STREAMS, bench.plan.stage_events, asks=target.asks)
+    result, cpu_s = bench.streams(process, STREAMS, bench.plan.stage_events)
     values["stage_event_us"] = per(cpu_s, result["events"])
     return values

@@ -81,6 +81,8 @@ class Running:
 
     name: str
     port: int
+    asks: bool = True
+    """Whether clients ask it for tool calls."""
     pid: int | None = None
     ready_s: float | None = None
     admin_url: str | None = None
@@ -172,7 +174,7 @@ class Target:
     """What subjects/stage.py leaves on; "": another program, or none."""
     options: tuple[str, ...] = ()
     asks: bool = True
-    """Whether clients ask for tool calls in the table of stages, where the agent's answers are alike for all."""
+    """Whether clients ask for tool calls. Otherwise the proxy does: the agent's responses are alike for all targets."""
     reads: bool = False
     stores: bool = False
     tree: Path | None = None
@@ -191,11 +193,11 @@ class Target:
         if self.name == DIRECT:
             return nullcontext(Running(DIRECT, agent_port))
         if self.name in OTHERS:
-            return launched(self.name, OTHERS[self.name](upstream, folder), folder, cpus)
+            return launched(self.name, OTHERS[self.name](upstream, folder), folder, cpus, asks=self.asks)
         launch = launch_proxy(upstream, folder, self.part, "--no-otlp", *self.options, tree=self.tree)
         if calls is not None:
             launch.environment["BENCH_CALLS"] = str(calls)
-        return launched(self.name, launch, folder, cpus)
+        return launched(self.name, launch, folder, cpus, asks=self.asks)
 
 
 NGINX, FLOOR = Target("nginx"), Target("floor")
@@ -203,7 +205,7 @@ TRAFFIC_TARGETS = (
     Target(DIRECT),
     NGINX,
     FLOOR,
-    Target("proxy", "all", reads=True, stores=True),
+    Target("proxy", "all", asks=False, reads=True, stores=True),
     Target("naive"),
 )
 STAGES = (
@@ -220,7 +222,7 @@ STAGES = (
 
 
 @contextmanager
-def launched(name: str, launch: Launch, folder: Path, cpus: set[int]) -> Iterator[Running]:
+def launched(name: str, launch: Launch, folder: Path, cpus: set[int], *, asks: bool = False) -> Iterator[Running]:
     """Start a process on `cpus`, wait until it is ready, stop it afterwards. Raises TargetUnavailableError."""
     log = folder / "output.log"
     with log.open("wb") as output:
@@ -235,7 +237,7 @@ def launched(name: str, launch: Launch, folder: Path, cpus: set[int]) -> Iterato
     try:
         _wait_until_ready(name, process, launch, log)
         ready_s = time.perf_counter() - started
-        yield Running(name, launch.port, process.pid, ready_s, launch.admin_url)
+        yield Running(name, launch.port, asks, process.pid, ready_s, launch.admin_url)
     finally:
         _stop(process)
 

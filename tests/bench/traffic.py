@@ -36,42 +36,36 @@ class Bench:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def warm_up(self, target: Running, *, asks: bool = False) -> None:
+    def warm_up(self, target: Running) -> None:
         """Bring the target to its working state: pools filled, code paths run, buffers allocated."""
         requests = self.plan.warm_up_requests
-        self.load.unary(target.port, connections=16, seconds=2, requests=requests, ask=asks)
-        self.load.streams(target.port, streams=10, events=5, interval_ms=EVENT_INTERVAL_MS, ask=asks)
+        self.load.unary(target.port, connections=16, seconds=2, requests=requests, ask=target.asks)
+        self.load.streams(target.port, streams=10, events=5, interval_ms=EVENT_INTERVAL_MS, ask=target.asks)
         self.settle(target)
 
     def settle(self, target: Running) -> None:
         if not target.settle():
             self.warn(target, "still had work queued when its CPU time was read: CPU figures are too low")
 
-    def unary(
-        self, target: Running, connections: int, seconds: float, *, asks: bool = False
-    ) -> tuple[dict[str, Any], float | None]:
+    def unary(self, target: Running, connections: int, seconds: float) -> tuple[dict[str, Any], float | None]:
         """The load's result, and the CPU seconds that the target spent on it, later work included (None: no proxy)."""
-        load = partial(self.load.unary, target.port, connections=connections, seconds=seconds, ask=asks)
-        result, cpu_s = self._cpu_during(target, load, asks=asks)
+        load = partial(self.load.unary, target.port, connections=connections, seconds=seconds, ask=target.asks)
+        result, cpu_s = self._cpu_during(target, load)
         if result["failed"]:
             self.warn(target, f"{result['failed']} of its requests failed at {connections} connections")
         return result, cpu_s
 
-    def streams(
-        self, target: Running, streams: int, events: int, *, asks: bool = False
-    ) -> tuple[dict[str, Any], float | None]:
-        """As `unary`, for events every EVENT_INTERVAL_MS."""
-        load = partial(self.load.streams, target.port, streams=streams, events=events, interval_ms=EVENT_INTERVAL_MS)
-        return self._cpu_during(target, partial(load, ask=asks), asks=asks)
+    def streams(self, target: Running, streams: int, events: int) -> tuple[dict[str, Any], float | None]:
+        """As `unary`, for streams of `events`, one every EVENT_INTERVAL_MS."""
+        load = partial(self.load.streams, target.port, streams=streams, events=events, ask=target.asks)
+        return self._cpu_during(target, partial(load, interval_ms=EVENT_INTERVAL_MS))
 
-    def _cpu_during(
-        self, target: Running, load: Callable[[], dict[str, Any]], *, asks: bool
-    ) -> tuple[dict[str, Any], float | None]:
+    def _cpu_during(self, target: Running, load: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], float | None]:
         before = target.cpu_seconds()
         result = load()
         self.settle(target)
         after = target.cpu_seconds()
-        if result["with_tool_calls"] and not asks:
+        if result["with_tool_calls"] and not target.asks:
             self.warn(target, f"{result['with_tool_calls']} responses carried tool calls that nobody had requested")
         return result, None if before is None or after is None else after - before
 
@@ -193,7 +187,9 @@ def measure_footprint(target: Running, bench: Bench) -> Values:
         if opened < HELD_STREAMS:
             bench.warn(target, f"memory per stream is that of {opened} streams: it did not open {HELD_STREAMS}")
 
-    bench.load.streams(target.port, streams=HELD_STREAMS, events=4, interval_ms=500, when_open=when_open)
+    bench.load.streams(
+        target.port, streams=HELD_STREAMS, events=4, interval_ms=500, ask=target.asks, when_open=when_open
+    )
     return values
 
 
