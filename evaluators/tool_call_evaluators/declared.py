@@ -199,14 +199,12 @@ def number(value: Any) -> float:
 
 
 def share(value: Any) -> float:
-    """A number from 0 to 1."""
     if not 0 <= number(value) <= 1:
         raise FieldError(f"expected a number from 0 to 1, got {kind(value)}")
     return number(value)
 
 
 def choice(value: Any, accepted: Iterable[str]) -> str:
-    """One of the words `accepted`."""
     word, known = text(value), tuple(accepted)
     if word not in known:
         raise FieldError(f"unknown {word!r}{did_you_mean(word, known)}; accepted are {', '.join(known)}")
@@ -222,7 +220,6 @@ def at(step: str | int, read: Callable[[Any], T], value: Any) -> T:
 
 
 def each(read: Callable[[Any], T], value: Any) -> tuple[T, ...]:
-    """The results of `read` for each item of a list."""
     return tuple(at(index, read, item) for index, item in enumerate(checked_list(value)))
 
 
@@ -245,7 +242,6 @@ Share = Annotated[float, Value(share, {"type": "number", "minimum": 0, "maximum"
 
 
 def whole_number(least: int, most: int) -> Value:
-    """Integers from `least` to `most`."""
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -256,7 +252,6 @@ def whole_number(least: int, most: int) -> Value:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """A list of strings."""
     return each(text, value)
 
 
@@ -266,5 +261,4 @@ def text_or_texts(value: Any) -> tuple[str, ...]:
 
 
 def one_of(*accepted: str) -> Value:
-    """One of the words `accepted`."""
     return Value(lambda value: choice(value, accepted), {"enum": list(accepted)})

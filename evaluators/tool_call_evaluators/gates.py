@@ -99,7 +99,6 @@ def _rule(
 
 
 def _limits(gate: Gate | RunGates) -> Iterator[tuple[Field[Any], Any]]:
-    """The fields that have a value, with that value."""
     for item in fields(gate):
         limit = getattr(gate, item.name)
         if limit is not None and limit != () and limit != {}:

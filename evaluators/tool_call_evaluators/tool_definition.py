@@ -65,7 +65,6 @@ def required_name(name: Any) -> str:
 
 
 def _a2e_schema(parameters: Any, where: str) -> dict[str, Any]:
-    """The JSON Schema of an object with these A2E parameters."""
     entries = parameters or []
     if isinstance(entries, Mapping):
         entries = [{"name": name, **_a2e_parameter(entry, where)} for name, entry in entries.items()]

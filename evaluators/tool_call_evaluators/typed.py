@@ -44,7 +44,6 @@ def result_as(call: ToolCall, model: type[T]) -> T:
 
 @lru_cache(maxsize=256)
 def adapter(model: Any) -> TypeAdapter[Any]:
-    """Pydantic's adapter for `model`."""
     from pydantic import TypeAdapter  # only here: it takes longer to import than all of this package
 
     return TypeAdapter(model)

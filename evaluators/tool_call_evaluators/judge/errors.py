@@ -22,7 +22,6 @@ class JudgeError(Exception):
     usage: Usage = Usage()
 
     def costing(self, usage: Usage) -> JudgeError:
-        """This error with `usage`."""
         self.usage = usage
         return self
 

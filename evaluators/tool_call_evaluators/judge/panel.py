@@ -30,7 +30,6 @@ class Poll:
     answers: Sequence[Answer]
 
     def values(self) -> list[Mapping[str, Any]]:
-        """The values of the answers."""
         return [answer.value for answer in self.answers]
 
 

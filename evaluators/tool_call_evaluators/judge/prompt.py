@@ -50,7 +50,6 @@ def load_prompt(name: str) -> Prompt:
 
 @cache
 def prompt_names() -> tuple[str, ...]:
-    """The names of all prompts, sorted."""
     names = (item.name.removesuffix(_SUFFIX) for item in _folder().iterdir() if item.name.endswith(_SUFFIX))
     return tuple(sorted(name for name in names if name != FRAME))
 

@@ -175,7 +175,6 @@ def grade_schema(lowest: int, highest: int) -> dict[str, Any]:
 
 
 def label_schema(labels: Iterable[str]) -> dict[str, Any]:
-    """An answer with a reason and a `label`."""
     return object_schema({"reason": {"type": "string"}, "label": {"type": "string", "enum": list(labels)}})
 
 
@@ -226,19 +225,14 @@ def _given_judge(
     own: JudgeOption = getattr(evaluator, "judge", None)
     if not {"judge", "votes"} <= {item.name for item in fields(evaluator)} or isinstance(own, Judge):
         return evaluator
-    if isinstance(judge, Judge) and own is None:
-        return _replaced(evaluator, judge, 1)
-    settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings()
-    settings = settings.with_environment(environ).overridden(own or {})
-    if settings.model is None:
-        return evaluator
-    connected: Judge = connect(settings, settings.api_key(environ))
-    if cache is not None and settings.cache:
-        connected = CachingJudge(connected, cache, settings.identity)
-    return _replaced(evaluator, connected, settings.votes)
-
-
-def _replaced(evaluator: E, judge: Judge, votes: int) -> E:
-    own: int | None = getattr(evaluator, "votes", None)
-    changes: dict[str, Any] = {"judge": judge, "votes": own or votes}
+    votes = 1
+    if own is not None or not isinstance(judge, Judge):
+        settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings()
+        settings = settings.with_environment(environ).overridden(own or {})
+        if settings.model is None:
+            return evaluator
+        judge, votes = connect(settings, settings.api_key(environ)), settings.votes
+        if cache is not None and settings.cache:
+            judge = CachingJudge(judge, cache, settings.identity)
+    changes: dict[str, Any] = {"judge": judge, "votes": getattr(evaluator, "votes", None) or votes}
     return replace(evaluator, **changes)

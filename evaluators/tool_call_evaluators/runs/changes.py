@@ -110,7 +110,6 @@ class Comparison:
         return dict(Counter(case.status for case in self.cases))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
         return {
             "before": self.before,
             "after": self.after,

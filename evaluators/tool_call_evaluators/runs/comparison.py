@@ -117,7 +117,6 @@ class _Side:
 
     @property
     def turns(self) -> dict[int, list[TurnJson]]:
-        """The executed turns by index."""
         turns: dict[int, list[TurnJson]] = {}
         for conversation in self.conversations:
             for turn in conversation.turns:
@@ -138,7 +137,6 @@ def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConv
 
 
 def _spoken(conversation: RunConversation) -> tuple[str, ...]:
-    """The user messages, turn by turn."""
     return tuple(turn["user_text"] for turn in conversation.executed)
 
 

@@ -74,12 +74,10 @@ class RunConversation:
 
     @property
     def executed(self) -> list[TurnJson]:
-        """The turns that were executed."""
         return [turn.turn for turn in self.turns if turn.turn is not None]
 
     @property
     def came(self) -> bool:
-        """Whether any of its turns was executed."""
         return bool(self.executed)
 
     @property

@@ -348,5 +348,4 @@ class Suite(Declared):
         return (*self.evaluators, *(spec for case in self.cases for spec in case.evaluators or ()))
 
     def case(self, case_id: str) -> Case | None:
-        """The case with that id, or None."""
         return next((case for case in self.cases if case.id == case_id), None)

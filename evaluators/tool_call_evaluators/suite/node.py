@@ -21,11 +21,9 @@ class Node:
     path: Path = ()
 
     def fail(self, problem: str) -> NoReturn:
-        """Raise an error about this value."""
         raise self.document.error(problem, self.path)
 
     def object(self) -> dict[str, Any]:
-        """The value, which must be an object."""
         return self.convert(declared.checked_object)
 
     def entries(self) -> dict[str, Node]:
@@ -65,16 +63,13 @@ class Node:
         return isinstance(self.value, str) and not self.value.strip()
 
     def items(self) -> list[Node]:
-        """The items of a list."""
         items = self.convert(declared.checked_list)
         return [Node(self.document, item, (*self.path, index)) for index, item in enumerate(items)]
 
     def text(self) -> str:
-        """A string that is not blank."""
         return self.convert(declared.text)
 
     def choice(self, accepted: tuple[str, ...]) -> str:
-        """One of the words `accepted`."""
         return self.convert(lambda value: declared.choice(value, accepted))
 
     def convert(self, function: Callable[[Any], T]) -> T:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..declared import Declared, FieldError, kind
+from ..declared import Declared, FieldError, at, kind
 from ..options import OptionError
 from ..typed import adapter
 from .files import ReadContext, read_text
 from .model import Case, Expectation, Suite
+from .node import Node
 from .yaml_document import Document, SuiteError, read_document
 
 D = TypeVar("D", bound=Declared)
@@ -36,10 +38,7 @@ def parse_suite(text: str, filename: str = "suite", *, allow_plugins: bool = Fal
     """
     document = read_document(text, filename)
     suite = _read(Suite, document, ReadContext(Path(filename).parent, allow_plugins))
-    try:
-        _check(suite)
-    except FieldError as error:
-        raise document.error(str(error), error.path) from None
+    Node(document, suite).convert(_check)
     cases = (case if case.tools is not None else replace(case, tools=suite.tools) for case in suite.cases)
     return replace(suite, cases=tuple(cases))
 
@@ -81,7 +80,4 @@ def _check(suite: Suite) -> None:
     if suite.gates:
         for evaluator in (spec.build() for spec in suite.specs):
             if gate := suite.gates.get(evaluator.metric):
-                try:
-                    gate.check(evaluator)
-                except FieldError as error:
-                    raise FieldError(str(error), "gates", evaluator.metric, *error.path) from None
+                at("gates", partial(at, evaluator.metric, gate.check), evaluator)

@@ -37,7 +37,6 @@ def block(value: Any, indent: int = 0) -> list[str]:
 
 
 def flow(value: Any) -> str:
-    """`value` on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(str(key))}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

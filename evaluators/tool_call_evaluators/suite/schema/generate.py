@@ -25,7 +25,6 @@ _DEFINITION = "#/definitions/"
 
 
 def schema_text() -> str:
-    """The schema as the shipped text."""
     return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
