@@ -15,11 +15,8 @@ _STEP = re.compile(r"(\.\.|\.)?(?:\[(?:'([^']+)'|\"([^\"]+)\"|(\d+)|(\*))\]|(\*)
 _MAX_DEPTH = 200
 
 
-class Dropped:
-    """Returned by an edit to remove a value."""
-
-
-DROPPED = Dropped()
+DROPPED = object()
+"""Returned by an edit to remove a value."""
 
 
 @dataclass(frozen=True, slots=True)

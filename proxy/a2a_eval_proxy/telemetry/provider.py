@@ -14,7 +14,9 @@ from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from .common import SCOPE, report
@@ -65,9 +67,6 @@ class Telemetry:
 
     def _tracers(self, resource: Resource, meters: MeterProvider) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-
-        from .redaction import RedactingSpanExporter
 
         provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
         exporter: SpanExporter = OTLPSpanExporter()
@@ -120,3 +119,39 @@ async def _aside(work: Callable[[], None]) -> None:
 
     threading.Thread(target=run, name="telemetry-close", daemon=True).start()
     await done.wait()
+
+
+class RedactingSpanExporter(SpanExporter):
+    """Exports spans with `redact` applied to every text among their attributes, in the exporter's thread.
+
+    Paths hold ids that clients chose, and addresses are personal data.
+    """
+
+    def __init__(self, exporter: SpanExporter, redact: Callable[[str], str]) -> None:
+        self._exporter = exporter
+        self._redact = redact
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return self._exporter.export([self._redacted(span) for span in spans])
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+    def _redacted(self, span: ReadableSpan) -> ReadableSpan:
+        given = (span.attributes or {}).items()
+        attributes = {key: self._redact(value) if isinstance(value, str) else value for key, value in given}
+        return ReadableSpan(
+            span.name,
+            span.context,
+            span.parent,
+            span.resource,
+            attributes,
+            kind=span.kind,
+            status=span.status,
+            start_time=span.start_time,
+            end_time=span.end_time,
+            instrumentation_scope=span.instrumentation_scope,
+        )

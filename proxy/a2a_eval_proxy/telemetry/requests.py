@@ -11,17 +11,16 @@ from urllib.parse import urlsplit
 from opentelemetry.context import Context
 from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.trace import (
-    NonRecordingSpan,
     Span,
     SpanContext,
     SpanKind,
     StatusCode,
-    TraceFlags,
     Tracer,
     format_span_id,
     format_trace_id,
     set_span_in_context,
 )
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ..protocol.headers import ClientRequestHeaders
 from .common import report
@@ -29,10 +28,8 @@ from .common import report
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+_PROPAGATOR = TraceContextTextMapPropagator()
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
-_FLAGS_AT = slice(53, 55)
-"""Where `traceparent` has its flags."""
-
 _DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """The convention's buckets, and some for agents that think."""
 
@@ -172,12 +169,7 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
 
 def _remote(head: ClientRequestHeaders) -> Context:
     """The client's span, where its request names one."""
-    ids = head.trace_context
-    if ids is None:
-        return Context()
-    flags = TraceFlags(int(head.traceparent[_FLAGS_AT], 16))
-    parent = SpanContext(int(ids[0], 16), int(ids[1], 16), is_remote=True, trace_flags=flags)
-    return set_span_in_context(NonRecordingSpan(parent), Context())
+    return _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context())
 
 
 def _name_parent(head: ClientRequestHeaders, span: SpanContext) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall, ToolCallSource
@@ -24,20 +23,14 @@ _LAST_NS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds
 class Draft:
     """A call that messages may still complete."""
 
-    name: str
-    call_id: str
-    arguments: dict[str, Any] | None
-    result: str | None
+    call: ToolCall
     at_ns: int
     """When it began, or when the model was called that asked for it: for the order."""
 
-    error: str | None = None
     error_is_vague: bool = False
     transport: bool = False
     """Seen by transports only: the model may know the tool by a name with a prefix."""
 
-    start_ns: int = 0
-    end_ns: int = 0
     place: int = 0
     """In the order in which the model asked, where messages show it: parallel calls may start in one instant."""
 
@@ -52,55 +45,46 @@ class Draft:
         if vague and results:
             error, vague = results[0], False
         span = found.first.span
-        return cls(
+        call = ToolCall(
             name=found.first.name,
-            call_id=found.call_id,
             arguments=found.arguments,
+            id=found.call_id,
             result=results[0] if results and failure is None else None,
             error=error,
-            error_is_vague=vague,
-            at_ns=span.start_ns,
-            transport=found.transport,
-            start_ns=span.start_ns,
-            end_ns=max(span.end_ns, span.start_ns) if span.start_ns else 0,
+            source=ToolCallSource.OTEL_TRACE,
+            started_at=_time(span.start_ns),
+            ended_at=_time(max(span.end_ns, span.start_ns)) if span.start_ns else None,
         )
+        return cls(call, span.start_ns, vague, found.transport)
 
     @classmethod
-    def asked(cls, place: int, call: Requested) -> Draft:
+    def asked(cls, place: int, asked: Requested) -> Draft:
         """A call that only messages speak of. They have no mark for failure: its answer is its result."""
-        return cls(call.name, call.call_id, call.arguments, call.answer, call.at_ns, place=place)
+        call = ToolCall(asked.name, asked.arguments, asked.call_id, asked.answer, source=ToolCallSource.OTEL_TRACE)
+        return cls(call, asked.at_ns, place=place)
 
     @property
     def complete(self) -> bool:
         """Whether messages have nothing to add."""
-        return bool(self.call_id) and self.arguments is not None and not self.wants_result
+        return bool(self.call.id) and self.call.arguments is not None and not self._wants_result
 
     @property
-    def wants_result(self) -> bool:
-        return self.result is None and (self.error is None or self.error_is_vague)
+    def _wants_result(self) -> bool:
+        return self.call.result is None and (self.call.error is None or self.error_is_vague)
 
-    def is_of(self, call: Requested) -> bool:
-        return same_tool(self.name, call.name, prefixed=self.transport)
+    def is_of(self, asked: Requested) -> bool:
+        return same_tool(self.call.name, asked.name, prefixed=self.transport)
 
-    def learn(self, place: int, call: Requested) -> None:
+    def learn(self, place: int, asked: Requested) -> None:
         """Take what the spans do not contain."""
         self.place = place
-        self.name = call.name  # differs only where a transport knows less of the name
-        self.call_id = self.call_id or call.call_id
-        self.arguments = self.arguments if self.arguments is not None else call.arguments
-        if self.wants_result:
-            self.result = call.answer
-
-    def call(self) -> ToolCall:
-        return ToolCall(
-            name=self.name,
-            arguments=self.arguments,
-            id=self.call_id,
-            result=self.result,
-            error=self.error,
-            source=ToolCallSource.OTEL_TRACE,
-            started_at=_time(self.start_ns),
-            ended_at=_time(self.end_ns),
+        call = self.call
+        self.call = replace(
+            call,
+            name=asked.name,  # differs only where a transport knows less of the name
+            id=call.id or asked.call_id,
+            arguments=asked.arguments if call.arguments is None else call.arguments,
+            result=asked.answer if self._wants_result else call.result,
         )
 
 
@@ -113,7 +97,7 @@ class DraftCompletion:
 
     def __init__(self, drafts: list[Draft], asked: list[Requested]) -> None:
         self.drafts = drafts
-        self.taken = {draft.call_id for draft in drafts if draft.call_id}
+        self.taken = {draft.call.id for draft in drafts if draft.call.id}
         self.free = dict(enumerate(asked))
         self.by_id: dict[str, list[int]] = defaultdict(list)
         self.by_signature: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -140,20 +124,20 @@ class DraftCompletion:
 
     def _is_another(self, draft: Draft, call: Requested) -> bool:
         """Whether ids say so: two different ones, or the message's is another draft's."""
-        if not call.call_id or call.call_id == draft.call_id:
+        if not call.call_id or call.call_id == draft.call.id:
             return False
-        return bool(draft.call_id) or call.call_id in self.taken
+        return bool(draft.call.id) or call.call_id in self.taken
 
     def _same_id(self, draft: Draft) -> Iterable[int]:
-        return self.by_id.get(draft.call_id, ())
+        return self.by_id.get(draft.call.id, ())
 
     def _same_signature(self, draft: Draft) -> Iterable[int]:
-        if draft.arguments is None:
+        if draft.call.arguments is None:
             return ()
-        return self.by_signature.get((draft.name, canonical(draft.arguments)), ())
+        return self.by_signature.get((draft.call.name, canonical(draft.call.arguments)), ())
 
     def _defaults_added(self, draft: Draft) -> Iterable[int]:
-        known = draft.arguments
+        known = draft.call.arguments
         if known is None:
             return ()
         return [
@@ -163,7 +147,7 @@ class DraftCompletion:
         ]
 
     def _unknown(self, draft: Draft) -> Iterable[int]:
-        return [place for place, call in self.free.items() if draft.arguments is None or call.arguments is None]
+        return [place for place, call in self.free.items() if draft.call.arguments is None or call.arguments is None]
 
 
 def _time(nanoseconds: int) -> datetime | None:

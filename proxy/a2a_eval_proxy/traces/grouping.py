@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from a2a_tool_capture.canonical import canonical
@@ -192,7 +192,7 @@ def _agree(one: ObservationGroup, other: ObservationGroup, *, exactly: bool = Fa
     return contained(one.arguments, other.arguments) or contained(other.arguments, one.arguments)
 
 
-def contained(few: dict[str, Any], many: dict[str, Any]) -> bool:
+def contained(few: Mapping[str, Any], many: Mapping[str, Any]) -> bool:
     """Whether `many` has every member of `few` with an equal value."""
     return few.keys() <= many.keys() and canonical(few) == canonical({key: many[key] for key in few})
 

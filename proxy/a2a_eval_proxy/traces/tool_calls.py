@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from a2a_tool_capture.models import Finding, Severity, ToolCall
 
@@ -16,12 +16,10 @@ from .observations import read_span
 from .requested_calls import RequestedCalls
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """The calls in spans. `ignored` counts the distinct spans that are not tool calls."""
+class Conversion(NamedTuple):
+    """The calls in spans, and what is to be said of them."""
 
     tool_calls: list[ToolCall]
-    ignored: int
     findings: list[Finding]
 
 
@@ -49,8 +47,8 @@ def tool_calls(spans: Iterable[Span], logs: Iterable[LogEvent] = ()) -> Conversi
         unmatched = DraftCompletion(drafts, asked).run()
         drafts += [Draft.asked(place, call) for place, call in unmatched if traces.isdisjoint(call.traces)]
     drafts.sort(key=lambda draft: (draft.at_ns, draft.place))  # stable
-    calls = [draft.call() for draft in drafts]
-    return Conversion(calls, len(others), findings + _unknown_arguments(calls) + _cut_results(drafts))
+    calls = [draft.call for draft in drafts]
+    return Conversion(calls, findings + _unknown_arguments(calls) + _cut_results(calls))
 
 
 def _once(spans: Iterable[Span]) -> list[Span]:
@@ -81,9 +79,9 @@ def _unknown_arguments(calls: list[ToolCall]) -> list[Finding]:
     return [Finding("trace_arguments_unknown", message, Severity.INFO, "traces")]
 
 
-def _cut_results(drafts: list[Draft]) -> list[Finding]:
+def _cut_results(calls: list[ToolCall]) -> list[Finding]:
     return [
-        Finding("trace_result_cut", f"the result of {draft.name!r} was too large and is cut", Severity.INFO, "traces")
-        for draft in drafts
-        if isinstance(draft.result, CutText)
+        Finding("trace_result_cut", f"the result of {call.name!r} was too large and is cut", Severity.INFO, "traces")
+        for call in calls
+        if isinstance(call.result, CutText)
     ]

@@ -146,11 +146,6 @@ class TraceBook:
         while self._bytes > self._max_bytes and self._drop_oldest():
             pass
 
-    @property
-    def held_traces(self) -> int:
-        """Traces in memory, known and unknown."""
-        return len(self._traces)
-
     def take_dropped(self) -> int:
         """Number of spans dropped since the last call."""
         dropped, self._dropped = self._dropped, 0

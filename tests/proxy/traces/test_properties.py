@@ -99,7 +99,7 @@ each_fixture = pytest.mark.parametrize("fixture", fixtures(), ids=lambda fixture
 def _read(spans: list[Span], logs: list[LogEvent]) -> Any:
     conversion = tool_calls(spans, logs)
     calls = [call.to_dict() for call in conversion.tool_calls]
-    return repr((calls, conversion.ignored, conversion.findings))
+    return repr((calls, conversion.findings))
 
 
 @given(st.lists(_spans, max_size=10), st.lists(_logs, max_size=4), st.randoms(use_true_random=False))
