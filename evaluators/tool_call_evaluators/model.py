@@ -211,27 +211,30 @@ class EvalCase:
         turns: Iterable[EvalCase | Mapping[str, Any]] | None = None,
         results: Iterable[EvalResult | Mapping[str, Any]] | None = None,
     ) -> None:
-        put = object.__setattr__  # the dataclass is frozen
-        put(self, "tool_calls", _models(tool_calls or (), ToolCall, _tool_call, "tool_calls"))
-        put(self, "calls_unseen", calls_unseen)
-        put(self, "expected_tool_calls", _given(expected_tool_calls, _expected_calls))
-        put(self, "tools", _given(tools, _models, ToolDefinition, ToolDefinition.from_dict, "tools"))
-        put(self, "user_text", user_text)
-        put(self, "response_text", response_text)
-        put(self, "expected_response", expected_response)
-        put(self, "response_contains", response_contains)
-        put(self, "expected_behavior", expected_behavior)
-        put(self, "user_goal", user_goal)
-        put(self, "knowledge", _text(knowledge))
-        put(self, "tasks", _given(tasks, _texts, "tasks"))
         constraints = (constraints,) if isinstance(constraints, str) else constraints
-        put(self, "constraints", _given(constraints, _texts, "constraints"))
-        put(self, "tool_calls_order", _given(tool_calls_order, _texts, "tool_calls_order"))
-        put(self, "tool_calls_count", _given(tool_calls_count, _counts, "tool_calls_count"))
-        put(self, "tool_outputs", _given(tool_outputs, _models, ExpectedOutput, expected_output, "tool_outputs"))
-        put(self, "history", _models(history or (), EvalCase, EvalCase.from_dict, "history"))
-        put(self, "turns", _given(turns, _models, EvalCase, EvalCase.from_dict, "turns"))
-        put(self, "results", _models(results or (), EvalResult, EvalResult.from_dict, "results"))
+        vars(self).update(  # the dataclass is frozen
+            tool_calls=_models(tool_calls or (), ToolCall, _tool_call, "tool_calls"),
+            calls_unseen=calls_unseen,
+            expected_tool_calls=None if expected_tool_calls is None else _expected_calls(expected_tool_calls),
+            tools=None if tools is None else _models(tools, ToolDefinition, ToolDefinition.from_dict, "tools"),
+            user_text=user_text,
+            response_text=response_text,
+            expected_response=expected_response,
+            response_contains=response_contains,
+            expected_behavior=expected_behavior,
+            user_goal=user_goal,
+            knowledge=knowledge if knowledge is None or isinstance(knowledge, str) else "\n\n".join(knowledge),
+            tasks=None if tasks is None else _texts(tasks, "tasks"),
+            constraints=None if constraints is None else _texts(constraints, "constraints"),
+            tool_calls_order=None if tool_calls_order is None else _texts(tool_calls_order, "tool_calls_order"),
+            tool_calls_count=None if tool_calls_count is None else _counts(tool_calls_count, "tool_calls_count"),
+            tool_outputs=None
+            if tool_outputs is None
+            else _models(tool_outputs, ExpectedOutput, expected_output, "tool_outputs"),
+            history=_models(history, EvalCase, EvalCase.from_dict, "history") if history else (),
+            turns=None if turns is None else _models(turns, EvalCase, EvalCase.from_dict, "turns"),
+            results=_models(results, EvalResult, EvalResult.from_dict, "results") if results else (),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form: the given fields, and always `tool_calls`."""
@@ -270,14 +273,10 @@ def count_criterion(entry: Any) -> CountCriterion:
     return CountCriterion(comparator, int(times))
 
 
-def _given(value: Any, convert: Callable[..., T], *context: Any) -> T | None:
-    return None if value is None else convert(value, *context)
-
-
 def _models(
     entries: Iterable[Any], model: type[T], from_dict: Callable[[Mapping[str, Any]], T], where: str
 ) -> tuple[T, ...]:
-    if isinstance(entries, str | Mapping):
+    if type(entries) not in (list, tuple) and isinstance(entries, str | Mapping):  # the first test is the cheaper one
         raise ValueError(f"{where}: expected a list, got {kind_of(entries)}")
     out = []
     for index, entry in enumerate(entries):
@@ -347,7 +346,3 @@ def _texts(entries: Iterable[str], where: str) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise ValueError(f"{where}[{index}]: expected a string, got {kind_of(text)}")
     return texts
-
-
-def _text(value: str | Iterable[str] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else "\n\n".join(value)

@@ -72,11 +72,10 @@ class Pairing:
 
     def details(self) -> dict[str, Any]:
         """`matched`, `missing`, `extra` and `near_misses` as JSON data with positions from 1."""
+        if len(self.pairs) == len(self.actual) == len(self.expected) == len({left for left, _ in self.pairs}):
+            return {"matched": self._matched(), "missing": [], "extra": [], "near_misses": []}
         return {
-            "matched": [
-                {"name": self.expected[left].name, "expected": left + 1, "actual": right + 1}
-                for left, right in self.pairs
-            ],
+            "matched": self._matched(),
             "missing": [{"name": self.expected[i].name, "expected": i + 1} for i in self.missing],
             "extra": [{"name": self.actual[i].name, "actual": i + 1} for i in self.extra],
             "near_misses": [
@@ -89,6 +88,11 @@ class Pairing:
                 for left, right, differences in self.near_misses
             ],
         }
+
+    def _matched(self) -> list[dict[str, Any]]:
+        return [
+            {"name": self.expected[left].name, "expected": left + 1, "actual": right + 1} for left, right in self.pairs
+        ]
 
     def problems(self, *, missing: bool = True, extra: bool = True) -> list[str]:
         """A sentence fragment for each call that is not as expected.

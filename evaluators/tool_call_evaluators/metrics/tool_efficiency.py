@@ -63,7 +63,9 @@ class ToolEfficiency(SyncEvaluator):
         )
 
     def _same_calls(self, calls: tuple[ToolCall, ...]) -> list[int]:
-        """For each call the calls that are the same, as bits."""
+        """For each call the calls that are the same, as bits; its own bit may be missing."""
+        if len({call.name for call in calls}) == len(calls):
+            return [0] * len(calls)
         known = [index for index, call in enumerate(calls) if call.arguments is not None]
         wanted = [replace(calls[index], arguments=quoted(calls[index].arguments or {})) for index in known]
         same = [0] * len(calls)

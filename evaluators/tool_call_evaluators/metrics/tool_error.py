@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,6 +14,7 @@ from ..matching.arguments import json_excerpt
 from ..matching.explain import call_name, counted, sentence
 from ..model import EvalCase
 from ..registry import register
+from .case_parts import from_json
 
 
 @register
@@ -50,14 +51,16 @@ class ToolError(SyncEvaluator):
             return f"error {json_excerpt(call.error)}"
         if call.result is None or not call.result.strip():
             return "no result"
-        try:
-            result = json.loads(call.result)
-        except (ValueError, RecursionError):
-            result = call.result
-        if result is None:
-            return "result is null"
-        if isinstance(result, Mapping) and result.get("error") is not None:
-            return f"result has error {json_excerpt(result['error'])}"
+        if _ERROR_OR_NULL.search(call.result):
+            result = from_json(call.result)
+            if result is None:
+                return "result is null"
+            if isinstance(result, Mapping) and result.get("error") is not None:
+                return f"result has error {json_excerpt(result['error'])}"
         if self.is_error is not None and self.is_error(call):
             return "is_error returned true"
         return ""
+
+
+_ERROR_OR_NULL = re.compile(r'"error"|\\|\A\s*null\s*\Z')
+"""What a result that is JSON null, or an object with the key `error`, contains: perhaps as an escape."""

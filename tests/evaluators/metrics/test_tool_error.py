@@ -19,6 +19,8 @@ def evaluate(*calls, **options):
         {"result": ""},
         {"result": " \n\t"},
         {"result": "null"},
+        {"result": "\n null\t"},
+        {"result": '{"\\u0065rror": "an escape in the key"}'},
         {"result": '{"error": "no such order"}'},
         {"result": '{"error": ""}'},
         {"result": '{"error": false}'},
@@ -43,6 +45,9 @@ def test_failed(call):
         {"result": '[{"error": "in a list"}]'},
         {"result": '{"error": '},
         {"result": "error: this is only a text"},
+        {"result": '"error"'},
+        {"result": "\u00a0null"},
+        {"result": 'null "error"'},
     ],
 )
 def test_succeeded(call):
