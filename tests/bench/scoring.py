@@ -10,13 +10,16 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from support.provision import UnavailableError, python_with
 
 from .part import BehaviourError, Measured, Part, Setting
 from .procfs import pin_to
 from .report import Metric
+
+Turn = dict[str, Any]
+"""`calls` and `expected`: lists of `{name, arguments, result}`; and what other rules expect."""
 
 HERE = Path(__file__).parent
 SIZES = (5, 200)
@@ -44,6 +47,7 @@ RULES = {
     "outputs": "outputs per tool (graded)",
     "catalogue": "20 evaluators together",
 }
+ALL_OR_NOTHING = ("equal", "contained")
 GRADED_OTHERWISE = {("deepeval", "arguments")}
 """Where a peer means the same by a rule, but gives a call with some right arguments a part of the point."""
 
@@ -65,42 +69,99 @@ SCORERS = (
 )
 
 
-def _metrics() -> Iterator[Metric]:
+def varied_turns(size: int) -> list[Turn]:
+    """Turns of `size` expected calls: all made; one with another argument; one missing; two swapped; one too many."""
+    expected = [_call(number) for number in range(size)]
+    middle = size // 2
+    actual = [
+        expected,
+        [*expected[:middle], _call(middle, town="Elsewhere"), *expected[middle + 1 :]],
+        [*expected[:middle], *expected[middle + 1 :]],
+        [*expected[: middle - 1], expected[middle], expected[middle - 1], *expected[middle + 1 :]],
+        [*expected[:middle], _call(middle, town="Elsewhere"), *expected[middle:]],
+    ]
+    counts = {_name(number): [">=", 1] for number in range(min(TOOLS, size))}
+    common = {"expected": expected, "counts": counts, "response": "Booked for Saturday."}
+    return [{"calls": calls, **common} for calls in actual]
+
+
+def reversed_turns(size: int) -> list[Turn]:
+    """Every expected call made, the last one first, and half of them with another argument."""
+    (turn, *_) = varied_turns(size)
+    calls = [_call(number, town=None if number % 2 else "Elsewhere") for number in reversed(range(size))]
+    return [{**turn, "calls": calls}]
+
+
+def _call(number: int, town: str | None = None) -> dict[str, Any]:
+    arguments = {
+        "city": town or f"City {number}",
+        "nights": float(number % 7),
+        "room": {"floor": number, "wishes": ["quiet", "view"]},
+    }
+    return {"name": _name(number), "arguments": arguments, "result": f"booked {number}"}
+
+
+def _name(number: int) -> str:
+    return f"tool_{number % TOOLS}"
+
+
+class Group(NamedTuple):
+    """Rules measured on the same turns."""
+
+    key: str
+    title: str
+    turns: Sequence[Turn]
+    rules: Sequence[str]
+
+
+def groups() -> Iterator[Group]:
     for size in SIZES:
-        for rule, label in RULES.items():
-            yield Metric(f"scoring_{size}_{rule}", f"Turns of {size} calls, turns/s", label)
+        varied = varied_turns(size)
+        yield Group(f"scoring_{size}", f"Turns of {size} calls, turns/s", varied, tuple(RULES))
+        yield Group(f"exact_{size}", f"Turns of {size} calls, exactly as expected, turns/s", varied[:1], ALL_OR_NOTHING)
+
+
+def _metrics() -> Iterator[Metric]:
+    for group in groups():
+        for rule in group.rules:
+            yield Metric(f"{group.key}_{rule}", group.title, RULES[rule])
     for mode in MODES:
-        group = "200 x 200 calls in reverse order, half of them matching"
-        yield Metric(f"{mode}_ms", group, f"{mode.removeprefix('mode_')}, ms")
+        title = "200 x 200 calls in reverse order, half of them matching"
+        yield Metric(f"{mode}_ms", title, f"{mode.removeprefix('mode_')}, ms")
 
 
 def _measure(setting: Setting) -> Measured:
     measured, seconds = Measured([]), setting.plan.scoring_s
-    pythons: dict[Scorer, Path] = {}
-    for scorer in SCORERS:
-        try:
-            setting.progress(f"making sure there is an environment for {scorer.name}")
-            pythons[scorer] = python_with(scorer.requirements) if scorer.requirements else Path(sys.executable)
-        except UnavailableError as error:
-            measured.warnings.append(f"{scorer.name} is left out: {error}")
+    pythons = _environments(setting, measured)
     measured.targets = [scorer.name for scorer in pythons]
     for number in range(1, setting.plan.rounds + 1):
         values = measured.next_round()
-        for size in SIZES:
-            setting.progress(f"round {number} of {setting.plan.rounds}: turns of {size} calls")
+        for group in groups():
+            setting.progress(f"round {number} of {setting.plan.rounds}: {group.title}")
             found = {
-                scorer.name: score(scorer, python, varied_turns(size), RULES, seconds, setting.subject_cpus)
+                scorer.name: score(scorer, python, group.turns, group.rules, seconds, setting.subject_cpus)
                 for scorer, python in pythons.items()
             }
             check_scores(found)
             for name, rules in found.items():
-                speeds = {f"scoring_{size}_{rule}": result["turns_per_s"] for rule, result in rules.items()}
-                values[name] |= speeds
+                values[name] |= {f"{group.key}_{rule}": result["turns_per_s"] for rule, result in rules.items()}
         setting.progress(f"round {number} of {setting.plan.rounds}: 200 x 200 calls")
         hard = reversed_turns(200)
         modes = score(SCORERS[0], Path(sys.executable), hard, MODES, seconds, setting.subject_cpus)
         values[OURS] |= {f"{mode}_ms": 1e3 / result["turns_per_s"] for mode, result in modes.items()}
     return measured
+
+
+def _environments(setting: Setting, measured: Measured) -> dict[Scorer, Path]:
+    """The interpreters of the scorers that can be installed here."""
+    pythons: dict[Scorer, Path] = {}
+    for scorer in SCORERS:
+        setting.progress(f"looking for an environment for {scorer.name}")
+        try:
+            pythons[scorer] = python_with(scorer.requirements) if scorer.requirements else Path(sys.executable)
+        except UnavailableError as error:
+            measured.warnings.append(f"{scorer.name} is left out: {error}")
+    return pythons
 
 
 SCORING = Part("evaluators", tuple(_metrics()), OURS, ("uipath", "deepeval", "google-adk"), _measure)
@@ -109,7 +170,7 @@ SCORING = Part("evaluators", tuple(_metrics()), OURS, ("uipath", "deepeval", "go
 def score(
     scorer: Scorer,
     python: Path,
-    turns: Sequence[Mapping[str, Any]],
+    turns: Sequence[Turn],
     rules: Iterable[str],
     seconds: float,
     cpus: set[int],
@@ -145,42 +206,3 @@ def check_scores(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
             same = all(math.isclose(ours, theirs, abs_tol=1e-9) for ours, theirs in pairs)
             if not same and (name, rule) not in GRADED_OTHERWISE:
                 raise BehaviourError(f"{rule}: we score {found[OURS][rule]['scores']}, {name} {result['scores']}")
-
-
-# ---- the turns: tool calls as expected, or nearly so ----
-
-
-def varied_turns(size: int) -> list[dict[str, Any]]:
-    """Turns of `size` expected calls: all made; one with another argument; one missing; two swapped; one too many."""
-    expected = [_call(number) for number in range(size)]
-    middle = size // 2
-    actual = [
-        expected,
-        [*expected[:middle], _call(middle, town="Elsewhere"), *expected[middle + 1 :]],
-        [*expected[:middle], *expected[middle + 1 :]],
-        [*expected[: middle - 1], expected[middle], expected[middle - 1], *expected[middle + 1 :]],
-        [*expected[:middle], _call(middle, town="Elsewhere"), *expected[middle:]],
-    ]
-    counts = {_name(number): [">=", 1] for number in range(min(TOOLS, size))}
-    common = {"expected": expected, "counts": counts, "response": "Booked for Saturday."}
-    return [{"calls": calls, **common} for calls in actual]
-
-
-def reversed_turns(size: int) -> list[dict[str, Any]]:
-    """Every expected call made, the last one first, and half of them with another argument."""
-    (turn, *_) = varied_turns(size)
-    calls = [_call(number, town=None if number % 2 else "Elsewhere") for number in reversed(range(size))]
-    return [{**turn, "calls": calls}]
-
-
-def _call(number: int, town: str | None = None) -> dict[str, Any]:
-    arguments = {
-        "city": town or f"City {number}",
-        "nights": float(number % 7),
-        "room": {"floor": number, "wishes": ["quiet", "view"]},
-    }
-    return {"name": _name(number), "arguments": arguments, "result": f"booked {number}"}
-
-
-def _name(number: int) -> str:
-    return f"tool_{number % TOOLS}"
