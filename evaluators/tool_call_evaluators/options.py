@@ -20,11 +20,12 @@ IN_FILES = {"arbitrary_types_allowed": True, "extra": "forbid", "use_attribute_d
 class OptionError(ValueError):
     """An unknown evaluator, an unknown option, or an invalid value of an option.
 
-    `option` is the name of the option, if the error concerns one."""
+    `option` is the name of the option, if the error concerns one; `path` leads to it, as in a FieldError."""
 
     def __init__(self, message: str, option: str | None = None) -> None:
         super().__init__(message)
         self.option = option
+        self.path = (option,) if option else ()
 
 
 def check_options(evaluator: Any, owner: str) -> None:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from ..declared import TEXT, Check, FieldError, Value, at, checked_object, choice, text
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES
-from ..options import OptionError
 from ..registry import get_evaluator, load_plugin, option_names
 from .files import ReadContext
 
@@ -47,13 +46,10 @@ def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> Evaluato
         raise FieldError(
             "may only be set in a suite file: it decides what is run, or who gets the judge's key", min(refused)
         )
-    try:
-        if context.folder is not None and "folder" in option_names(name) and isinstance(options.get("folder", ""), str):
-            # relative to the suite; absolute, as the spec may be written into a suite elsewhere
-            options["folder"] = str((context.folder / options.get("folder", "")).resolve())
-        own = get_evaluator(name, **options).scope
-    except OptionError as error:
-        raise FieldError(str(error), *([error.option] if error.option else [])) from None
+    if context.folder is not None and "folder" in option_names(name) and isinstance(options.get("folder", ""), str):
+        # relative to the suite; absolute, as the spec may be written into a suite elsewhere
+        options["folder"] = str((context.folder / options.get("folder", "")).resolve())
+    own = get_evaluator(name, **options).scope
     scope = at("scope", partial(_scope, own), given["scope"]) if "scope" in given else None
     return EvaluatorSpec(name, options, scope)
 

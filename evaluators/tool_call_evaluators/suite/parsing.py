@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..declared import Declared, FieldError, at, kind
-from ..options import OptionError
 from ..typed import adapter
 from .files import ReadContext, read_text
 from .model import Case, Expectation, Suite
@@ -63,8 +62,7 @@ def _read(declared: type[D], document: Document, context: ReadContext) -> D:
         raise cause
     if cause is None:
         raise document.error(f"expected {_EXPECTED[error['type']]}, got {kind(error['input'])}", error["loc"])
-    named = (cause.option,) if isinstance(cause, OptionError) and cause.option else getattr(cause, "path", ())
-    path = ("gates" if step == "run_gates" else step for step in (*error["loc"], *named))
+    path = ("gates" if step == "run_gates" else step for step in (*error["loc"], *getattr(cause, "path", ())))
     raise document.error(str(cause), tuple(path))
 
 
