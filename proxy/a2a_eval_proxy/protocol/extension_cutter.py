@@ -1,63 +1,81 @@
 """Cuts the extension out of responses of the usual form, without reading the text member by member. Pure.
 
 The usual form: each of the extension's names stands in the metadata or the extensions of an artifact that has a text,
-and the text has no spaces between its elements, or those of Python's `json`. `extension_scanner` handles every other.
+and the JSON has no spaces between its elements, or those of Python's `json`. `extension_scanner` handles all others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from json import JSONDecoder
 from typing import Any
 
+import orjson
 from a2a_tool_capture.places import EXTENSIONS, METADATA
 from a2a_tool_capture.spec import BASE_URI, is_capture_uri
 
 from .extension_scanner import ESCAPE, MARKER
 
-_NAME = re.compile(rf'"{re.escape(BASE_URI)}(?:/[^"\\]*)?"(: ?)?')
-"""A URI of the extension, or a metadata key with the colon after it."""
-_scan: Callable[[str, int], tuple[Any, int]] = JSONDecoder().scan_once  # type: ignore[attr-defined]  # typeshed omits it
-_OPENINGS = tuple(f'"{key}":{opening}' for key in (METADATA, EXTENSIONS) for opening in ("{", " {", "[", " ["))
+_MARKER = MARKER.encode()
+_ESCAPE = ESCAPE.encode()
+_NAME = re.compile(rb'"%b(?:/[^"\\]*)?"(: ?\[)?' % re.escape(BASE_URI).encode())
+"""A URI of the extension, or a metadata key with the beginning of its list."""
+_ALONE = re.compile(rb'"(?:%b": ?{|%b": ?\[)\Z' % (METADATA.encode(), EXTENSIONS.encode()))
+"""What stands before the only element of the metadata or the extensions."""
+_LONGEST_OPENING = 16
+_MAX_TRIES = 10
 
 
-def cut_usual(text: str, payload: Any) -> str | None:
-    """`text` (JSON, decoded: `payload`) without the extension; None where it does not have the usual form."""
-    if ESCAPE in text or '""' in text:  # another spelling; a serializer that prints defaults
+def cut_usual(body: bytes, payload: Any) -> bytes | None:
+    """`body` (JSON, decoded: `payload`) without the extension; None where it does not have the usual form."""
+    if _ESCAPE in body or b'""' in body:  # another spelling; a serializer that prints defaults
         return None
-    names = list(_NAME.finditer(text))
-    if not len(names) == text.count(MARKER) == _names_in_artifacts(payload):
+    names = list(_NAME.finditer(body))
+    if not len(names) == body.count(_MARKER) == _names_in_artifacts(payload):
         return None
     runs: list[tuple[int, int]] = []
     """Starts and ends of neighbouring elements to remove, without the commas around them."""
     for name in names:
         start, end = name.span()
-        if name[1]:
-            end = _scan(text, end)[1]
-        if text[start - 1] in "{[" and text[end] in "}]":  # nothing else is in there
-            opening = next((opening for opening in _OPENINGS if text.startswith(opening, start - len(opening))), None)
+        if name[1] is not None:
+            end = _end_of_list(body, end - 1)
+        if body[end] not in b",]}":
+            return None
+        if body[start - 1] in b"{[" and body[end] in b"}]":  # nothing else is in there
+            opening = _ALONE.search(body, max(0, start - _LONGEST_OPENING), start)
             if opening is None:
                 return None
-            start, end = start - len(opening), end + 1
-        if runs and text[runs[-1][1] : start] in (",", ", "):
+            start, end = opening.start(), end + 1
+        if runs and body[runs[-1][1] : start] in (b",", b", "):
             start = runs.pop()[0]
         runs.append((start, end))
     kept = []
     position = 0
     for start, end in runs:
-        if text[end] == ",":
-            end += 2 if text[end + 1] == " " else 1
-        elif text[start - 1] == ",":
+        if body[end] == 0x2C:  # a comma
+            end += 2 if body[end + 1] == 0x20 else 1
+        elif body[start - 1] == 0x2C:
             start -= 1
-        elif text[start - 2 : start] == ", ":
+        elif body[start - 2 : start] == b", ":
             start -= 2
         else:
             return None
-        kept.append(text[position:start])
+        kept.append(body[position:start])
         position = end
-    kept.append(text[position:])
-    return "".join(kept)
+    kept.append(body[position:])
+    return b"".join(kept)
+
+
+def _end_of_list(body: bytes, start: int) -> int:
+    """The end of the list at `start`; 0, where no element ends, if it is not found soon."""
+    end = start
+    for _ in range(_MAX_TRIES):
+        end = body.find(b"]", end) + 1
+        try:
+            orjson.loads(body[start:end])
+        except orjson.JSONDecodeError:
+            continue
+        return end  # no JSON array begins with another one
+    return 0
 
 
 def _names_in_artifacts(payload: Any) -> int:

@@ -102,9 +102,9 @@ def strip_event(data: bytes, keep_task: KeepTask, withheld: set[str], payload: A
 
 def _stripped(body: bytes, keep_task: KeepTask, withheld: set[str] | None, payload: Any) -> bytes | None:
     if payload is not None and keep_task is None and not withheld:
-        cut = cut_usual(body.decode(), payload)  # 30 us less than scanning an answer of 1.5 KB
+        cut = cut_usual(body, payload)  # 30 us less than scanning an answer of 1.5 KB
         if cut is not None:
-            return cut.encode()
+            return cut
     try:
         if is_dense(body):
             raise ValueError("too many values to be read")
