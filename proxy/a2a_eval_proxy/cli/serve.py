@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 
 import click
 
@@ -42,6 +43,7 @@ async def _serve_until_stopped(settings: Settings) -> None:
     start_logging(settings.log_level, LOG_LINE, privacy)
     async with run_proxy(settings) as proxy:
         _collect_garbage_less_often()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         click.echo(
             f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
@@ -54,6 +56,10 @@ async def _serve_until_stopped(settings: Settings) -> None:
             err=True,
         )
         await proxy.drain()
+
+
+_SWITCH_INTERVAL_S = 0.000_5
+"""How long the store's thread may keep the event loop waiting for the interpreter lock; Python's default is 5 ms."""
 
 
 def _collect_garbage_less_often() -> None:

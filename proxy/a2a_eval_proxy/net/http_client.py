@@ -42,8 +42,8 @@ _SETTLED_S = 0.1
 """An idle connection of this age is no longer one of the youngest: the agent would have closed it by then."""
 
 _JUST_SEEN_S = 0.002
-"""The event loop has just read from a connection that is idle for less. Another check would let other threads run
-first, and cost more than the rest of a request."""
+"""For this time after data of one connection, the event loop has seen what arrived on the others, too. A check would
+release the interpreter lock, and wait for it while another thread works."""
 
 _MAX_IDLE = 512
 _SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
@@ -74,6 +74,7 @@ class HttpClient:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: deque[Connection] = deque()
         self._wary_until = 0.0
+        self._seen_at = 0.0
         self._closed = False
 
     async def request(
@@ -113,8 +114,8 @@ class HttpClient:
             if wary and now - connection.idle_since < _SETTLED_S and not connection.lost:
                 self._idle.appendleft(connection)
                 return None
-            idle_s = now - connection.idle_since
-            if idle_s < _KEEPALIVE_S and connection.is_quiet(poll=wary or idle_s > _JUST_SEEN_S):
+            poll = wary or now - self._seen_at > _JUST_SEEN_S
+            if now - connection.idle_since < _KEEPALIVE_S and connection.is_quiet(poll=poll):
                 return connection
             self._note_close(connection)
             connection.abort()
@@ -132,6 +133,7 @@ class HttpClient:
             connection.abort()  # a request waits for a slot: the next connection takes it
             return
         connection.idle_since = time.monotonic()
+        self._seen_at = connection.received_at
         while self._idle and self._idle[0].idle_since <= connection.idle_since - _KEEPALIVE_S:
             self._idle.popleft().abort()
         self._idle.append(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from .http_messages import (
@@ -55,6 +56,8 @@ class Connection(asyncio.Protocol):
         self.aborted = False
         """Whether this side closed it."""
         self.idle_since = 0.0
+        self.received_at = 0.0
+        """When data last arrived, monotonic seconds."""
 
     def is_quiet(self, *, poll: bool) -> bool:
         """Whether the agent neither closed this idle connection nor sent anything.
@@ -108,6 +111,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._was_paused = False
+        self.received_at = time.monotonic()
         if self.exchange is not None:
             self.exchange.data_received(data)
         else:
