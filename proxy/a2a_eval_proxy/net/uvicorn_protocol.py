@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import httptools
-from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .client_limits import ClientLimits
 from .client_transport import ClientTransport
 from .client_watch import ON_GONE
+from .response_cycle import OldResponseCycle, ResponseCycle
 
 _END_OF_SECTION = b"\r\n\r\n"
 """Ends a header section, and a chunked body with its trailer section."""
@@ -37,7 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
     - Trailer fields are dropped. Uvicorn adds them to the header (RFC 9110, section 6.5.1, forbids it): a client
       could change with them the header that the agent gets.
     - An offer to upgrade is ignored (RFC 9110, section 7.8), and the request is served. Uvicorn loses its body.
-    - An HTTP/1.0 client gets no chunks (`_OldCycle`) and no 100 Continue.
+    - An HTTP/1.0 client gets no chunks (`OldResponseCycle`) and no 100 Continue.
     - Clients have limits of time and number (`ClientLimits`); violations are counted, and logged once a minute.
     - A callback (`ON_GONE`) reports when the client disconnects, also while reading is paused.
     - Header and first bytes of a response are sent together, and connections close in stages (`ClientTransport`).
@@ -266,8 +266,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self.url = _with_path(self.url)
         super().on_headers_complete()
+        self.cycle.__class__ = ResponseCycle  # uvicorn offers no other way
         if self.scope["http_version"] == "1.0":
-            self.cycle.__class__ = _OldCycle  # uvicorn offers no other way
+            self.cycle.__class__ = OldResponseCycle
             self.cycle.waiting_for_100_continue = False  # RFC 9110, section 10.1.1
         if self.url.endswith(b"?"):  # ASGI does not distinguish an empty query from none
             self.scope["raw_path"] += b"?"
@@ -300,23 +301,6 @@ def _with_path(target: bytes) -> bytes:
 
 class _BadRequestError(Exception):
     """A request that is valid for the parser, and must still be refused."""
-
-
-class _OldCycle(RequestResponseCycle):
-    """A request of HTTP/1.0: where its response has no length, the close ends the body (RFC 9112, section 6.1)."""
-
-    _until_close = False
-
-    async def send(self, message: ASGISendEvent) -> None:
-        if message["type"] == "http.response.start":
-            self._until_close = all(name.lower() != b"content-length" for name, _ in message.get("headers", ()))
-            if self._until_close:
-                self.chunked_encoding = False
-                self.transport.close_ends_body = True  # type: ignore[attr-defined]  # ours
-        elif message["type"] == "http.response.body" and self._until_close:
-            self.expected_content_length = len(message.get("body", b""))  # no length to compare with
-            self.transport.close_ends_body = message.get("more_body", False)  # type: ignore[attr-defined]
-        await super().send(message)
 
 
 class _Flow(FlowControl):

@@ -12,6 +12,7 @@ from typing import Any
 from ..capture.held_bytes import HeldBytes
 from ..capture.turn_book import TurnBook
 from ..net.http_client import RawHeaders
+from ..net.response_cycle import WHOLE_RESPONSE
 from ..protocol import error_bodies
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import Binding, rest_request
@@ -123,9 +124,12 @@ class ClientRequest:
     # ── the response ────────────────────────────────────────────────────────────────────────────────────
 
     def send_head(self, status: int, headers: RawHeaders) -> Awaitable[None]:
+        self._begin(status)
+        return self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    def _begin(self, status: int) -> None:
         self.status = status
         self._context.metrics.first_byte_s.add(time.perf_counter() - self._began)
-        return self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     def write(self, chunk: bytes) -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -141,11 +145,15 @@ class ClientRequest:
             headers = [item for item in headers if item[0].lower() != b"content-length"]
             if status not in BODILESS:
                 headers.append((b"content-length", b"%d" % len(body)))
+        if len(body) <= SMALL_BYTES:
+            self._begin(status)
+            await self._send({"type": WHOLE_RESPONSE, "status": status, "headers": headers, "body": body})
+            return
         await self.send_head(status, headers)
-        last = max(len(body) - 1, 0) // SMALL_BYTES * SMALL_BYTES
+        last = (len(body) - 1) // SMALL_BYTES * SMALL_BYTES
         for start in range(0, last, SMALL_BYTES):  # each waits for the client to read: until then the body is held
             await self.write(body[start : start + SMALL_BYTES])
-        await self._send({"type": "http.response.body", "body": body[last:] if last else body})
+        await self._send({"type": "http.response.body", "body": body[last:]})
 
     async def refuse(self, status: int, reason: str, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Send an error of the proxy, in the shape of the client's binding."""

@@ -121,9 +121,8 @@ class RequestSpans:
         """`send` for the response to the client; what passes is noted."""
 
         async def watched(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                self._status = message["status"]
-            elif not message.get("more_body"):
+            self._status = message.get("status", self._status)
+            if "body" in message and not message.get("more_body"):
                 self._complete = True
             await send(message)
 
