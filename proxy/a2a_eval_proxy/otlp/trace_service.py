@@ -142,10 +142,8 @@ class Tracing(TurnListener):
 
     def _add(self, parts: Sequence[Sequence[Span | LogEvent]], rejected: int, size_bytes: int, done: int = 0) -> None:
         """Pass one part of a batch to the trace book, and the next in the next iteration of the event loop."""
-        spans = [record for record in parts[done] if isinstance(record, Span)]
-        logs = [record for record in parts[done] if isinstance(record, LogEvent)]
-        self._metrics.spans += len(spans)
-        self._book.add(spans, logs, size_bytes // len(parts), CLOCK.now())
+        self._metrics.spans += sum(isinstance(record, Span) for record in parts[done])
+        self._book.add(parts[done], size_bytes // len(parts), CLOCK.now())
         if done + 1 < len(parts):
             self._loop.call_soon(self._add, parts, rejected, size_bytes, done + 1)
             return

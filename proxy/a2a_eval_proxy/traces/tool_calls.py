@@ -17,7 +17,7 @@ from .requested_calls import RequestedCalls
 
 
 class Conversion(NamedTuple):
-    """The calls in spans, and what is to be said of them."""
+    """The calls in spans, and findings about them."""
 
     tool_calls: list[ToolCall]
     findings: list[Finding]

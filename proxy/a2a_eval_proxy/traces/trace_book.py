@@ -124,22 +124,17 @@ class TraceBook:
 
     # ── spans ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, spans: Iterable[Span], logs: Iterable[LogEvent], size_bytes: int, now: float) -> None:
+    def add(self, records: Sequence[Span | LogEvent], size_bytes: int, now: float) -> None:
         """Take a batch, of any traces, in any order, perhaps repeated. `size_bytes` is what it took on the wire."""
-        new_spans: dict[str, list[Span]] = {}
-        new_logs: dict[str, list[LogEvent]] = {}
-        for span in spans:
-            new_spans.setdefault(span.trace_id, []).append(span)
-        for log in logs:
-            new_logs.setdefault(log.trace_id, []).append(log)
-        count = sum(map(len, new_spans.values())) + sum(map(len, new_logs.values()))
-        for trace_id in new_spans | new_logs:
+        by_trace: dict[str, list[Span | LogEvent]] = {}
+        for record in records:
+            by_trace.setdefault(record.trace_id, []).append(record)
+        for trace_id, members in by_trace.items():
             trace = self._trace(trace_id, now)
             held = len(trace.spans) + len(trace.logs)
-            shows = self._take(trace, new_spans.get(trace_id, ()), new_logs.get(trace_id, ()))
-            self._grow(
-                trace, (len(trace.spans) + len(trace.logs) - held) * (_SPAN_BYTES + _GROWTH * size_bytes // count)
-            )
+            shows = self._take(trace, members)
+            new = len(trace.spans) + len(trace.logs) - held
+            self._grow(trace, new * (_SPAN_BYTES + _GROWTH * size_bytes // len(records)))
             self._locate(trace)
             for known in trace.turns:
                 self._on_changed(known.turn, shows)
@@ -214,8 +209,10 @@ class TraceBook:
             if first:
                 self._on_changed(known.turn, True)
 
-    def _take(self, trace: TraceEntry, spans: Sequence[Span], logs: Sequence[LogEvent]) -> bool:
+    def _take(self, trace: TraceEntry, records: Sequence[Span | LogEvent]) -> bool:
         """Add new spans and logs to the trace, and the ids they name. Returns whether they show an agent's work."""
+        spans = [record for record in records if isinstance(record, Span)]
+        logs = [record for record in records if isinstance(record, LogEvent)]
         for span in spans:
             trace.spans.setdefault(span.span_id, span)
         trace.logs.update(dict.fromkeys(logs))

@@ -35,7 +35,7 @@ class Book(TraceBook):
         self.closed(turn, NOW + at)
 
     def take(self, *spans: Any, logs: tuple[LogEvent, ...] = (), at: float = 1.0, size: int = 100) -> None:
-        self.add(spans, logs, size, NOW + at)
+        self.add([*spans, *logs], size, NOW + at)
 
     def told(self, turn_id: str) -> list[str]:
         return [span.name for span in self.evidence(turn_id).spans]
