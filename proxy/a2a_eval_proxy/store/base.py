@@ -64,6 +64,10 @@ class StoreHealth:
     waiting_bytes: int = 0
     """Turns and bytes in memory that wait to be written."""
 
+    @property
+    def is_written(self) -> bool:
+        return not self.problem
+
 
 @dataclass(frozen=True, slots=True)
 class TurnQuery:

@@ -16,20 +16,22 @@ class Instrument(NamedTuple):
     """A counter, a gauge, or a histogram of durations.
 
     `name` is OpenTelemetry's, after `a2a_eval_proxy.`; Prometheus has `_` for its dots. `unit` is OpenTelemetry's, too:
-    instruments without one are not exported there. `read` takes the source of a table's instruments, perhaps in another
-    thread; without it, the value is the source's attribute of that name. It returns a number; with `labels`, numbers by
-    the label's value or by a tuple of them; None while the value is unknown.
+    instruments without one are not exported there. `attribute` of the table's source has the value: a number; with
+    `labels`, numbers by the label's value or by a tuple of them; None while it is unknown. Without `attribute`, it is
+    the one with the name for Prometheus.
     """
 
     name: str
     text: str
     unit: str = ""
     labels: tuple[str, ...] = ()
-    read: Callable[[Any], Reading] | None = None
+    attribute: str = ""
     is_gauge: bool = False
 
     def reading(self, source: Any) -> Reading:
-        return (self.read or attrgetter(self.name.replace(".", "_")))(source)
+        """May be called in another thread."""
+        value: Reading = attrgetter(self.attribute or self.name.replace(".", "_"))(source)
+        return value
 
     def series(self, reading: Any) -> list[tuple[list[str], float]]:
         """The values of the labels, each with its number."""
@@ -58,13 +60,9 @@ COUNTED = (
     Instrument("requests", "Requests received on the data port", "{request}"),
     Instrument("upstream_errors", "Requests the agent did not answer", "{request}"),
     Instrument("responses", "Answers to clients, by HTTP status", labels=("code",)),
+    Instrument("request_duration_seconds", "From a request's headers to the end of its answer", attribute="request_s"),
     Instrument(
-        "request_duration_seconds", "From a request's headers to the end of its answer", read=attrgetter("request_s")
-    ),
-    Instrument(
-        "time_to_first_byte_seconds",
-        "From a request's headers to the headers of its answer",
-        read=attrgetter("first_byte_s"),
+        "time_to_first_byte_seconds", "From a request's headers to the headers of its answer", attribute="first_byte_s"
     ),
     Instrument("client_errors", "Requests and connections of clients refused or cut off", labels=("reason",)),
     Instrument("turns.closed", "Turns captured to their end", "{turn}"),
@@ -80,12 +78,10 @@ COUNTED = (
         "Requests with telemetry sent on to a collector",
         "{request}",
         ("outcome",),
-        attrgetter("forward.outcomes"),
+        "forward.outcomes",
     ),
-    Gauge(
-        "otlp.forward.held", "Bytes of telemetry waiting for the collector", "By", read=attrgetter("forward.held_bytes")
-    ),
-    Instrument("tool_calls", "Tool calls captured, by source", "{call}", ("source",), attrgetter("calls")),
+    Gauge("otlp.forward.held", "Bytes of telemetry waiting for the collector", "By", attribute="forward.held_bytes"),
+    Instrument("tool_calls", "Tool calls captured, by source", "{call}", ("source",), "calls"),
     Instrument("findings", "Findings, by code", "{finding}", ("code",)),
 )
 """Of `Metrics`: what happened since the start of a proxy."""
@@ -97,29 +93,21 @@ OPEN = (
 """Of a proxy."""
 
 STORE = (
-    Gauge(
-        "store_up",
-        "1 where the store took the last write, 0 where it cannot be written",
-        read=lambda health: int(not health.problem),
-    ),
-    Gauge("store_waiting_turns", "Turns in memory that wait to be written", read=attrgetter("waiting_turns")),
-    Gauge("store_waiting_bytes", "Memory of all that waits to be written", read=attrgetter("waiting_bytes")),
-    Gauge("store_last_write_timestamp_seconds", "When it last took a write", read=attrgetter("last_write_at")),
-    Instrument("store_writes", "Groups of turns and results that the store took", read=attrgetter("writes")),
-    Instrument("store_failures", "Attempts to open or write the store that failed", read=attrgetter("failed_writes")),
+    Gauge("store_up", "1 where the store took the last write, 0 where it cannot be written", attribute="is_written"),
+    Gauge("store_waiting_turns", "Turns in memory that wait to be written", attribute="waiting_turns"),
+    Gauge("store_waiting_bytes", "Memory of all that waits to be written", attribute="waiting_bytes"),
+    Gauge("store_last_write_timestamp_seconds", "When it last took a write", attribute="last_write_at"),
+    Instrument("store_writes", "Groups of turns and results that the store took", attribute="writes"),
+    Instrument("store_failures", "Attempts to open or write the store that failed", attribute="failed_writes"),
     Instrument(
-        "store_replaced",
-        "Times that the store's file was damaged or gone and was made again",
-        read=attrgetter("replaced"),
+        "store_replaced", "Times that the store's file was damaged or gone and was made again", attribute="replaced"
     ),
 )
 """Of `StoreHealth`: how the store does."""
 
 BACKLOG = (
-    Gauge(
-        "pending_turns", "Turns in the shared store that wait to be scored, 100,000 at most", read=attrgetter("turns")
-    ),
-    Gauge("pending_oldest_seconds", "How long the oldest of them has waited", read=attrgetter("oldest_s")),
+    Gauge("pending_turns", "Turns in the shared store that wait to be scored, 100,000 at most", attribute="turns"),
+    Gauge("pending_oldest_seconds", "How long the oldest of them has waited", attribute="oldest_s"),
     Gauge("workers", "Workers of the shared store that gave a sign of life within a minute"),
 )
 """Of `Backlog`: what waits in a store that workers share."""
