@@ -14,6 +14,7 @@ from ..matching.placeholders import quoted
 from ..suite import Case
 from ..suite.case_ids import free_id
 from ..suite.node import Node
+from ..suite.yaml_document import MAX_VALUES, Document, Path, Position, SuiteError, read_document
 
 
 class Notes:
@@ -54,3 +55,26 @@ def unique_ids(cases: Iterable[Case]) -> tuple[Case, ...]:
     """The same cases, with a number appended to repeated ids."""
     taken: set[str] = set()
     return tuple(replace(case, id=free_id(case.id, taken)) for case in cases)
+
+
+def read_lines(text: str, filename: str) -> Document:
+    """JSON lines as one document: the objects of all lines that are not blank, under `examples`. Raises SuiteError."""
+    examples: list[Any] = []
+    positions: dict[Path, Position] = {(): (1, 1)}
+    size = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            document = read_document(line)
+        except SuiteError as error:
+            raise SuiteError(error.problem, filename, (number, error.column or 1)) from None
+        size += len(document.positions)
+        if size > MAX_VALUES:
+            raise SuiteError(f"holds more than {MAX_VALUES:,} values", filename, (number, 1))
+        for path, (_, column) in document.positions.items():
+            positions[("examples", len(examples), *path)] = (number, column)
+        examples.append(document.value)
+    if not examples:
+        raise SuiteError("is empty", filename)
+    return Document({"examples": examples}, filename, positions)

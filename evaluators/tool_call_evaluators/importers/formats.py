@@ -11,8 +11,7 @@ from ..suite.files import read_text
 from ..suite.node import Node
 from ..suite.yaml_document import Document, SuiteError, read_document
 from . import adk, arksim, dokimos, uipath
-from .common import Notes
-from .json_lines import read_lines
+from .common import Notes, read_lines
 
 _Reader = Callable[[Node, Path, Notes], Suite]
 

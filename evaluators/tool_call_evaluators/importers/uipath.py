@@ -121,8 +121,7 @@ def _evaluators_beside(path: Path) -> dict[str, _Evaluator]:
     """The evaluators of the project, by id and by file name."""
     found: dict[str, _Evaluator] = {}
     for file in sorted((path.parent.parent / "evaluators").glob("*.json")):
-        document = read_source(file)
-        node = Node(document, document.value)
+        node = read_source(file)
         found[node.text_at("id") or file.stem] = found[file.stem] = _evaluator(node)
     return found
 

@@ -1,11 +1,15 @@
-"""Reads suite files, and reports errors with their position."""
+"""Reads the files of a suite: its own, and those with definitions of tools."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from .yaml_document import MAX_BYTES, Document, SuiteError, read_document
+from ..declared import TEXT, FieldError, Value, checked_object, each, text
+from ..tool_definition import ToolDefinition
+from .node import Node
+from .yaml_document import MAX_BYTES, SuiteError, read_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,47 @@ def read_text(path: Path) -> str:
         raise SuiteError(f"is not UTF-8: byte {error.start} cannot be decoded", str(path)) from None
 
 
-def read_source(path: Path) -> Document:
-    """The YAML or JSON document in the file at `path`. Raises SuiteError."""
-    return read_document(read_text(path), str(path))
+def read_source(path: Path) -> Node:
+    """The value of the YAML or JSON document in the file at `path`. Raises SuiteError."""
+    document = read_document(read_text(path), str(path))
+    return Node(document, document.value)
+
+
+def _read_tools(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
+    """A list of definitions (our form, OpenAI's, MCP's or A2E's); or the name of a file, relative to the suite, with
+    such a list or an object with it under `tools` (as in MCP's `tools/list`).
+
+    Raises FieldError for this value, SuiteError for an error in the file. Without a directory no file is read.
+    """
+    if not isinstance(value, str):
+        return _definitions(value)
+    if context.folder is None:
+        raise FieldError("expected a list: there is no directory to look for a file in")
+    path = context.folder / text(value)
+    if not path.is_file():
+        raise FieldError(f"no such file: {path}")
+    tools = read_source(path)
+    if isinstance(tools.value, dict) and "tools" in tools.value:
+        tools = tools.entries()["tools"]
+    return tools.convert(_definitions)
+
+
+def _definitions(value: Any) -> tuple[ToolDefinition, ...]:
+    return each(_definition, value)
+
+
+def _definition(value: Any) -> ToolDefinition:
+    return ToolDefinition.from_dict(checked_object(value))
+
+
+_LIST = {"type": "array", "items": {"type": "object", "description": "In our form, OpenAI's, MCP's or A2E's."}}
+
+Tools = Annotated[
+    tuple[ToolDefinition, ...],
+    Value(
+        _read_tools,
+        {"anyOf": [_LIST, TEXT]},
+        write=lambda tools: [tool.to_dict() for tool in tools],
+        in_context=True,
+    ),
+]

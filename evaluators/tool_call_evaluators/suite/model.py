@@ -47,7 +47,7 @@ from ..model import (
 )
 from .agent_defaults import AgentDefaults
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
-from .tool_files import Tools
+from .files import Tools
 
 MAX_REPETITIONS = 1_000
 
