@@ -15,6 +15,7 @@ import math
 import re
 import subprocess
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 from support.provision import UnavailableError, python_with
 
-from .part import Setting
+from .part import BehaviourError, Setting
 from .procfs import pin_to, thread_cpu_seconds
 from .report import markdown, number
 from .revision import checked_out
@@ -81,10 +82,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Profile:
-    """What one exchange or event costs: a title, microseconds of CPU by thread, and functions, the dearest first."""
+    """What one exchange or event costs: CPU and Python calls by thread, and functions, the dearest first."""
 
     title: str
     threads: dict[str, float]
+    calls: dict[str, float]
     costs: list[Cost]
 
 
@@ -130,7 +132,10 @@ def profile_of(title: str, stacks: Sequence[Stack], calls: Calls, us: Mapping[in
         if with_callees > least_us and (own[thread, function] > least_us or with_callees < 0.99 * threads[thread])
     ]
     costs.sort(key=lambda cost: (-cost.own_us, -cost.total_us))
-    return Profile(title, dict(sorted(threads.items(), key=lambda item: -item[1])), costs)
+    calls_of: dict[str, float] = defaultdict(float)
+    for (thread, _), count in calls.items():
+        calls_of[thread] += count
+    return Profile(title, dict(sorted(threads.items(), key=lambda item: -item[1])), dict(calls_of), costs)
 
 
 def tables(profile: Profile) -> str:
@@ -140,7 +145,8 @@ def tables(profile: Profile) -> str:
     for thread, us in profile.threads.items():
         if us < LEAST_THREAD_SHARE * whole_us:
             continue
-        columns = [f"{thread}, {number(us)} µs", "own, µs", "with callees, µs", "calls"]
+        calls = number(profile.calls.get(thread, 0.0))
+        columns = [f"{thread}, {number(us)} µs, {calls} calls", "own, µs", "with callees, µs", "calls"]
         rows = [
             [cost.function, number(cost.own_us), number(cost.total_us), number(cost.calls)]
             for cost in profile.costs
@@ -209,23 +215,39 @@ def _profiles(setting: Setting, bench: Bench, target: Target, sampler: Path) -> 
         folder = Path(tempfile.mkdtemp(dir=setting.folder))
         return target.started(bench.agent_port, folder, setting.subject_cpus, calls)
 
-    file = Path(tempfile.mkdtemp(dir=setting.folder)) / "calls.json"
-    with started() as sampled:
+    file, seconds = Path(tempfile.mkdtemp(dir=setting.folder)) / "calls", setting.plan.profile_s
+    with started(file) as counted, started() as sampled:
         pid = sampled.pid or 0
         check(target, sampled, bench.load, [target.asks])
         bench.warm_up(sampled)
+        bench.warm_up(counted)
         for kind in _KINDS:
             setting.progress(f"{target.name}: {kind.title}")
-            with started(file) as counted:
-                count, _ = kind.load(bench, counted, COUNTED_S)
-            calls = read_calls(file.read_text(), count[kind.key])
-            seconds = setting.plan.profile_s
+            calls = counted_calls(file, lambda kind=kind: kind.load(bench, counted, COUNTED_S)[0][kind.key])
             with _sampling(sampler, sampled, seconds, setting) as stacks:
                 before = thread_cpu_seconds(pid)
                 result, _ = kind.load(bench, sampled, seconds + SAMPLER_STARTS_S)
                 spent = {thread: cpu_s - before.get(thread, 0.0) for thread, cpu_s in thread_cpu_seconds(pid).items()}
             us = {thread: cpu_s * 1e6 / result[kind.key] for thread, cpu_s in spent.items()}
             yield profile_of(f"{target.name}, {kind.title}", stacks, calls, us)
+
+
+def counted_calls(file: Path, load: Callable[[], int]) -> Calls:
+    """The calls for each of what `load` does and counts, by the process that was started with `calls` as `file`."""
+    _have_done(file.with_suffix(".reset"))
+    count = load()
+    _have_done(file.with_suffix(".write"))
+    return read_calls(file.read_text(), count)
+
+
+def _have_done(request: Path) -> None:
+    """Let subjects/stage.py do what the file asks for."""
+    request.touch()
+    give_up = time.monotonic() + 10
+    while request.exists():
+        if time.monotonic() > give_up:
+            raise BehaviourError(f"{request.name}: calls are not counted")
+        time.sleep(0.01)
 
 
 @contextmanager

@@ -134,11 +134,11 @@ def test_cpu_of_a_thread_is_divided_as_its_samples_are() -> None:
     assert tables(found).splitlines()[:5] == [
         "**an exchange: 100 µs of CPU**",
         "",
-        "| MainThread, 80.0 µs | own, µs | with callees, µs | calls |",
+        "| MainThread, 80.0 µs, 1.50 calls | own, µs | with callees, µs | calls |",
         "| --- | ---: | ---: | ---: |",
         "| run (asyncio/runners.py) | 40.0 | 80.0 | 0.00 |",
     ]
-    assert "store-writer, 20.0 µs" in tables(found)
+    assert "store-writer, 20.0 µs, 0.00 calls" in tables(found)
     assert NAMELESS not in tables(found)
 
 

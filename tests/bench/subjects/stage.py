@@ -3,16 +3,17 @@
 Run as `python stage.py PART OPTION...`, the options being those of `serve`, and PART one of
 forwarding: nothing is read, so there are no turns; capture: turns are dropped as they close; all: nothing is off.
 
-With BENCH_CALLS=FILE in the environment, writes how often each Python function was called, as JSON, when it ends.
+With BENCH_CALLS=FILE in the environment, it counts calls of Python functions. It starts from zero when FILE.reset
+appears, writes the counts to FILE as JSON when FILE.write appears, and deletes either when that is done.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def drop_turns() -> None:
     Pipeline.take = take
 
 
-def count_calls(path: Path) -> None:
+def count_calls(file: Path) -> None:
     """Count in all threads: the call of a coroutine, and each time that it continues."""
     calls: Counter[tuple[int, str, int, str]] = Counter()
     names: dict[int, str] = {}
@@ -61,10 +62,18 @@ def count_calls(path: Path) -> None:
             calls[thread, code.co_filename, code.co_firstlineno, code.co_qualname] += 1
 
     def write() -> None:
-        sys.setprofile(None)
-        path.write_text(json.dumps([[names[thread], *code, count] for (thread, *code), count in calls.items()]))
+        file.write_text(json.dumps([[names[thread], *code, count] for (thread, *code), count in calls.copy().items()]))
 
-    atexit.register(write)
+    def obey() -> None:
+        while True:
+            time.sleep(0.02)
+            for suffix, action in ((".reset", calls.clear), (".write", write)):
+                request = file.with_suffix(suffix)
+                if request.exists():
+                    action()
+                    request.unlink()
+
+    threading.Thread(target=obey, daemon=True).start()  # not counted: it starts before the next line
     threading.setprofile(count)
     sys.setprofile(count)
 
