@@ -8,7 +8,7 @@ from typing import Any
 
 from .models import ToolCall
 
-_CONTAINERS = (dict, list)
+_CONTAINERS = {dict, list}
 _CALL_BYTES = 600
 """Of a call without its arguments and texts: about what CPython takes."""
 
@@ -16,18 +16,19 @@ _CALL_BYTES = 600
 def value_bytes(value: Any) -> int:
     """Bytes of a JSON value. Without recursion, since agents decide how deep it nests."""
     size = getsizeof(value)
-    left = [value] if isinstance(value, _CONTAINERS) else []
+    left = [value] if type(value) in _CONTAINERS else []
     while left:
         one = left.pop()
-        inner = [*one, *one.values()] if isinstance(one, dict) else one
+        inner = [*one, *one.values()] if type(one) is dict else one
         size += sum(map(getsizeof, inner))
-        left += [item for item in inner if item and isinstance(item, _CONTAINERS)]
+        left += [item for item in inner if type(item) in _CONTAINERS and item]
     return size
 
 
 def calls_bytes(calls: Iterable[ToolCall]) -> int:
     """Bytes of tool calls. A text with one emoji takes four bytes for each of its characters."""
-    return sum(
-        _CALL_BYTES + value_bytes(call.arguments) + sum(map(getsizeof, (call.id, call.name, call.result, call.error)))
-        for call in calls
-    )
+    size = 0
+    for call in calls:
+        texts = call.id, call.name, call.result, call.error
+        size += _CALL_BYTES + value_bytes(call.arguments) + sum(map(getsizeof, texts))
+    return size

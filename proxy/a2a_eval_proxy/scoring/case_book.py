@@ -129,9 +129,9 @@ class CaseBook:
 
         None where no case, or more than one, would fit.
         """
-        found = case_id or self._by_context(conversation_id)
+        found = case_id or next(iter(self._contexts.get(conversation_id, ())), None)
         if found is None:
-            texts = self._by_text(user_text.strip())
+            texts = self._by_text(user_text.strip()) if self._suite_texts or self._registered_texts else []
             remembered = self._conversations.get(conversation_id) if conversation_id else None
             if remembered is not None and (not texts or remembered in texts):
                 found = remembered
@@ -163,34 +163,24 @@ class CaseBook:
         context_id = registered.context_id
         return [self._redactor.identifier(context_id)] if context_id else []
 
-    def _by_context(self, conversation_id: str) -> str | None:
-        return next(iter(self._contexts.ids(conversation_id)), None) if conversation_id else None
-
     def _by_text(self, text: str) -> list[str]:
         """The cases in one of whose turns the user says that."""
-        of_suite = (case_id for case_id in self._suite_texts.ids(text) if case_id not in self._registered)
-        return [*self._registered_texts.ids(text), *of_suite]
+        of_suite = [case_id for case_id in self._suite_texts.get(text, ()) if case_id not in self._registered]
+        return [*self._registered_texts.get(text, ()), *of_suite]
 
 
-class _Index:
-    """Ids of cases by what is looked for."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, dict[str, None]] = {}
-
-    def ids(self, key: str) -> Iterable[str]:
-        """Those that were added with it, the first first."""
-        return self._ids.get(key, {})
+class _Index(dict[str, dict[str, None]]):
+    """Ids of cases by what they are found by, in the order of adding."""
 
     def add(self, case_id: str, keys: Iterable[str]) -> None:
         for key in keys:
-            self._ids.setdefault(key, {})[case_id] = None
+            self.setdefault(key, {})[case_id] = None
 
     def remove(self, case_id: str, keys: Iterable[str]) -> None:
         for key in keys:
-            del self._ids[key][case_id]
-            if not self._ids[key]:
-                del self._ids[key]
+            del self[key][case_id]
+            if not self[key]:
+                del self[key]
 
 
 def registered_case(data: Mapping[str, Any], case_id: str) -> tuple[dict[str, Any], str | None]:

@@ -63,18 +63,16 @@ class Conversations:
             return None
         return ConversationKey(turn.run, turn.conversation_id, turn.case_id)
 
-    def set_out(self, key: ConversationKey | None) -> None:
+    def set_out(self, key: ConversationKey) -> None:
         """One of its turns is on its way to be scored."""
-        if key is not None:
-            self._turns[key] += 1
+        self._turns[key] += 1
 
-    def arrived(self, key: ConversationKey | None) -> None:
+    def arrived(self, key: ConversationKey) -> None:
         """One of its turns is scored, and the store has it."""
-        if key is not None:
-            self._turns[key] -= 1
-            if self._turns[key] == 0:
-                del self._turns[key]
-                self._is_over(key)
+        self._turns[key] -= 1
+        if self._turns[key] == 0:
+            del self._turns[key]
+            self._is_over(key)
 
     async def resume(self, run: str | None, newest: int) -> None:
         """Score what an earlier process did not come to, in a run or (None) in all, among the `newest` turns."""

@@ -51,8 +51,9 @@ class Job:
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        views = {id(turn): turn for turn in (self.turn, self.redacted, self.stored)}
-        return sum(map(memory_of, views.values()))
+        if self.turn is self.redacted is self.stored:
+            return memory_of(self.turn)
+        return sum(map(memory_of, {id(turn): turn for turn in (self.turn, self.redacted, self.stored)}.values()))
 
     def stored_only(self) -> StoredJob:
         """The same without its turn, for one that was not scored before."""

@@ -27,6 +27,8 @@ _REMEMBERED_BYTES = 32 * 1024 * 1024
 
 _READ_AGAIN_S = 1.0
 
+_NO_JOB = (None, 0)
+
 
 class JobQueue:
     """Jobs of stored turns, in order. Belongs to one event loop.
@@ -106,15 +108,14 @@ class ScoredJobs:
 
     def put(self, job: Job) -> None:
         """Remember it; the oldest make room."""
-        self.take(job.turn_id)
-        size = job.size
-        self._jobs[job.turn_id] = job, size
-        self._bytes += size
+        turn_id, size = job.turn.turn_id, job.size
+        self._bytes += size - self._jobs.pop(turn_id, _NO_JOB)[1]
+        self._jobs[turn_id] = job, size
         while len(self._jobs) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES:
             self._bytes -= self._jobs.popitem(last=False)[1][1]
 
     def take(self, turn_id: str) -> Job | None:
         """The job, which is forgotten; None for one that is not known, or no more."""
-        job, size = self._jobs.pop(turn_id, (None, 0))
+        job, size = self._jobs.pop(turn_id, _NO_JOB)
         self._bytes -= size
         return job

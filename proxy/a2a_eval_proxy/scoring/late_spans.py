@@ -63,16 +63,19 @@ class LateSpans(NoSpans):
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, tuple[Job | StoredJob, asyncio.TimerHandle]] = {}
         self._scored = ScoredJobs()
+        self._changed = False
+        """Whether spans came for any turn."""
 
     @property
     def expected(self) -> bool:  # type: ignore[override]  # read-only here
         return self._tracing.heard
 
     def evidence(self, turn: Turn) -> Evidence | None:
-        return self._tracing.evidence(turn)
+        # most agents send no traces: there is nothing to look for
+        return self._tracing.evidence(turn) if self._changed or self._tracing.heard else None
 
     def awaited(self, turn: Turn) -> bool:
-        return self._tracing.wait_s(turn) > 0 or self._tracing.evidence(turn) is not None
+        return self._tracing.wait_s(turn) > 0 or self.evidence(turn) is not None
 
     def wait(self, job: Job | StoredJob, resting: Job | StoredJob) -> bool:
         # One of which only the store has the turn has waited for the store, long enough.
@@ -86,7 +89,7 @@ class LateSpans(NoSpans):
         if not isinstance(job, Job):
             return
         self._scored.put(job)
-        now_there = self._tracing.evidence(job.turn)
+        now_there = self.evidence(job.turn)
         if now_there is not None and now_there.size > (used.size if used is not None else 0):
             self.changed(job.turn, True)  # more came while it was scored
 
@@ -95,6 +98,7 @@ class LateSpans(NoSpans):
             timer.cancel()
 
     def changed(self, turn: Turn, has_work: bool) -> None:
+        self._changed = True
         waiting = self._waiting.get(turn.turn_id)
         if waiting is not None:
             job, timer = waiting

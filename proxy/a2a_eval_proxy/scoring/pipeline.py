@@ -257,7 +257,7 @@ class Pipeline:
         ready: list[Job | StoredJob] = []
         done: list[ConversationKey | None] = []
         for job in jobs:
-            if isinstance(job, Job) and (results := inline.results.get(job.turn_id)) is not None:
+            if isinstance(job, Job) and (results := inline.results.get(job.turn.turn_id)) is not None:
                 self._scored(job, job.stored, results, None)
                 done.append(job.conversation)
             elif not self._scores and job.turn_id not in held:
@@ -329,7 +329,8 @@ class Pipeline:
     def _done(self, conversations: Sequence[ConversationKey | None]) -> None:
         """Turns of these conversations, one each, are scored and stored."""
         for conversation in conversations:
-            self._conversations.arrived(conversation)
+            if conversation is not None:
+                self._conversations.arrived(conversation)
         self._metrics.turns_scored += len(conversations) if self._scores else 0
         self._count_down(len(conversations))
 
@@ -342,7 +343,8 @@ class Pipeline:
     def _set_out(self, jobs: Sequence[Job | StoredJob]) -> None:
         """Turns that were counted are going to be scored."""
         for job in jobs:
-            self._conversations.set_out(job.conversation)
+            if job.conversation is not None:
+                self._conversations.set_out(job.conversation)
 
     def _score_again(self, jobs: list[Job]) -> None:
         """Score turns that are in the store."""
@@ -363,8 +365,9 @@ class Pipeline:
         self._count_down(taken)
 
     def _count_up(self, count: int) -> None:
+        if self._unfinished == 0:
+            self._idle.clear()
         self._unfinished += count
-        self._idle.clear()
 
     def _count_down(self, count: int) -> None:
         self._unfinished -= count

@@ -15,5 +15,6 @@ _TURN_BYTES, _FINDING_BYTES = 2_000, 400
 def memory_of(turn: Turn) -> int:
     """Bytes, about. A text with one emoji takes four bytes for each of its characters."""
     size = _TURN_BYTES + sys.getsizeof(turn.user_text) + sys.getsizeof(turn.response_text)
-    size += calls_bytes(turn.tool_calls)
-    return size + sum(_FINDING_BYTES + sys.getsizeof(finding.message) for finding in turn.findings)
+    for finding in turn.findings:
+        size += _FINDING_BYTES + sys.getsizeof(finding.message)
+    return size + calls_bytes(turn.tool_calls) if turn.tool_calls else size
