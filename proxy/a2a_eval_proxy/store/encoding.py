@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -25,7 +25,7 @@ ROW_BYTES = 1_500
 
 @dataclass(slots=True)
 class EncodedTurn:
-    """A turn as it waits to be written; `body` is its JSON, times are RFC 3339."""
+    """A turn as it waits to be written: its columns. `body` is its JSON, times are RFC 3339."""
 
     turn_id: str
     run: str
@@ -79,8 +79,9 @@ class EncodedConversation:
 
 def encoded_turn(turn: Turn) -> EncodedTurn:
     body = turn.to_dict()
-    names = turn.turn_id, turn.run, turn.case_id, turn.conversation_id, turn.task_id, turn.status
-    return EncodedTurn(*names, body["started_at"], body["ended_at"], json_bytes(body))
+    case_id = None if turn.case_id is None else stored_text(turn.case_id)
+    names = stored_text(turn.run), case_id, stored_text(turn.conversation_id), stored_text(turn.task_id)
+    return EncodedTurn(turn.turn_id, *names, turn.status, body["started_at"], body["ended_at"], json_bytes(body))
 
 
 def encoded_results(evaluations: Evaluations) -> EncodedResults:
@@ -93,18 +94,12 @@ def encoded_scored(scored: Scored) -> EncodedScored:
 
 
 def encoded_conversation(scored: ScoredConversation) -> EncodedConversation:
-    return EncodedConversation(scored.key, scored.turns, encoded_results(scored.evaluations))
+    return EncodedConversation(stored_key(scored.key), scored.turns, encoded_results(scored.evaluations))
 
 
-def latest_results(finished: Iterable[EncodedScored]) -> list[EncodedScored]:
-    """One for each turn: its last results, and what was last merged into it."""
-    latest: dict[str, EncodedScored] = {}
-    for scored in finished:
-        before = latest.get(scored.turn_id)
-        if before is not None and scored.merged is None:
-            scored = replace(scored, merged=before.merged)
-        latest[scored.turn_id] = scored
-    return list(latest.values())
+def stored_key(key: ConversationKey) -> ConversationKey:
+    """The key as columns have it: "" for no case."""
+    return ConversationKey(*(stored_text(part or "") for part in key))
 
 
 def json_bytes(value: Any) -> bytes:
@@ -127,6 +122,11 @@ def json_text(value: Any) -> str:
 def utf8_text(text: str) -> str:
     """`text` with lone surrogates, which JSON can carry and UTF-8 cannot, as U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def stored_text(text: str) -> str:
+    """`text` as columns have it: as `utf8_text`, and without U+0000, which PostgreSQL does not store."""
+    return utf8_text(text).replace("\x00", "\ufffd")
 
 
 def _plain(value: Any, depth: int) -> Any:

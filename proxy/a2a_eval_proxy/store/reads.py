@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ..turn import Turn
 from .base import ConversationKey, Page, RunSummary, ScoredConversation, TurnJson, TurnQuery
+from .encoding import stored_text
 
 T = TypeVar("T")
 
@@ -48,17 +49,13 @@ class StoreReads(ABC):
     ) -> tuple[list[tuple[int, TurnJson]], bool]:
         """Returns turns with their `seq`, up to the limits of `Page`, and whether there are more."""
 
-    @abstractmethod
-    def _text(self, value: str) -> str:
-        """Returns the string as the backend stores it."""
-
     def _equals(self, column: str) -> str:
         """Returns the condition that a column equals the parameter of its name."""
         return f"{column} = :{column}"
 
     def _conditions(self, **equal: str | None) -> tuple[str, dict[str, Any]]:
         """Returns the condition that these columns have these values (None: any), and its parameters."""
-        values = {column: self._text(value) for column, value in equal.items() if value is not None}
+        values = {column: stored_text(value) for column, value in equal.items() if value is not None}
         return " AND ".join(["true", *map(self._equals, values)]), values
 
     async def turns(self, query: TurnQuery) -> Page:
@@ -74,12 +71,12 @@ class StoreReads(ABC):
         return Page([turn for _, turn in rows], str(rows[-1][0]) if more else None)
 
     async def turn(self, turn_id: str) -> TurnJson | None:
-        page, _ = await self._turns("turn_id = :turn_id", {"turn_id": self._text(turn_id)}, 1)
+        page, _ = await self._turns("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)
         return page[0][1] if page else None
 
     async def status(self, turn_id: str) -> str | None:
         statement = "SELECT status FROM turns WHERE turn_id = :turn_id"
-        statuses = await self._read(statement, {"turn_id": self._text(turn_id)}, list)
+        statuses = await self._read(statement, {"turn_id": stored_text(turn_id)}, list)
         return statuses[0][0] if statuses else None
 
     async def earlier(self, turn: Turn, most: int) -> list[TurnJson]:

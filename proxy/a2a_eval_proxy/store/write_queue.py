@@ -10,20 +10,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from ..turn import Turn
 from .base import Score, Scored, ScoredConversation, StoreError, StoreHealth
-from .encoding import (
-    ROW_BYTES,
-    EncodedConversation,
-    EncodedScored,
-    EncodedTurn,
-    encoded_conversation,
-    encoded_scored,
-    encoded_turn,
-)
+from .encoding import encoded_conversation, encoded_scored, encoded_turn
+from .write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, nothing
 
 logger = logging.getLogger(__name__)
 
@@ -45,82 +37,6 @@ _GIVING_UP_S = 0.5
 """For the writing thread to notice that its time is over."""
 
 
-@dataclass(slots=True)
-class Add:
-    """Closed or open turns. Those in `raw` are encoded by the writing thread before anything else."""
-
-    turns: Sequence[EncodedTurn]
-    committed: Callable[[], object]
-    score: Score | None = None
-    held: Collection[str] = ()
-    raw: Sequence[Turn] = ()
-
-    @property
-    def size(self) -> int:
-        texts = sum([len(turn.user_text) + len(turn.response_text) for turn in self.raw])
-        return sum([turn.size for turn in self.turns]) + texts + len(self.raw) * ROW_BYTES
-
-    def encode(self) -> None:
-        self.turns, self.raw = [encoded_turn(turn) for turn in self.raw], ()
-
-
-@dataclass(frozen=True, slots=True)
-class Settle:
-    turns: Sequence[EncodedTurn]
-    committed: Callable[[], object]
-
-    @property
-    def size(self) -> int:
-        return sum(turn.size for turn in self.turns)
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    scored: Sequence[EncodedScored]
-    committed: Callable[[], object]
-
-    @property
-    def size(self) -> int:
-        return sum(scored.size for scored in self.scored)
-
-
-@dataclass(frozen=True, slots=True)
-class FinishConversations:
-    scored: Sequence[EncodedConversation]
-    committed: Callable[[], object]
-
-    @property
-    def size(self) -> int:
-        return sum(scored.size for scored in self.scored)
-
-
-@dataclass(frozen=True, slots=True)
-class Discard:
-    turn_ids: Sequence[str]
-    committed: Callable[[], object]
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Prune:
-    before: datetime | None
-    max_bytes: int | None
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Reached when everything before it is committed."""
-
-    committed: Callable[[], object]
-    last: bool = False
-    size: int = 0
-
-
-Item = Add | Settle | Finish | FinishConversations | Discard | Mark
-"""What is written in groups; a `Prune` is done between them."""
-
-
 class StoreLostError(Exception):
     """The open database is damaged or was deleted; the message says which, and what happens next."""
 
@@ -137,8 +53,8 @@ class QueuedWrites(ABC):
     def __init__(self, name: str) -> None:
         self._name = name
         self.health = StoreHealth()
-        self._on_opened: Callable[[], object] = _nothing
-        self.on_ended: Callable[[], object] = _nothing
+        self._on_opened: Callable[[], object] = nothing
+        self.on_ended: Callable[[], object] = nothing
         self.ended_by: StoreError | None = None
         self._queue: queue.SimpleQueue[Item | Prune] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -226,7 +142,7 @@ class QueuedWrites(ABC):
     async def drained(self) -> None:
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
-        self._put(Mark(lambda: loop.call_soon_threadsafe(reached.set)))
+        self._put(Mark(committed=lambda: loop.call_soon_threadsafe(reached.set)))
         await reached.wait()
         if self.ended_by is not None:
             raise self.ended_by
@@ -234,7 +150,7 @@ class QueuedWrites(ABC):
     def close(self, timeout_s: float = 30.0) -> None:
         self._give_up_at = time.monotonic() + timeout_s
         self._closing.set()
-        self._put(Mark(lambda: None, last=True))
+        self._put(Mark(last=True))
         if self._writer.is_alive():
             self._writer.join(timeout_s + _GIVING_UP_S)
         if self._writer.is_alive():  # in a call that does not return; the thread ends with the process
@@ -253,7 +169,7 @@ class QueuedWrites(ABC):
         with self._lock:
             self.health.waiting_bytes += sign * item.size
             if isinstance(item, Add):
-                self.health.waiting_turns += sign * (len(item.turns) + len(item.raw))
+                self.health.waiting_turns += sign * (len(item.rows) + len(item.raw))
 
     # ── in the writing thread ───────────────────────────────────────────────────────────────────────────
 
@@ -319,7 +235,7 @@ class QueuedWrites(ABC):
         group = [item for item in queued if not isinstance(item, Prune)]
         something = any(not isinstance(item, Mark) for item in group)
         try:
-            if self.ended_by is None and not self._try_until_written(self._writing(group) if something else _nothing):
+            if self.ended_by is None and not self._try_until_written(self._writing(group) if something else nothing):
                 return False
         except StoreError as error:
             self.ended_by = error
@@ -392,7 +308,3 @@ class QueuedWrites(ABC):
             time.sleep(min(_RETRY_S, 0.2))
         else:
             self._closing.wait(_RETRY_S)
-
-
-def _nothing() -> None:
-    """What writes nothing."""

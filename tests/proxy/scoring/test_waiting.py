@@ -22,8 +22,9 @@ from a2a_eval_proxy.scoring.job_queue import JobQueue, ScoredJobs
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.scoring.turn_memory import memory_of
-from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, write_queue
+from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, write_items, write_queue
 from a2a_eval_proxy.store.encoding import EncodedTurn, encoded_turn
+from a2a_eval_proxy.store.write_items import Mark
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus
 from a2a_eval_proxy.turn import Turn
@@ -103,7 +104,7 @@ async def test_turns_are_encoded_by_the_writing_thread_as_long_as_it_keeps_up(
         threads.append(threading.current_thread().name)
         return encoded_turn(one)
 
-    monkeypatch.setattr(write_queue, "encoded_turn", encoded)
+    monkeypatch.setattr(write_items, "encoded_turn", encoded)
     for number in range(3):
         store.add([turn(number)], lambda: None)
         await store.drained()
@@ -131,7 +132,7 @@ async def test_a_backlog_is_written_in_pieces(store: SqliteStore, path: Path, mo
     original = SqliteStore._writing
 
     def writing(it: SqliteStore, group: Sequence[Any]) -> Any:
-        groups.append(sum(not isinstance(item, write_queue.Mark) for item in group))
+        groups.append(sum(not isinstance(item, Mark) for item in group))
         return original(it, group)
 
     monkeypatch.setattr(SqliteStore, "_writing", writing)

@@ -8,29 +8,26 @@ from datetime import datetime
 from typing import Any
 
 from ..base import ConversationKey, Score
-from ..encoding import EncodedConversation, EncodedResults, EncodedScored, EncodedTurn, encoded_results, utf8_text
+from ..encoding import EncodedConversation, EncodedResults, EncodedScored, EncodedTurn, encoded_results
 from ..schema import OUTCOMES
+from ..write_items import scored_at_once
 
 
-def stored_text(text: str) -> str:
-    """`text` as a column takes it: without lone surrogates and without U+0000, which PostgreSQL does not store."""
-    return utf8_text(text).replace("\x00", "\ufffd")
-
-
-def turn_columns(turn: EncodedTurn, score: Score | None) -> dict[str, Any]:
-    """The row of a turn; one that is closed is done at once where `score` has results."""
-    evaluations = score(turn.turn_id) if score is not None and turn.status != "open" else None
+def turn_columns(turn: EncodedTurn, score: Score | None, held: bool) -> dict[str, Any]:
+    """The row of a turn that is added, and whether it is `held`."""
+    status, evaluations = scored_at_once(turn, score)
     return {
         "turn_id": turn.turn_id,
-        "run": stored_text(turn.run),
-        "case_id": None if turn.case_id is None else stored_text(turn.case_id),
-        "conversation_id": stored_text(turn.conversation_id),
-        "task_id": stored_text(turn.task_id),
-        "status": turn.status if evaluations is None else "done",
+        "run": turn.run,
+        "case_id": turn.case_id,
+        "conversation_id": turn.conversation_id,
+        "task_id": turn.task_id,
+        "status": status,
         "started_at": _moment(turn.started_at),
         "ended_at": _moment(turn.ended_at),
         "body": turn.body.decode(),
-        **result_counts(encoded_results(evaluations or [])),
+        "held": held,
+        **result_counts(encoded_results(evaluations)),
     }
 
 
@@ -43,26 +40,20 @@ def result_columns(scored: EncodedScored) -> dict[str, Any]:
     return {
         "turn_id": scored.turn_id,
         "body": None if merged is None else merged.body.decode(),
-        "case_id": None if merged is None or merged.case_id is None else stored_text(merged.case_id),
+        "case_id": None if merged is None else merged.case_id,
         **result_counts(scored.results),
     }
 
 
 def conversation_digest(key: ConversationKey) -> str:
-    """What a conversation is known by: its names may be of any length, an entry of an index may not."""
-    return hashlib.sha256("\x00".join(stored_text(part or "") for part in key).encode()).hexdigest()
+    """Identifies a conversation by its `stored_key`: its names may be of any length, an entry of an index may not."""
+    return hashlib.sha256("\x00".join(part or "" for part in key).encode()).hexdigest()
 
 
 def conversation_columns(scored: EncodedConversation) -> dict[str, Any]:
-    run, conversation_id, case_id = (stored_text(part or "") for part in scored.key)
-    return {
-        "key": conversation_digest(scored.key),
-        "run": run,
-        "conversation_id": conversation_id,
-        "case_id": case_id,
-        "turns": scored.turns,
-        **result_counts(scored.results),
-    }
+    key = scored.key
+    columns = {"key": conversation_digest(key), **key._asdict(), "turns": scored.turns}
+    return columns | result_counts(scored.results)
 
 
 def result_counts(results: EncodedResults) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
 from ..reads import Rows, StoreReads, turn_json
 from ..schema import OUTCOMES, PREFIX
-from .columns import stored_text
 from .database import TROUBLE, Database, reason
 
 T = TypeVar("T")
@@ -53,9 +52,6 @@ class PostgresReads(StoreReads):
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
         self._where = name
-
-    def _text(self, value: str) -> str:
-        return stored_text(value)
 
     def _equals(self, column: str) -> str:
         """Compares indexed prefixes, too: the indexes have these expressions."""

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ...settings.store_url import masked_url
 from ..base import StoreError
-from ..encoding import latest_results
-from ..write_queue import (
-    Add,
-    Discard,
-    Finish,
-    FinishConversations,
-    Item,
-    Mark,
-    Prune,
-    QueuedWrites,
-    Settle,
-)
+from ..encoding import EncodedConversation
+from ..write_items import Add, Discard, Finish, FinishConversations, Item, Mark, Prune, Settle, latest_results
+from ..write_queue import QueuedWrites
 from .columns import conversation_columns, result_columns, settled_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
@@ -81,7 +71,12 @@ class PostgresStore(PostgresReads, QueuedWrites):
         migrate(self._url, must_exist=self._must_exist)
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
-        return partial(self._write, [_rows(item) for item in group])
+        added = {
+            id(item): [turn_columns(turn, item.score, turn.turn_id in item.held) for turn in item.rows]
+            for item in group
+            if isinstance(item, Add)
+        }
+        return partial(self._write, group, added)
 
     def _pruned(self, item: Prune) -> int:
         deleted = 0
@@ -96,62 +91,53 @@ class PostgresStore(PostgresReads, QueuedWrites):
                 )
         return deleted
 
-    def _write(self, items: list[_Rows]) -> None:
-        """Write them together; where the database will not take one of them, all others."""
+    def _write(self, items: list[Item], added: dict[int, Rows]) -> None:
+        """Write them together; where the database refuses one of them, all others."""
         try:
-            self._database.submit(partial(_write_all, items, for_workers=self._for_workers)).result()
+            self._database.submit(partial(_write_all, items, added, for_workers=self._for_workers)).result()
         except TROUBLE as error:
             if not refused(error):
                 raise
             if len(items) > 1:
                 for item in items:
-                    self._write([item])
+                    self._write([item], added)
             else:
-                logger.error("store %s will not take %s: %s", self._name, items[0].what, reason(error))
+                logger.error("store %s will not take %s: %s", self._name, _described(items[0]), reason(error))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """One item of the queue, ready to be written; `what` it is, in words."""
-
-    what: str
-    added: Rows = field(default_factory=list)
-    finished: Finish | None = None
-    settled: Rows = field(default_factory=list)
-    conversations: Rows = field(default_factory=list)
-    discarded: list[str] = field(default_factory=list)
+_DESCRIPTIONS = {
+    Add: "turn(s)",
+    Settle: "the trace calls of turn(s)",
+    Finish: "the results of turn(s)",
+    FinishConversations: "the results of conversation(s)",
+    Discard: "the deletion of turn(s)",
+    Mark: "a mark",
+}
 
 
-def _rows(item: Item) -> _Rows:
-    match item:
-        case Add(turns=turns, score=score, held=held):
-            what = f"turn(s) {_listed(turn.turn_id for turn in turns)}"
-            added = [turn_columns(turn, score) | {"held": turn.turn_id in held} for turn in turns]
-            return _Rows(what, added=added)
-        case Settle(turns=turns):
-            what = f"the trace calls of turn(s) {_listed(turn.turn_id for turn in turns)}"
-            return _Rows(what, settled=[settled_columns(turn) for turn in turns])
-        case Finish(scored=scored):
-            return _Rows(f"the results of turn(s) {_listed(one.turn_id for one in scored)}", finished=item)
-        case FinishConversations(scored=whole):
-            what = f"the results of conversation(s) {_listed(one.key.conversation_id for one in whole)}"
-            return _Rows(what, conversations=[conversation_columns(one) for one in whole])
-        case Discard(turn_ids=turn_ids):
-            return _Rows(f"that turn(s) {_listed(turn_ids)} go", discarded=list(turn_ids))
-        case Mark():
-            return _Rows("a mark")
+def _described(item: Item) -> str:
+    names = [
+        row
+        if isinstance(row, str)
+        else row.key.conversation_id
+        if isinstance(row, EncodedConversation)
+        else row.turn_id
+        for row in item.rows
+    ]
+    return f"{_DESCRIPTIONS[type(item)]} {', '.join(name[:_SHOWN] for name in names)}"
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(name[:_SHOWN] for name in names)
-
-
-async def _write_all(items: list[_Rows], connection: AsyncConnection, *, for_workers: bool) -> None:
-    """Turns before their results, results in the order in which they came."""
-    await insert_turns(connection, [row for item in items for row in item.added], for_workers=for_workers)
-    await settle_turns(connection, [row for item in items for row in item.settled], for_workers=for_workers)
-    scored = latest_results(one for item in items if item.finished is not None for one in item.finished.scored)
-    await put_results(connection, [result_columns(one) for one in scored])
+async def _write_all(
+    items: list[Item], added: dict[int, Rows], connection: AsyncConnection, *, for_workers: bool
+) -> None:
+    """Turns before their results, results in the order in which they came. `added` has the rows of an `Add` by id."""
+    new = [row for item in items for row in added.get(id(item), ())]
+    await insert_turns(connection, new, for_workers=for_workers)
+    settled = [settled_columns(turn) for item in items if isinstance(item, Settle) for turn in item.rows]
+    await settle_turns(connection, settled, for_workers=for_workers)
+    await put_results(connection, [result_columns(one) for one in latest_results(items)])
     for item in items:
-        await put_conversations(connection, item.conversations)
-        await delete_turns(connection, item.discarded)
+        if isinstance(item, FinishConversations):
+            await put_conversations(connection, [conversation_columns(one) for one in item.rows])
+        elif isinstance(item, Discard):
+            await delete_turns(connection, list(item.rows))

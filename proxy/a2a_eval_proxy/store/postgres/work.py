@@ -10,9 +10,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..base import ConversationKey, Scored, ScoredConversation, StoreUnreachableError, TurnJson
-from ..encoding import encoded_conversation, encoded_scored
+from ..encoding import encoded_conversation, encoded_scored, stored_key, stored_text
 from ..reads import turn_json
-from .columns import conversation_columns, conversation_digest, result_columns, stored_text
+from .columns import conversation_columns, conversation_digest, result_columns
 from .database import TROUBLE, Database, reason
 from .jobs import queue_abandoned
 from .writes import put_first_results, put_newer_conversations
@@ -89,7 +89,7 @@ class WorkStore:
 
     async def said(self, conversations: Sequence[ConversationKey]) -> dict[ConversationKey, int]:
         """Returns the number of turns at the last evaluation of each of these conversations that has results."""
-        keys = {conversation_digest(key): key for key in conversations}
+        keys = {conversation_digest(stored_key(key)): key for key in conversations}
 
         async def select(connection: AsyncConnection) -> dict[ConversationKey, int]:
             rows = await connection.execute(_SAID, {"keys": list(keys)})

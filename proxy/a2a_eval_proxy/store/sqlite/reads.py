@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from ..base import MAX_PAGE_BYTES, StoreFileError, TurnJson
-from ..encoding import utf8_text
 from ..reads import Rows, StoreReads, turn_json
 from .file import Identity, identity
 from .sql import found_by
@@ -44,9 +43,6 @@ class SqliteReads(StoreReads):
 
     def _met(self, error: sqlite3.Error, file: Identity | None) -> None:
         """Called, in any thread, with each error of SQLite and the file of the read."""
-
-    def _text(self, value: str) -> str:
-        return utf8_text(value)
 
     @contextmanager
     def _reading(self, mode: Literal["ro", "rw"] = "ro") -> Iterator[sqlite3.Connection]:

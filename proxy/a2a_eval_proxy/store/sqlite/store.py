@@ -8,36 +8,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ..base import Score, Scored, StoreFileError
-from ..encoding import EncodedConversation, EncodedScored, EncodedTurn, json_text, latest_results, utf8_text
+from ..encoding import EncodedScored, EncodedTurn, json_text
 from ..schema import SQLITE
-from ..write_queue import (
-    Add,
-    Discard,
-    Finish,
-    FinishConversations,
-    Item,
-    Mark,
-    Prune,
-    QueuedWrites,
-    Settle,
-    StoreLostError,
-)
+from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, latest_results, scored_at_once
+from ..write_queue import QueuedWrites, StoreLostError
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
 from .reads import SqliteReads
 from .retention import prune
 from .sql import transaction
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _ROWS = 64
 """Rows in one statement. Each statement lets go of the interpreter lock, and that costs more than the row."""
@@ -116,7 +105,7 @@ class SqliteStore(SqliteReads, QueuedWrites):
         """A reader met an error: where that is damage, the writing thread is to see to it."""
         if self._patient and self._damage is None and file == self._identity and is_damage(error):
             self._damage = str(error)
-            self._put(Mark(lambda: None))
+            self._put(Mark())
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         return partial(self._write, list(_statements(group)))
@@ -172,39 +161,31 @@ class CopiedSqliteStore(SqliteStore):
 
 def _statements(group: list[Item]) -> Iterator[_Statement]:
     """What writes a group: turns before their results, results in the order in which they came."""
-    added = [_row(turn, item.score) for item in group if isinstance(item, Add) for turn in item.turns]
+    added = [_row(turn, item.score) for item in group if isinstance(item, Add) for turn in item.rows]
     for rows in _chunks(added):
-        yield _insert(len(rows)), [value for row in rows for value in row]
-    scored = latest_results(one for item in group if isinstance(item, Finish) for one in item.scored)
-    for results in _chunks([_results(item) for item in scored]):
-        yield _update(len(results)), [value for result in results for value in result]
+        yield _insert(len(rows)), list(chain.from_iterable(rows))
+    for rows in _chunks([_results(one) for one in latest_results(group)]):
+        yield _update(len(rows)), list(chain.from_iterable(rows))
     for item in group:
-        if isinstance(item, Settle):
-            yield from ((_SETTLE, (turn.body.decode(), turn.turn_id)) for turn in item.turns)
-        elif isinstance(item, FinishConversations):
-            yield from ((_CONVERSATION, _conversation_row(scored)) for scored in item.scored)
-        elif isinstance(item, Discard):
-            yield from ((statement, (turn_id,)) for turn_id in item.turn_ids for statement in _DISCARD)
+        match item:
+            case Settle(rows=turns):
+                yield from ((_SETTLE, (turn.body.decode(), turn.turn_id)) for turn in turns)
+            case FinishConversations(rows=scored):
+                yield from ((_CONVERSATION, (*one.key, one.turns, one.results.json.decode())) for one in scored)
+            case Discard(rows=turn_ids):
+                yield from ((statement, (turn_id,)) for turn_id in turn_ids for statement in _DISCARD)
 
 
 def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
-    evaluations = score(turn.turn_id) if score is not None and turn.status != "open" else None
-    status, results = (turn.status, "[]") if evaluations is None else ("done", json_text(evaluations))
-    case_id = None if turn.case_id is None else utf8_text(turn.case_id)
-    found_by = turn.turn_id, utf8_text(turn.run), case_id, utf8_text(turn.conversation_id)
+    status, results = scored_at_once(turn, score)
+    found_by = turn.turn_id, turn.run, turn.case_id, turn.conversation_id
     heard_at = int(time.time()) if status == "open" else 0
-    return *found_by, status, turn.body.decode(), results, utf8_text(turn.task_id), heard_at
+    return *found_by, status, turn.body.decode(), json_text(results), turn.task_id, heard_at
 
 
 def _results(scored: EncodedScored) -> tuple[str, str, str | None]:
     body = None if scored.merged is None else scored.merged.body.decode()
     return scored.turn_id, scored.results.json.decode(), body
-
-
-def _conversation_row(scored: EncodedConversation) -> tuple[Any, ...]:
-    run, conversation_id, case_id = scored.key
-    names = utf8_text(run), utf8_text(conversation_id), utf8_text(case_id or "")
-    return *names, scored.turns, scored.results.json.decode()
 
 
 _CONVERSATION = (
@@ -218,8 +199,8 @@ _DISCARD = (
 )
 
 
-def _chunks(rows: list[T]) -> Iterator[list[T]]:
-    """Pieces of a few fixed sizes, so that the statements for them stay prepared."""
+def _chunks(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Pieces of a few fixed sizes: their statements stay prepared, which takes memory for each size."""
     position, size = 0, _ROWS
     while position < len(rows):
         while size > len(rows) - position:

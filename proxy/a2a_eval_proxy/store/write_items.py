@@ -1,0 +1,107 @@
+"""What a store writes, as it waits in the queue: encoded, and counted in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ..turn import Turn
+from .base import Evaluations, Score
+from .encoding import ROW_BYTES, EncodedConversation, EncodedScored, EncodedTurn, encoded_turn
+
+
+def nothing() -> None:
+    """Writes nothing, and waits for nothing."""
+
+
+@dataclass(slots=True)
+class Item:
+    """What is written as a whole: `rows`. `committed` is called afterwards, in the writing thread."""
+
+    rows: Sequence[Any]
+    committed: Callable[[], object]
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return sum([row.size for row in self.rows])
+
+
+@dataclass(slots=True)
+class Add(Item):
+    """Closed or open turns. Those in `raw` are encoded by the writing thread before anything else."""
+
+    rows: Sequence[EncodedTurn]
+    score: Score | None = None
+    held: Collection[str] = ()
+    raw: Sequence[Turn] = ()
+
+    @property
+    def size(self) -> int:
+        texts = sum([len(turn.user_text) + len(turn.response_text) for turn in self.raw])
+        return sum([turn.size for turn in self.rows]) + texts + len(self.raw) * ROW_BYTES
+
+    def encode(self) -> None:
+        self.rows, self.raw = [encoded_turn(turn) for turn in self.raw], ()
+
+
+class Settle(Item):
+    """Turns as traces have them now."""
+
+    rows: Sequence[EncodedTurn]
+
+
+class Finish(Item):
+    """Results of turns."""
+
+    rows: Sequence[EncodedScored]
+
+
+class FinishConversations(Item):
+    """Results of conversations."""
+
+    rows: Sequence[EncodedConversation]
+
+
+class Discard(Item):
+    """Ids of turns to delete."""
+
+    rows: Sequence[str]
+    size = 0
+
+
+@dataclass(slots=True)
+class Mark(Item):
+    """Reached when everything before it is committed."""
+
+    rows: Sequence[Any] = ()
+    committed: Callable[[], object] = nothing
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Done between groups of items."""
+
+    before: datetime | None
+    max_bytes: int | None
+    size: int = 0
+
+
+def latest_results(group: Iterable[Item]) -> list[EncodedScored]:
+    """One for each turn with results: the last ones, and what was last merged into it."""
+    latest: dict[str, EncodedScored] = {}
+    for scored in [row for item in group if isinstance(item, Finish) for row in item.rows]:
+        before = latest.get(scored.turn_id)
+        if before is not None and scored.merged is None:
+            scored = replace(scored, merged=before.merged)
+        latest[scored.turn_id] = scored
+    return list(latest.values())
+
+
+def scored_at_once(turn: EncodedTurn, score: Score | None) -> tuple[str, Evaluations]:
+    """Status and results of a turn that is added: a closed one is done at once where `score` has results."""
+    results = score(turn.turn_id) if score is not None and turn.status != "open" else None
+    return (turn.status, []) if results is None else ("done", results)
