@@ -23,7 +23,7 @@ from .changes import RATE, CaseChange, CaseStatus, Comparison, ScoreChange, Turn
 from .comparability import metrics_of, not_judged
 from .outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, follow
 from .regression import Falls, Measure, Sides, find_falls
-from .significance import FallTest, paired_interval, unpaired_interval
+from .significance import FallTest, mean_interval
 
 
 def compare(
@@ -219,7 +219,7 @@ def _case_scores(case: str, before: _Side, after: _Side, falls: Falls) -> Iterab
         old, new = before.scores.get(metric, []), after.scores.get(metric, [])
         if metric not in before.ignored and _mean(old) != _mean(new):
             tested = falls.single.get((case, metric)) if min(len(old), len(new)) > 1 else None
-            interval = unpaired_interval(old, new, f"{case} {metric}")
+            interval = mean_interval(new, old, f"{case} {metric}")
             yield _score_change(metric, old, new, interval, tested, (case, metric) in falls.fell_single)
 
 
@@ -229,7 +229,7 @@ def _overall(both: Collection[tuple[_Side, _Side]], falls: Falls, ignored: froze
         pairs = [tuple(_mean(side.scores.get(metric, ())) for side in pair) for pair in both]
         old, new = ([mean for mean in means if mean is not None] for means in zip(*pairs, strict=True))
         differences = [after - before for before, after in pairs if before is not None and after is not None]
-        interval = None if metric in ignored else paired_interval(differences, metric)
+        interval = None if metric in ignored else mean_interval(differences, None, metric)
         yield _score_change(metric, old, new, interval, falls.overall.get(metric), metric in falls.fell)
 
 
@@ -237,7 +237,7 @@ def _pass_rate(both: Collection[tuple[_Side, _Side]], falls: Falls) -> ScoreChan
     """The mean over the cases of the share of their conversations that pass."""
     old, new = ([fmean(pair[index].passes) for pair in both] for index in (0, 1))
     differences = [after - before for before, after in zip(old, new, strict=True)]
-    interval = paired_interval(differences, RATE)
+    interval = mean_interval(differences, None, RATE)
     return _score_change(RATE, old, new, interval, falls.overall.get(None), None in falls.fell)
 
 

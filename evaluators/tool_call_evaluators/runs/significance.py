@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 
@@ -142,43 +142,28 @@ def _coefficients(polynomial: int, width: int) -> int:
     return polynomial % ((1 << width) - 1)
 
 
-def paired_interval(differences: Sequence[float], seed: str) -> tuple[float, float] | None:
-    """Bootstrap interval of the mean of `differences`; None for fewer than two.
+def mean_interval(after: Sequence[float], before: Sequence[float] | None, seed: str) -> tuple[float, float] | None:
+    """Bootstrap interval of mean(after) - mean(before), each side resampled; without `before`, of mean(after).
 
-    Percentiles of resampled means at `LEVEL`. The same differences and `seed` always give the same interval.
+    Percentiles of resampled means at `LEVEL`; None for fewer than two values of a side. The same values and `seed`
+    always give the same interval.
     """
-    if len(differences) < 2:
+    sides = [after] if before is None else [after, before]
+    if min(map(len, sides)) < 2:
         return None
-    if len(differences) > MAX_RESAMPLED:
-        return _normal(fmean(differences), stdev(differences) / math.sqrt(len(differences)))
-    return _percentiles(lambda chance: _resampled_mean(differences, chance), seed)
-
-
-def unpaired_interval(before: Sequence[float], after: Sequence[float], seed: str) -> tuple[float, float] | None:
-    """Bootstrap interval of mean(after) - mean(before), each side resampled; None for fewer than two of either."""
-    if min(len(before), len(after)) < 2:
-        return None
-    if max(len(before), len(after)) > MAX_RESAMPLED:
-        spread = math.hypot(stdev(before) / math.sqrt(len(before)), stdev(after) / math.sqrt(len(after)))
-        return _normal(fmean(after) - fmean(before), spread)
-
-    def difference(chance: random.Random) -> float:
-        return _resampled_mean(after, chance) - _resampled_mean(before, chance)
-
-    return _percentiles(difference, seed)
-
-
-def _resampled_mean(values: Sequence[float], chance: random.Random) -> float:
-    return sum(chance.choices(values, k=len(values))) / len(values)
-
-
-def _percentiles(draw: Callable[[random.Random], float], seed: str) -> tuple[float, float]:
+    if max(map(len, sides)) > MAX_RESAMPLED:
+        error = math.hypot(*(stdev(side) / math.sqrt(len(side)) for side in sides))
+        middle, width = _first_less_others(map(fmean, sides)), NormalDist().inv_cdf((1 + LEVEL) / 2) * error
+        return middle - width, middle + width
     chance = random.Random(seed)  # noqa: S311  # no secret depends on it
-    drawn = sorted(draw(chance) for _ in range(RESAMPLES))
+    drawn = sorted(
+        _first_less_others(sum(chance.choices(side, k=len(side))) / len(side) for side in sides)
+        for _ in range(RESAMPLES)
+    )
     cut = round(RESAMPLES * (1 - LEVEL) / 2)
     return drawn[cut], drawn[-cut - 1]
 
 
-def _normal(mean: float, error: float) -> tuple[float, float]:
-    width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
-    return mean - width, mean + width
+def _first_less_others(means: Iterable[float]) -> float:
+    first, *others = means
+    return first - sum(others)

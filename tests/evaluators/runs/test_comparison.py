@@ -13,7 +13,7 @@ from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import MAX_CASES
 from tool_call_evaluators.runs.comparison import compare
-from tool_call_evaluators.runs.significance import paired_interval, unpaired_interval
+from tool_call_evaluators.runs.significance import mean_interval
 
 
 def one(case: str, score: float = 1.0, calls=(), number: int = 0, metric: str = "tool_error", **fields):
@@ -269,17 +269,17 @@ SCORES = st.lists(st.floats(0, 1, allow_nan=False), min_size=2, max_size=8)
 
 @given(SCORES, SCORES)
 def test_intervals_hold_together(before, after):
-    low, high = unpaired_interval(before, after, "seed")
+    low, high = mean_interval(after, before, "seed")
     assert min(after) - max(before) - 1e-9 <= low <= high <= max(after) - min(before) + 1e-9
-    assert unpaired_interval(before, after, "seed") == (low, high)
-    low, high = paired_interval(before, "seed")
+    assert mean_interval(after, before, "seed") == (low, high)
+    low, high = mean_interval(before, None, "seed")
     assert min(before) - 1e-9 <= low <= high <= max(before) + 1e-9
 
 
 def test_intervals_by_known_figures():
-    assert paired_interval([1.0], "x") is None
-    assert unpaired_interval([1.0], [1.0, 2.0], "x") is None
-    low, high = paired_interval([0.0, 1.0] * 1_000, "x")
+    assert mean_interval([1.0], None, "x") is None
+    assert mean_interval([1.0, 2.0], [1.0], "x") is None
+    low, high = mean_interval([0.0, 1.0] * 1_000, None, "x")
     assert (low, high) == (pytest.approx(0.478, abs=0.001), pytest.approx(0.522, abs=0.001))
-    low, high = unpaired_interval([0.0, 1.0] * 400, [0.5, 1.5] * 400, "x")
+    low, high = mean_interval([0.5, 1.5] * 400, [0.0, 1.0] * 400, "x")
     assert (low, high) == (pytest.approx(0.451, abs=0.001), pytest.approx(0.549, abs=0.001))
