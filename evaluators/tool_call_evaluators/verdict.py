@@ -77,7 +77,8 @@ def gate(
         reasons += _results_that(Status.ERRORED, metric, results)
         scored = [(outcome, result) for outcome, result in results if result.score is not None]
         if not scored:
-            if metric in gates or not _all_unseen(results):  # a reason of the run covers these
+            all_unseen = results and all(result.label == CALLS_UNSEEN for _, result in results)
+            if metric in gates or not all_unseen:  # a reason of the run covers these
                 reasons.append(_unmeasured(metric, results))
         elif metric in gates:
             reasons += gates[metric].reasons(metric, scored)
@@ -105,10 +106,6 @@ def _results_that(ended: Status, metric: str, results: Scored) -> list[Reason]:
         for outcome, result in results
         if result.status is ended
     ]
-
-
-def _all_unseen(results: Scored) -> bool:
-    return bool(results) and all(result.label == CALLS_UNSEEN for _, result in results)
 
 
 def _unmeasured(metric: str, results: Scored) -> Reason:

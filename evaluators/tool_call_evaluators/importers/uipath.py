@@ -240,15 +240,11 @@ def _users(node: Node, notes: Notes) -> list[str]:
     if conversation is not None:
         exchanges = conversation.items_at("conversationHistory")
         messages = [message for exchange in exchanges for message in exchange.items()]
-        history = [message.need("text").text() for message in messages if _is_user(message)]
+        by_user = [item for item in messages if (role := item.get("role")) and role.value == "user"]
+        history = [message.need("text").text() for message in by_user if "text" in message.value]
         prompt = conversation.need("currentUserPrompt")
         return [*history, prompt.need("text").text()]
     return [user_text(node.need("inputs").object(), notes)]
-
-
-def _is_user(message: Node) -> bool:
-    role = message.get("role")
-    return role is not None and role.value == "user" and "text" in message.value
 
 
 def _conversational(node: Node) -> Expectation:

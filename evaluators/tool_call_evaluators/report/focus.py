@@ -44,7 +44,8 @@ def focus_suites(report: Report) -> list[Focus]:
     for number, error in enumerate(report.unique_errors[:MAX_FILES], start=1):
         names = {occurrence["conversation"] for occurrence in error["occurrences"]}
         title = f"{error['label']}: {error['description']}"
-        found = _focus(report, f"error-{number:02}-{_file_name(error['label'])}", title, cases, names)
+        slug = re.sub(r"[^a-z0-9]+", "-", error["label"].casefold()).strip("-")[:40] or "unnamed"
+        found = _focus(report, f"error-{number:02}-{slug}", title, cases, names)
         if found is not None:
             focused.append(found)
     return focused
@@ -81,7 +82,3 @@ def _focus(report: Report, name: str, title: str, cases: dict[str, Case], names:
     hint = [_ABOUT_PLUGINS] if suite.plugins else []
     text = suite_text(suite, [f"From run {report.run}.", *title.splitlines()[:5], *hint])
     return Focus(name, text, tuple(in_order))
-
-
-def _file_name(label: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", label.casefold()).strip("-")[:40] or "unnamed"

@@ -44,7 +44,8 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
-    for conversation in _by_time(follow(turns)):
+    by_time = sorted(follow(turns), key=lambda item: [item.executed[0][key] for key in ("started_at", "turn_id")])
+    for conversation in by_time:
         if problem := _problem(conversation):
             left_out[problem] += 1
         else:
@@ -63,22 +64,15 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
 
 
-def _by_time(conversations: Iterable[RunConversation]) -> list[RunConversation]:
-    return sorted(conversations, key=lambda item: (item.executed[0]["started_at"], item.executed[0]["turn_id"]))
-
-
 def _problem(conversation: RunConversation) -> str | None:
     if any(turn.failure for turn in conversation.turns):
         return "failed conversations"
     if not all(turn["user_text"].strip() for turn in conversation.executed):
         return "conversations without a user message"
-    if any(calls_unseen(turn["state"], len(turn["tool_calls"]), _findings(turn)) for turn in conversation.executed):
-        return "conversations with unknown tool calls"
+    for turn in conversation.executed:
+        if calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])):
+            return "conversations with unknown tool calls"
     return None
-
-
-def _findings(turn: TurnJson) -> list[Finding]:
-    return [Finding.from_dict(finding) for finding in turn["findings"]]
 
 
 def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:

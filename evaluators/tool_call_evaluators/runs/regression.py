@@ -96,7 +96,8 @@ def _overall_falls(
 
     The pass rate and all other measures have half of `level` each; one has all of `level` if the other cannot reject.
     """
-    groups = _grouped((measure, _directions(differences[measure])) for measure in sorted(differences, key=_pass_first))
+    pass_rate_first = sorted(differences, key=lambda measure: measure or "")
+    groups = _grouped((measure, _directions(differences[measure])) for measure in pass_rate_first)
     rates = [group for group in groups if None in group]
     others = [group for group in groups if None not in group]
     rate_level = other_level = level / 2
@@ -109,10 +110,6 @@ def _overall_falls(
         for index in surely_fell([tests[group[0]] for group in family], share) if share else ():
             fell.update(family[index])
     return fell, rate_level or level / 2
-
-
-def _pass_first(measure: Measure) -> tuple[bool, str]:
-    return measure is not None, measure or ""
 
 
 def _grouped(keys: Iterable[tuple[Key, Hashable]]) -> list[list[Key]]:

@@ -61,11 +61,7 @@ def _read_tools(value: Any, context: ReadContext) -> tuple[ToolDefinition, ...]:
 
 
 def _definitions(value: Any) -> tuple[ToolDefinition, ...]:
-    return each(_definition, value)
-
-
-def _definition(value: Any) -> ToolDefinition:
-    return ToolDefinition.from_dict(checked_object(value))
+    return each(lambda item: ToolDefinition.from_dict(checked_object(item)), value)
 
 
 _LIST = {"type": "array", "items": {"type": "object", "description": "In our form, OpenAI's, MCP's or A2E's."}}
