@@ -222,7 +222,7 @@ class RunningProxy:
         return TurnBook(
             self._closed,
             on_opened=self._listeners.opened,
-            on_outliving=self._outlives,
+            on_outliving=lambda turn: self._keeps_open_turns and self.continuity.outlives(turn),
             on_evicted=self._evicted,
             look_up=look_up,
             turn_timeout_s=self.settings.turn_timeout,
@@ -309,9 +309,6 @@ class RunningProxy:
         self._listeners.ended(turn)
         self._visibility.judge(turn)
         self.continuity.closed(turn)
-
-    def _outlives(self, turn: Turn) -> bool:
-        return self._keeps_open_turns and self.continuity.outlives(turn)
 
     def _evicted(self, turns: int) -> None:
         """Turns were closed before their time, because there was no room for them."""

@@ -58,7 +58,9 @@ class HttpReceiver:
         try:
             response = await self._answer(request)
         except HTTPException as refusal:
-            response = _refused(request, refusal)
+            code = _CODES.get(HTTPStatus(refusal.status_code), INVALID_ARGUMENT)
+            status = Status(code=code, message=refusal.detail)
+            response = _response(request, status, refusal.status_code, refusal.headers)
         except ClientDisconnect:
             return  # nobody is left to answer
         self._intake.counts["http", "accepted" if response.status_code < 400 else "rejected"] += 1
@@ -108,11 +110,6 @@ class HttpReceiver:
 
     def _too_large(self) -> HTTPException:
         return HTTPException(413, f"the body exceeds {self._max_bytes} bytes; export smaller batches")
-
-
-def _refused(request: Request, refusal: HTTPException) -> Response:
-    code = _CODES.get(HTTPStatus(refusal.status_code), INVALID_ARGUMENT)
-    return _response(request, Status(code=code, message=refusal.detail), refusal.status_code, refusal.headers)
 
 
 def _response(request: Request, message: Any, status: int, headers: Any = None) -> Response:

@@ -229,10 +229,6 @@ def mod97(iban: str) -> bool:
     return int("".join(str(int(char, 36)) for char in iban[4:] + iban[:4])) % 97 == 1
 
 
-def _is_card(digits: str) -> bool:
-    return _LEAST_DIGITS <= len(digits) <= _MOST_DIGITS and len(set(digits)) > 1 and luhn(digits)
-
-
 def _ipv6(match: re.Match[str]) -> tuple[int, int] | None:
     """Returns the span of the address in a run of its characters, without colons of the sentence around it."""
     begin, end = match.span()
@@ -263,7 +259,7 @@ def _card_windows(text: str, begin: int, end: int) -> SpanIterator:
         digits, last, found = "", first, None
         while last < len(groups) and len(digits) < _MOST_DIGITS and text[groups[first][0]] in _CARD_ISSUERS:
             digits += text[slice(*groups[last])]
-            if _is_card(digits):
+            if _LEAST_DIGITS <= len(digits) <= _MOST_DIGITS and len(set(digits)) > 1 and luhn(digits):
                 found = last
             last += 1
         if found is not None:

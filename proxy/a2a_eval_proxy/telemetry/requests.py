@@ -74,7 +74,7 @@ class RequestTelemetry:
         measured = {"http.request.method": method, "url.scheme": scope["scheme"]}
         server = self._tracer.start_span(
             name,
-            _remote(head),
+            _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context()),
             SpanKind.SERVER,
             {
                 **common,
@@ -164,11 +164,6 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
     span.set_attributes(attributes)
     span.end()
     return attributes
-
-
-def _remote(head: ClientRequestHeaders) -> Context:
-    """The client's span, where its request names one."""
-    return _PROPAGATOR.extract({"traceparent": head.traceparent} if head.trace_context else {}, Context())
 
 
 def _name_parent(head: ClientRequestHeaders, span: SpanContext) -> None:

@@ -55,7 +55,10 @@ class ObservationGroup:
         return frozenset(observation.vantage for observation in self.observations)
 
     def absorb(self, other: ObservationGroup) -> None:
-        self.observations = sorted(self.observations + other.observations, key=_closeness)
+        self.observations = sorted(
+            self.observations + other.observations,
+            key=lambda observation: (observation.transport, *observation_order(observation)),
+        )
 
 
 def group(observations: Iterable[Observation], lineage: Lineage) -> tuple[list[ObservationGroup], list[Finding]]:
@@ -210,10 +213,6 @@ def _is_sub_agent(span: Span) -> bool:
 
 def _distinct(groups: Iterable[ObservationGroup]) -> list[ObservationGroup]:
     return sorted({id(candidate): candidate for candidate in groups}.values(), key=_group_order)
-
-
-def _closeness(observation: Observation) -> tuple[bool, int, int, str, str]:
-    return observation.transport, *observation_order(observation)
 
 
 def _group_order(candidate: ObservationGroup) -> tuple[int, int, str, str]:

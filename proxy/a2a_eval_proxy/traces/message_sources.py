@@ -80,8 +80,10 @@ def transcripts(spans: Iterable[Span], logs: Iterable[LogEvent]) -> list[Transcr
     for key, records in _by_span(logs).items():
         first = records[0]
         transcript = known.setdefault(key, Transcript(*key, first.time_ns, first.scope))
-        transcript.add(*_events((log.name, {**_mapping(log.body), **log.attributes}) for log in records))
-    return sorted((found for found in known.values() if found.inputs or found.outputs), key=_transcript_order)
+        events = ((log.name, log.body if isinstance(log.body, Mapping) else {}, log.attributes) for log in records)
+        transcript.add(*_events((name, {**body, **attributes}) for name, body, attributes in events))
+    found = [transcript for transcript in known.values() if transcript.inputs or transcript.outputs]
+    return sorted(found, key=lambda transcript: (transcript.start_ns, transcript.trace_id, transcript.span_id))
 
 
 def _attributes(attributes: Mapping[str, Any]) -> tuple[list[Item], list[Item]]:
@@ -90,7 +92,8 @@ def _attributes(attributes: Mapping[str, Any]) -> tuple[list[Item], list[Item]]:
     outputs = _first(attributes, _OUTPUT, _FLATTENED_OUTPUT if flattened else ())
     for marker, value, request, response in _DOCUMENTS:
         if attributes.get(marker) == value:
-            inputs = inputs if _holds_calls(inputs) else inputs + read_document(attributes.get(request))
+            if all(isinstance(item, UserSaid) for item in inputs):
+                inputs = inputs + read_document(attributes.get(request))
             outputs = outputs or read_document(attributes.get(response))
     return inputs, outputs
 
@@ -129,14 +132,6 @@ def _by_span(logs: Iterable[LogEvent]) -> dict[tuple[str, str], list[LogEvent]]:
     return found
 
 
-def _holds_calls(items: Iterable[Item]) -> bool:
-    return any(not isinstance(item, UserSaid) for item in items)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _choice(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message of a choice event: a structured one, or strands' list of blocks in `message`."""
     message = parse(attributes.get("message"))
@@ -148,7 +143,3 @@ def _choice(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _log_order(log: LogEvent) -> tuple[int, str, str, str, str]:
     return log.time_ns, log.trace_id, log.span_id, log.name, repr((log.attributes, log.body))
-
-
-def _transcript_order(transcript: Transcript) -> tuple[int, str, str]:
-    return transcript.start_ns, transcript.trace_id, transcript.span_id

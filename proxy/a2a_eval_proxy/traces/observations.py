@@ -52,11 +52,12 @@ def read_span(span: Span) -> Observation | None:
     if not name or name in convention.not_tools:
         return None
     arguments, outcome = _content(span, convention)
+    call_ids = (usable_id(span.attributes.get(attribute)) for attribute in convention.call_id)
     said = any(span.attributes.get(attribute) == value for attribute, value in convention.failed)
     return Observation(
         span=span,
         name=name,
-        call_id=_call_id(span, convention) or arguments.call_id or outcome.call_id,
+        call_id=next(filter(None, call_ids), "") or arguments.call_id or outcome.call_id,
         arguments=arguments.values,
         result=outcome.text,
         failure=failure(span, outcome, said),
@@ -72,13 +73,6 @@ def _name(span: Span, convention: Convention) -> str:
     for before, after in convention.span_names:
         if span.name.startswith(before) and span.name.endswith(after):
             return span.name[len(before) : len(span.name) - len(after)].strip()
-    return ""
-
-
-def _call_id(span: Span, convention: Convention) -> str:
-    for attribute in convention.call_id:
-        if call_id := usable_id(span.attributes.get(attribute)):
-            return call_id
     return ""
 
 

@@ -88,12 +88,11 @@ class RequestedCalls:
         for call in self.by_signature[_signature(asked)]:
             if id(call) in met or (call.call_id and asked.call_id):
                 continue
-            if (asked.call_id and not call.call_id) or key is None or self._repeats(call, key):
+            if (asked.call_id and not call.call_id) or key is None:
+                return call
+            if any(given == key or self.related(given, key) for given in call.given_by):
                 return call
         return None
-
-    def _repeats(self, call: Requested, key: SpanKey) -> bool:
-        return any(given == key or self.related(given, key) for given in call.given_by)
 
 
 def _signature(call: Asked | Requested) -> tuple[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 
 from ..turn import Turn
 from .conventions import shows_work
@@ -84,11 +85,8 @@ class TraceEntry:
 def latest_before(turns: list[TurnEntry], moment_s: float) -> TurnEntry:
     """The turn that had begun last at that time; the first of all where none had."""
     begun = [known for known in turns if known.turn.started_at - SKEW_S <= moment_s]
-    return max(begun, key=_started) if begun else min(turns, key=_started)
-
-
-def _started(known: TurnEntry) -> float:
-    return known.turn.started_at
+    started = attrgetter("turn.started_at")
+    return max(begun, key=started) if begun else min(turns, key=started)
 
 
 def shares_of(trace: TraceEntry) -> dict[str, TurnEntry]:
