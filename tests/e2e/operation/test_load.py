@@ -12,7 +12,7 @@ from e2e.contracts import GetAgent
 from e2e.streams import open_gate, open_streams, said
 from support.proxy import Proxy
 
-STREAMS = 500
+STREAMS = 300
 
 
 async def stream_all(url: str, upstream: str, gate: str) -> list[str]:

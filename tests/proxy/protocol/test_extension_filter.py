@@ -669,7 +669,7 @@ def test_what_is_left_is_what_the_agent_would_have_sent(content: Many, style: St
         assert got is sent
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(bodies(), st.sampled_from(STYLES))
 def test_stripping_twice_is_stripping_once(content: Many, style: Style) -> None:
     once = guard(style.render(content, lambda _: True).encode())
@@ -689,7 +689,7 @@ def holds_ours(value: Any) -> bool:
     return any(holds_ours(item) for key, item in value.items() if key in LEADS_ON)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(bodies(), st.sampled_from(STYLES))
 def test_nothing_of_it_is_left(content: Many, style: Style) -> None:
     assert not holds_ours(json.loads(guard(style.render(content, lambda _: True).encode())))
@@ -707,7 +707,7 @@ def unread(content: bytes) -> bytes:
         return b""
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(bodies(), st.sampled_from(STYLES), st.integers(0, 10_000))
 def test_of_a_truncated_body_nothing_passes_that_names_it(content: Many, style: Style, place: int) -> None:
     whole = style.render(content, lambda _: True).encode()
@@ -716,7 +716,7 @@ def test_of_a_truncated_body_nothing_passes_that_names_it(content: Many, style: 
     assert unread(part) is part or names_extension(part)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(bodies(), st.integers(0, 10_000), st.binary(min_size=1, max_size=2))
 def test_a_damaged_body_harms_nobody(content: Many, place: int, damage: bytes) -> None:
     whole = STYLES[0].render(content, lambda _: True).encode()

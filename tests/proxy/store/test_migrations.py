@@ -82,46 +82,42 @@ async def test_an_open_turn_of_an_earlier_store_is_taken_over(path: Path) -> Non
 
 
 OPEN = """
-import sys
+import os, sys
 from a2a_eval_proxy.store.sqlite.store import SqliteStore
-print("ready", flush=True)
-sys.stdin.readline()
-SqliteStore(sys.argv[1]).close()
+for path in sys.argv[1:]:
+    read, write = os.pipe()
+    processes = []
+    for _ in range(4):
+        pid = os.fork()
+        if not pid:
+            os.close(write)
+            os.read(read, 1)  # all come to the end of the pipe at the same moment
+            SqliteStore(path).close()
+            sys.exit()
+        processes.append(pid)
+    os.close(read)
+    os.close(write)
+    for pid in processes:
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
-def opened_at_once(path: Path, number: int) -> list[tuple[int | None, str]]:
-    """Exit code and errors of processes that open a store at the same moment."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPEN, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(number)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    return [(process.wait(60), process.communicate()[1]) for process in processes]
+def opened_at_once(*paths: Path) -> tuple[list[str], str]:
+    """Exit codes and errors of four processes that open a store at the same moment, for each store."""
+    done = subprocess.run([sys.executable, "-c", OPEN, *paths], capture_output=True, text=True, timeout=100)
+    return done.stdout.split(), done.stderr
 
 
 def test_several_processes_migrate_at_once(path: Path) -> None:
     _, turns = content(path)
-    assert opened_at_once(path, 4) == [(0, "")] * 4
+    assert opened_at_once(path) == (["0"] * 4, "")
     assert content(path) == (NEWEST, turns)
 
 
 def test_several_processes_create_a_store_at_once(tmp_path: Path) -> None:
-    for number in range(3):
-        assert opened_at_once(tmp_path / f"{number}.db", 4) == [(0, "")] * 4
-        assert content(tmp_path / f"{number}.db") == (NEWEST, [])
+    paths = [tmp_path / f"{number}.db" for number in range(3)]
+    assert opened_at_once(*paths) == (["0"] * 12, "")
+    assert [content(path) for path in paths] == [(NEWEST, [])] * 3
 
 
 KILLED = """
