@@ -33,7 +33,7 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-bench: $(STAMP) ## traffic against nginx, traces against their decoding, evaluators against others, workers
+bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
 fuzz: $(STAMP) ## many clients against a hostile agent, the proxy between them; 3 minutes, ARGS="--minutes 30"

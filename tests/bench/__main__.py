@@ -39,9 +39,9 @@ PARTS = {
     ),
     "stages": (3, "what forwarding, capture, filter, store and scoring each add to the CPU of a request and an event"),
     "profile": (1, "the functions that the CPU of an exchange and of an event goes to, by thread"),
-    "traces": (5, "spans received over OTLP, compared with decoding them"),
+    "traces": (3, "spans received over OTLP, compared with decoding them"),
     "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
-    "workers": (5, "turns scored per second by one, two and four workers over PostgreSQL"),
+    "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
 }
 """What each measures, and how many minutes that takes on two idle cores."""
 
