@@ -82,34 +82,23 @@ def _url_path(value: Any) -> str:
     return text
 
 
-def _number(value: Any) -> float:
-    """NaN if `value` is not a number."""
-    try:
-        return math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def _number_type(metavar: str, expected: str, accepts: Callable[[float], bool]) -> ValueType:
+def _number_type(
+    metavar: str, expected: str, accepts: Callable[[float], bool], read: Callable[[Any], float] = float
+) -> ValueType:
     def parse(value: Any) -> float:
-        if not accepts(number := _number(value)):
-            raise ValueError(f"expected {expected}")
-        return number
-
-    return ValueType(parse, metavar)
-
-
-def _count_type(metavar: str, expected: str, maximum: float = math.inf) -> ValueType:
-    def parse(value: Any) -> int:
         try:
-            number = 0 if isinstance(value, bool | float) else int(value)
-        except (TypeError, ValueError):
-            number = 0
-        if not 1 <= number <= maximum:
+            number = math.nan if isinstance(value, bool) else read(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not accepts(number):
             raise ValueError(f"expected {expected}")
         return number
 
     return ValueType(parse, metavar)
+
+
+def _whole(value: Any) -> int:
+    return int(str(value))
 
 
 def _switch(value: Any) -> bool:
@@ -223,9 +212,9 @@ SECONDS = _number_type("SECONDS", "a positive number of seconds", lambda number:
 SECONDS_OR_0 = _number_type("SECONDS", "a number of seconds, 0 or more", lambda number: 0 <= number < _MAX_SECONDS)
 SECONDS_FROM_1 = _number_type("SECONDS", "a number of seconds, 1 or more", lambda number: 1 <= number < _MAX_SECONDS)
 DAYS = _number_type("DAYS", "a positive number of days", lambda number: 0 < number <= 36_500)
-COUNT = _count_type("N", "a positive whole number")
-MEGABYTES = _count_type("MB", "a positive whole number")
-CONCURRENCY = _count_type("N", "a whole number from 1 to 1000", 1000)
+COUNT = _number_type("N", "a positive whole number", lambda number: number >= 1, _whole)
+MEGABYTES = ValueType(COUNT.parse, "MB")
+CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...")
 DIALECT_NAMES = ValueType(_dialects, "NAME,...")
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...")

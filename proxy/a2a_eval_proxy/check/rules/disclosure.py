@@ -1,13 +1,14 @@
-"""Rules: the agent answers, and shows its calls on request in every operation that shows a task."""
+"""Rules: the agent answers, and shows its calls in every operation that shows a task, but only on request."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ...protocol.operations import Operation
 from ..probe.record import Activation, ProbeExchange, ProbeTurn
 from ..probe.responses import (
     Kind,
+    Occurrence,
     calls_lost,
     entries,
     entries_in,
@@ -16,13 +17,15 @@ from ..probe.responses import (
     only_message,
     settled,
 )
-from .base import Problem, Subject, Unseen, problem
+from .base import Problem, Subject, Unseen, problem, problem_at
 from .selectors import (
     NO_CALLS,
     NO_TASK,
     TOO_QUICK,
     all_artifacts,
     artifacts_in,
+    exchanges_asking,
+    exchanges_by,
     has_calls,
     skip_unless_offered,
     task_artifacts,
@@ -167,3 +170,41 @@ def _seen_whole(exchange: ProbeExchange) -> set[str]:
         for artifact, appended in artifacts_in(event)
         if not appended
     }
+
+
+# ── other clients get nothing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def nothing_shown_in(operation: Operation, subject: Subject) -> Iterator[Problem]:
+    """Answers of this operation contain nothing of the extension unless the request activates it."""
+    skip_unless_offered(subject, operation)
+    exchanges = exchanges_by(subject, operation, Activation.NOTHING)
+    for exchange in exchanges:
+        if (occurrence := _worst(occurrences(exchange))) is not None:
+            message = f"{occurrence.kind.value}, although the request activates no extension"
+            yield problem_at(exchange, message, occurrence)
+    if not exchanges:
+        raise Unseen(NO_TASK)
+    if all(exchange.problem for exchange in exchanges):
+        raise Unseen(TOO_QUICK if operation is Operation.SUBSCRIBE else exchanges[0].problem)
+    if not subject.messages_with_calls:
+        raise Unseen(NO_CALLS)
+
+
+def _worst(seen: Iterable[Occurrence]) -> Occurrence | None:
+    """Returns the most serious occurrence, or None."""
+    return min(seen, key=lambda occurrence: occurrence.kind is not Kind.CALLS, default=None)
+
+
+def unknown_versions_activate_nothing(subject: Subject) -> Iterator[Problem]:
+    """Answers contain version 1 only if the request activates it, and never another version."""
+    for exchange in exchanges_asking(subject, Activation.UNKNOWN, Activation.V1, Activation.V1_WITH_UNKNOWN):
+        v1_is_right = exchange.activation is not Activation.UNKNOWN
+        occurrence = _worst(seen for seen in occurrences(exchange) if not (seen.of_v1 and v1_is_right))
+        if occurrence is not None:
+            message = f"{occurrence.kind.value}, although the request activates only {exchange.activation.value}"
+            yield problem_at(exchange, message, occurrence)
+    if all(exchange.problem for exchange in exchanges_asking(subject, Activation.UNKNOWN)):
+        raise Unseen("no request for an unknown version was answered")
+    if not subject.messages_with_calls:
+        raise Unseen(NO_CALLS)

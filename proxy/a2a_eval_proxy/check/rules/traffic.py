@@ -15,9 +15,10 @@ from .disclosure import (
     calls_shown_in,
     calls_shown_on_reread,
     calls_shown_to_subscribers,
+    nothing_shown_in,
     plain_messages_answered,
+    unknown_versions_activate_nothing,
 )
-from .non_disclosure import nothing_shown_in, unknown_versions_activate_nothing
 from .wire_format import (
     calls_on_artifacts_only,
     entries_match_schema,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 from a2a_tool_capture import METADATA_KEY, URI
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.payload import listed_uris
+from jsonschema import Draft202012Validator
 
 from ...protocol.operations import Operation
 from ..probe.record import Activation, ProbeExchange
 from ..probe.responses import Kind, calls_lost, calls_of, first_task_id, occurrences, tasks_after_calls
 from .base import Problem, Subject, Unseen, problem, problem_at
-from .entry_schema import violations
 from .selectors import (
     ASKING,
     artifacts_in,
@@ -24,6 +29,8 @@ from .selectors import (
     turns_by,
     whole_task,
 )
+
+_MAX_VIOLATIONS = 10
 
 
 def where_calls_are_seen(test: Callable[[Subject], Iterator[Problem]], subject: Subject) -> Iterator[Problem]:
@@ -90,6 +97,40 @@ def entries_match_schema(subject: Subject, *, texts: bool) -> Iterator[Problem]:
             for violation in violations(entry):
                 if violation.of_text is texts:
                     yield problem(exchange, violation.message, f"{occurrence.where}[{number}]", entry)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaViolation:
+    """One violation of the extension's JSON Schema; `field` is "" for the entry as a whole."""
+
+    field: str
+    message: str
+
+    @property
+    def of_text(self) -> bool:
+        """Whether readers convert the value without loss: a result or an error that is not a string."""
+        return self.field in ("result", "error")
+
+
+def violations(entry: Any) -> Iterator[SchemaViolation]:
+    """Yields the first _MAX_VIOLATIONS violations of the schema in `entry`."""
+    for error in islice(_validator().iter_errors(entry), _MAX_VIOLATIONS):
+        field = str(error.path[0]) if error.path else ""
+        where = f"`{field}`" if field else "the entry"
+        if error.validator == "required":
+            yield SchemaViolation("", f"{where} has no {error.message.partition(' is ')[0]}")
+        elif error.validator == "type":
+            expected = error.validator_value
+            wanted = " or ".join(expected) if isinstance(expected, list) else expected
+            yield SchemaViolation(field, f"{where} has the wrong type, expected {wanted}")
+        else:
+            yield SchemaViolation(field, f"{where}: {error.message[:200]}")
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    text = files("a2a_tool_capture").joinpath("schema/tool-call-capture-v1.schema.json").read_text("utf-8")
+    return Draft202012Validator(json.loads(text)["items"])
 
 
 def ids_unique(subject: Subject) -> Iterator[Problem]:
