@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import unused_expectations
 
@@ -40,7 +42,7 @@ async def run_and_show(options: RunOptions) -> bool:
     agent = AgentOptions.merged(suite.agent, options.agent_defaults(), options.dialects, options.tls())
     name = options.run or new_run_name(suite.name)
     try:
-        with _progress() as bar:
+        with _progress_bar() as update:
             conclusion = await run_suite(
                 suite,
                 agent,
@@ -49,8 +51,8 @@ async def run_and_show(options: RunOptions) -> bool:
                 resume=options.resume,
                 texts=options.report is not None,
                 privacy=privacy,
-                planned=lambda turns: bar.begin("running", turns),
-                advanced=lambda case: bar.advance(1, case.id),
+                planned=lambda turns: update(description="running", total=turns),
+                advanced=lambda case: update(advance=1, description=escape(case.id)),
             )
     except asyncio.CancelledError:  # Ctrl-C
         command = shlex.join(["a2a-eval-proxy", "run", options.suite, "--run", name, "--resume"])
@@ -63,7 +65,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
     privacy = privacy_of(options.redact, options.redact_key)
     suite, warnings = _start(options, privacy)
-    with _progress() as bar:
+    with _progress_bar() as update:
         conclusion = await evaluate_store(
             suite,
             options.store,
@@ -71,8 +73,8 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             texts=options.report is not None,
             privacy=privacy,
             engine=options.engine,
-            planned=lambda turns: bar.begin("scoring", turns),
-            advanced=bar.advance,
+            planned=lambda turns: update(description="scoring", total=turns),
+            advanced=lambda turns: update(advance=turns),
         )
     return _show(conclusion, warnings, options)
 
@@ -91,25 +93,13 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> tuple[Sui
     return suite, []
 
 
-class _Bar:
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("starting", total=None)
-
-    def begin(self, what: str, turns: int) -> None:
-        self._progress.update(self._task, description=what, total=turns)
-
-    def advance(self, turns: int, what: str | None = None) -> None:
-        description = None if what is None else escape(what)
-        self._progress.update(self._task, advance=turns, description=description)
-
-
 @contextmanager
-def _progress() -> Iterator[_Bar]:
+def _progress_bar() -> Iterator[Callable[..., None]]:
+    """A bar on a terminal; the function updates it, with the parameters of `Progress.update`."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield _Bar(progress)
+        yield partial(progress.update, progress.add_task("starting", total=None))
 
 
 def _show(conclusion: RunResult, warnings: list[str], options: RunOptions | EvaluateOptions) -> bool:
@@ -125,25 +115,24 @@ def _show(conclusion: RunResult, warnings: list[str], options: RunOptions | Eval
     if metrics := report.verdict["metrics"]:
         console.print()
         console.print(score_table(metrics))
-    console.print("\n[green]passed[/green]" if verdict.passed else f"\n[red]failed[/red], {_count(verdict.reasons)}:")
+    console.print(
+        "\n[green]passed[/green]"
+        if verdict.passed
+        else f"\n[red]failed[/red], {counted(len(verdict.reasons), 'reason')}:"
+    )
     places = {where: place for place, where in enumerate(dict.fromkeys(reason.where for reason in verdict.reasons))}
     for reason in sorted(verdict.reasons, key=lambda reason: places[reason.where])[:_SHOWN_REASONS]:
         console.print(f"  {escape(plain(reason.message))}", soft_wrap=True)
     if len(verdict.reasons) > _SHOWN_REASONS:
         console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")
     if verdict.tolerated:
-        console.print(f"tolerated by the suite: {_count(verdict.tolerated)}")
+        console.print(f"tolerated by the suite: {counted(len(verdict.tolerated), 'reason')}")
     for sentence in warnings:
         console.print(f"note: {escape(sentence)}", soft_wrap=True)
     if usage := usage_line(conclusion.usage):
         console.print(usage)
     page = publish_report(report, options.report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
-    turns = "1 turn" if len(report.turns) == 1 else f"{len(report.turns)} turns"
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
-    console.print(f"\n{escape(run)}: {turns}, {escape(where)}", soft_wrap=True)
+    console.print(f"\n{escape(run)}: {counted(len(report.turns), 'turn')}, {escape(where)}", soft_wrap=True)
     return verdict.passed
-
-
-def _count(reasons: tuple[object, ...]) -> str:
-    return "1 reason" if len(reasons) == 1 else f"{len(reasons)} reasons"

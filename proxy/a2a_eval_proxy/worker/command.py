@@ -15,7 +15,7 @@ from tool_call_evaluators.importers import import_suite
 
 from ..admin.worker_api import AdminOptions, worker_app
 from ..net.http_server import listening
-from ..privacy.policy import NO_PRIVACY, Privacy
+from ..privacy.policy import Privacy
 from ..settings.store_url import masked_url
 from ..store.postgres.store import PostgresStore
 from ..telemetry.counters import Metrics
@@ -35,10 +35,10 @@ async def work_until_stopped(
     location: str,
     suite_file: str | None,
     options: EngineOptions,
-    privacy: Privacy = NO_PRIVACY,
-    admin: AdminOptions | None = None,
+    privacy: Privacy,
+    admin: AdminOptions | None,
     *,
-    allow_plugins: bool = False,
+    allow_plugins: bool,
 ) -> None:
     """Score what is pending, and what comes, until the first signal; then end what is under way.
 
