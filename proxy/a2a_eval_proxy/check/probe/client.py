@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -67,12 +68,12 @@ class ProbeClient:
         for path in sorted(WELL_KNOWN_PATHS):  # agent-card.json, then its older name
             request = ProbeRequest("GET", url.rstrip("/") + path, (("Accept", "application/json"),))
             try:
-                async with asyncio.timeout(self.timeout_s):
-                    response = await self._http.get(request.url, headers=dict(request.headers))
+                async with self._answer(request) as response:
+                    body = await _body(response)
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
                 raise AgentUnreachableError(f"{request.url}: {_describe_failure(error, self.timeout_s)}") from error
             if response.is_success:
-                return CardSeen(request, _card(request.url, response.content))
+                return CardSeen(request, _card(request.url, body))
             problem = problem or f"{request.url} answered HTTP {response.status_code}"
             if response.status_code != httpx.codes.NOT_FOUND:
                 break
@@ -88,12 +89,7 @@ class ProbeClient:
         documents = _Documents(request, listener)
         problem = ""
         try:
-            async with (
-                asyncio.timeout(self.timeout_s),
-                self._http.stream(
-                    request.method, request.url, headers=list(request.headers), content=request.body or None
-                ) as response,
-            ):
+            async with self._answer(request) as response:
                 status = response.status_code
                 headers = response.headers.multi_items()
                 streams = response.headers.get("content-type", "").startswith("text/event-stream")
@@ -101,6 +97,15 @@ class ProbeClient:
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             problem = _describe_failure(error, self.timeout_s)
         return read_response(request, status, headers, documents.read, problem)
+
+    @asynccontextmanager
+    async def _answer(self, request: ProbeRequest) -> AsyncIterator[httpx.Response]:
+        sent: dict[str, Any] = {"headers": list(request.headers), "content": request.body or None}
+        async with (
+            asyncio.timeout(self.timeout_s),
+            self._http.stream(request.method, request.url, **sent) as response,
+        ):
+            yield response
 
 
 class _Documents:
@@ -116,13 +121,11 @@ class _Documents:
         """... and that event is the whole task."""
 
     async def read_body(self, response: httpx.Response) -> str:
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                return f"the answer exceeds {MAX_BODY_BYTES} bytes"
+        body = await _body(response)
+        if len(body) > MAX_BODY_BYTES:
+            return f"the answer exceeds {MAX_BODY_BYTES} bytes"
         if body:
-            self.read.append(bytes(body))
+            self.read.append(body)
         return ""
 
     async def read_stream(self, response: httpx.Response) -> str:
@@ -157,6 +160,16 @@ class _Documents:
                 self._whole = "task" in event.normal
             if self._listener is not None:
                 self._listener(event)
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """Returns the body; of one longer than MAX_BODY_BYTES, the start, which is longer than that too."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            break
+    return bytes(body)
 
 
 def _card(url: str, body: bytes) -> dict[str, Any]:

@@ -179,6 +179,21 @@ async def test_a_card_that_never_comes_is_nobody_there() -> None:
                 await probe.card(agent.url)
 
 
+async def test_a_card_without_end_is_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_BODY_BYTES", 500)
+
+    async def endless(scope: Any, receive: Any, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b" " * 1000, "more_body": True})
+            await asyncio.sleep(0)
+
+    with ServerThread(lambda url: endless) as agent:
+        async with ProbeClient({}, 5) as probe:
+            with pytest.raises(AgentError, match="expected a JSON object"):
+                await probe.card(agent.url)
+
+
 def test_headers_that_the_check_itself_sets_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="'X-A2A-Extensions' is set by the check itself"):
         ProbeClient({"X-A2A-Extensions": "x"}, 10)
