@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,14 +26,12 @@ _run = partial(option, group=OptionGroup.RUN)
 _tls = partial(option, group=OptionGroup.TLS)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class StoredRunOptions(StoreOption):
     """Which stored turns a command reads."""
 
     run: str | None = _run(types.NAME, "Only turns of this run.", None)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class ReportOptions(Options):
     """How a suite is read, and where the report goes."""
 
@@ -52,7 +49,6 @@ class ReportOptions(Options):
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.", False)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class AgentClientOptions(Options):
     """How a client connects to the agent."""
 
@@ -90,10 +86,7 @@ class AgentClientOptions(Options):
         return files.client_context()
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
-    """The options of `run`."""
-
     suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
     agent: str | None = _agent(types.URL, "URL of the agent, or of a proxy for it. Default: from the suite.", None)
     binding: str | None = _agent(
@@ -129,10 +122,7 @@ class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions
         )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
-    """The options of `evaluate`."""
-
     suite: str = _run(types.FILE, "Suite file with cases and evaluators.")
     engine: Engine = option(
         types.one_of("in-process", "ray"),
@@ -142,10 +132,7 @@ class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOp
     )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class WorkerOptions(PluginOption, RedactionOptions):
-    """The options of `worker`."""
-
     store: str = option(types.ValueType(types.parse_text, "URL"), "PostgreSQL database with the pending turns.")
     suite: str | None = option(types.FILE, "Suite file with cases and evaluators.", None)
     concurrency: int = option(
@@ -168,34 +155,22 @@ class WorkerOptions(PluginOption, RedactionOptions):
             raise ConfigError(f"--admin: {self.admin} is not on loopback, which requires --admin-token")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class ExportOptions(StoredRunOptions):
-    """The options of `export`."""
-
     format: str = option(types.one_of("jsonl"), "Output format.", "jsonl")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class CompareOptions(StoreOption):
-    """The options of `compare`."""
-
     run_a: str = option(types.ValueType(types.parse_text, "RUN_A"), "The earlier run.", positional=True)
     run_b: str = option(types.ValueType(types.parse_text, "RUN_B"), "The later run.", positional=True)
     fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B regressed.", False)
     format: str = option(types.one_of("text", "json", "markdown"), "Output format.", "text")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class RecordOptions(StoredRunOptions):
-    """The options of `record`."""
-
     out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.", None)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class CheckOptions(AgentClientOptions):
-    """The options of `check`."""
-
     url: str = option(types.URL, "URL of the agent.", positional=True)
     message: tuple[str, ...] = option(
         types.TEXTS,
@@ -208,8 +183,5 @@ class CheckOptions(AgentClientOptions):
     out: Path | None = option(types.OUTPUT_FILE, "File to write the report to. Default: standard output.", None)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class DemoOptions(Options):
-    """The options of `demo`."""
-
     keep: bool = option(types.FLAG, "Leave the agent and the proxy running at the end.", False)

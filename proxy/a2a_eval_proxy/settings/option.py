@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, dataclass_transform
 
 from ..errors import ConfigError
 from .parsing import ValueType
@@ -73,8 +73,15 @@ def option(type: ValueType, help: str, default: Any = dataclasses.MISSING, **det
     return field(metadata=metadata) if default is dataclasses.MISSING else field(default=default, metadata=metadata)
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options:
-    """Base of the dataclasses that declare options. `repr` shows what is not default, and masks secrets."""
+    """Base of the classes that declare options, which are frozen dataclasses with keywords.
+
+    `repr` shows what is not default, and masks secrets.
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True, repr=False)(cls)
 
     def __repr__(self) -> str:
         values = ((spec, getattr(self, spec.name)) for spec in dataclasses.fields(self))  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -30,7 +29,6 @@ _privacy = partial(option, group=OptionGroup.PRIVACY)
 _limit = partial(option, group=OptionGroup.LIMITS)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class StoreOption(Options):
     """Where turns are stored."""
 
@@ -41,14 +39,12 @@ class StoreOption(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class PluginOption(Options):
     """Which code a suite may load."""
 
     allow_plugins: bool = _run(types.SWITCH, "Let the suite load plug-ins from outside its directory.", False)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class RedactionOptions(Options):
     """What is redacted."""
 
@@ -66,7 +62,6 @@ class RedactionOptions(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyOptions(RedactionOptions):
     """What is redacted, and what is not stored."""
 
@@ -75,7 +70,6 @@ class PrivacyOptions(RedactionOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Settings(PluginOption, StoreOption, PrivacyOptions):
     """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
 

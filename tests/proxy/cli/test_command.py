@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -15,7 +14,6 @@ from a2a_eval_proxy.settings.option import Options, option, options_of
 from click.testing import CliRunner
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class ProbeOptions(Options):
     suite: str = option(types.ValueType(types.parse_text, "SUITE"), "The suite.", positional=True)
     report_to: str = option(types.TEXT, "Where to report.")

@@ -41,7 +41,6 @@ def where_calls_are_seen(test: Callable[[Subject], Iterator[Problem]], subject: 
 
 
 def metadata_key(subject: Subject) -> Iterator[Problem]:
-    """Calls are under METADATA_KEY."""
     for exchange, occurrence in asking_occurrences(subject, Kind.OTHER_KEY):
         if occurrence.of_v1 and METADATA_KEY not in (occurrence.artifact or {}).get("metadata", {}):
             yield problem_at(exchange, f"tool calls are under the metadata key {occurrence.name!r}", occurrence)
@@ -56,7 +55,6 @@ def metadata_key(subject: Subject) -> Iterator[Problem]:
 
 
 def calls_on_artifacts_only(subject: Subject) -> Iterator[Problem]:
-    """Calls are in the metadata of artifacts only."""
     for exchange, occurrence in asking_occurrences(subject, Kind.MISPLACED):
         yield problem_at(exchange, "tool calls are not in an artifact's metadata", occurrence)
 
@@ -84,7 +82,6 @@ def uri_listed(subject: Subject) -> Iterator[Problem]:
 
 
 def is_list(subject: Subject) -> Iterator[Problem]:
-    """Calls are a JSON array."""
     for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
         if not isinstance(occurrence.value, list):
             yield problem_at(exchange, "the tool calls are not a JSON array", occurrence)
