@@ -7,7 +7,6 @@ proto fields (servers may print either) and of A2A 0.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from .spec import is_capture_uri
@@ -77,10 +76,10 @@ def leads_on(key: str, *, in_error: bool) -> bool:
 
 def holds_nothing(entry: Any) -> bool:
     """Whether an artifact, message or part (JSON object) has no content: only empty parts and no other metadata."""
-    if not isinstance(entry, Mapping):
+    if not isinstance(entry, dict):
         return False
     for key, value in entry.items():
-        if (key == METADATA and isinstance(value, Mapping)) or (key == EXTENSIONS and isinstance(value, list)):
+        if (key == METADATA and isinstance(value, dict)) or (key == EXTENSIONS and isinstance(value, list)):
             empty = all(map(is_capture_uri, value))
         elif key in _PARTS and isinstance(value, list):
             empty = all(map(holds_nothing, value))
@@ -93,10 +92,10 @@ def holds_nothing(entry: Any) -> bool:
 
 def carries_calls(entry: Any) -> bool:
     """Whether the metadata of an artifact, message or part (JSON object), or of its parts, lists tool calls."""
-    if not isinstance(entry, Mapping):
+    if not isinstance(entry, dict):
         return False
     metadata = entry.get(METADATA)
-    if isinstance(metadata, Mapping) and any(
+    if isinstance(metadata, dict) and any(
         is_capture_uri(name) and isinstance(value, list) and value for name, value in metadata.items()
     ):
         return True
