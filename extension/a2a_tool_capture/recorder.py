@@ -193,19 +193,6 @@ class ToolCallRecorder:
             raise TypeError(f"tool {tool_name!r} is a generator; record it inside, with 'with recorder.call(...)'")
         parameters = inspect.signature(function)
 
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-
-            @functools.wraps(function)
-            async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
-                if self.recording_of(tool_name) is None:
-                    return await function(*args, **kwargs)
-                with self.call(tool_name, _by_name(parameters, args, kwargs)) as call:
-                    value = await function(*args, **kwargs)
-                    call.result = _returned(value)
-                return value
-
-            return async_wrapper
-
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if self.recording_of(tool_name) is None:
@@ -213,12 +200,17 @@ class ToolCallRecorder:
             with ExitStack() as stack:
                 call = stack.enter_context(self.call(tool_name, _by_name(parameters, args, kwargs)))
                 value = function(*args, **kwargs)
-                if inspect.iscoroutine(value):  # a coroutine function behind an ordinary decorator
+                if inspect.iscoroutine(value):
                     return _record_coroutine(value, call, stack.pop_all())
                 call.result = _returned(value)
             return value
 
-        return wrapper
+        @functools.wraps(function)
+        async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await wrapper(*args, **kwargs)
+
+        is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        return async_wrapper if is_async else wrapper
 
 
 def _enabled_by_environment() -> bool:

@@ -15,6 +15,9 @@ from a2a_tool_capture.spec import is_capture_uri
 
 WELL_KNOWN_PATHS = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 
+_INTERFACES = {"supportedInterfaces": "protocolBinding", "additionalInterfaces": "transport"}
+"""Lists of interfaces, and the member that names the binding of an entry."""
+
 _CARRIED = frozenset({"JSONRPC", "HTTP+JSON"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  how agents name themselves in cards
 _PORTS = {"http": 80, "https": 443}
@@ -83,10 +86,9 @@ def rewrite(card: dict[str, Any], upstream: str, public: str) -> RewrittenCard:
     if rewriter.already_public(card):
         return RewrittenCard(card, changed=False)
     out = dict(card)
-    if isinstance(card.get("supportedInterfaces"), list):
-        out["supportedInterfaces"] = rewriter.interfaces(card["supportedInterfaces"], "protocolBinding")
-    if isinstance(card.get("additionalInterfaces"), list):
-        out["additionalInterfaces"] = rewriter.interfaces(card["additionalInterfaces"], "transport")
+    for name, binding_key in _INTERFACES.items():
+        if isinstance(card.get(name), list):
+            out[name] = rewriter.interfaces(card[name], binding_key)
     rewriter.main_url(out)
     if out == card:
         return RewrittenCard(card, changed=False, findings=rewriter.findings)
@@ -185,8 +187,8 @@ def _names_url(entry: Any) -> bool:
 
 def _interfaces(card: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
-    for field_name, binding_key in (("supportedInterfaces", "protocolBinding"), ("additionalInterfaces", "transport")):
-        entries = card.get(field_name)
+    for name, binding_key in _INTERFACES.items():
+        entries = card.get(name)
         found += [
             (entry["url"], str(entry.get(binding_key, "")).upper())
             for entry in (entries if isinstance(entries, list) else ())

@@ -46,8 +46,6 @@ class ExtensionScanner:
         """Whether the document, an event, is removed as a whole."""
         self.in_error = False
         self._depth = 0
-        self.last_members: list[Element] = []
-        """The members of the object that was read last."""
         self._names = (MARKER, ESCAPE) if ESCAPE in text else (MARKER,)
         self.next_name = 0
         """Where the text may name the extension next, from the last `find_name` on; `_NONE`: nowhere."""
@@ -69,15 +67,6 @@ class ExtensionScanner:
             if 0 <= found < self.next_name:
                 self.next_name = found
 
-    def last_has_text(self) -> bool:
-        """Whether a part of the object that was read last holds text, so that it does not exist for its calls alone."""
-        for _, _, key, value in self.last_members:
-            if key == "parts" and isinstance(value, list):
-                for part in value:
-                    if isinstance(part, dict) and part.get("text"):
-                        return True
-        return False
-
     def object_or_array(self, at: int, edits: list[Edit]) -> int:
         """As `object`, also for an array of objects."""
         if self.text[at] == "[":
@@ -95,7 +84,6 @@ class ExtensionScanner:
         self._depth += 1
         holder = _Holder(self)
         members, end = read_object(text, at, holder.read)
-        self.last_members = members
         self._depth -= 1
         if holder.edits or holder.emptied or holder.update is not None:
             task_id = ""
@@ -174,7 +162,7 @@ class _Holder:
         scanner = self._scanner
         own: list[Edit] = []
         end = scanner.object(at, own)
-        if (own and not scanner.last_has_text()) or scanner.withheld:
+        if own or scanner.withheld:
             artifact = read_value(scanner.text, at)[0]
             self.update = artifact, bool(own) and places.exists_for_calls(artifact)
         self.edits += own
@@ -190,7 +178,7 @@ class _Holder:
             own: list[Edit] = []
             decided = len(scanner.edits)
             end = scanner.object(at, own)
-            if (own or len(scanner.edits) > decided) and not scanner.last_has_text():
+            if own or len(scanner.edits) > decided:
                 entry = read_value(scanner.text, at)[0]
                 if places.exists_for_calls(entry):
                     removed[at] = entry, own + scanner.edits[decided:]

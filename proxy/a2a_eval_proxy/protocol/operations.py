@@ -63,6 +63,18 @@ _REST_PATH = re.compile(
     r"|(?P<list>/tasks)|(?P<card>/extendedAgentCard|/v1/card|/agent/authenticatedExtendedCard))$"
 )
 
+_REST_OPERATIONS: dict[tuple[str, str | None], Operation] = {
+    ("POST", "send"): Operation.SEND,
+    ("POST", "stream"): Operation.STREAM,
+    ("POST", "cancel"): Operation.CANCEL,
+    ("GET", "subscribe"): Operation.SUBSCRIBE,
+    ("POST", "subscribe"): Operation.SUBSCRIBE,
+    ("GET", "id"): Operation.GET,
+    ("GET", "list"): Operation.LIST,
+    ("GET", "card"): Operation.EXTENDED_CARD,
+}
+"""By HTTP method, and the verb of the path or the name of its group in `_REST_PATH`."""
+
 _TASK_OF_PUSH_CONFIG = re.compile(r"(?:^|/)tasks/([^/]+)|^([^/]+)$")
 """The task's id, which some versions of the protocol send alone, others within a resource name."""
 
@@ -98,22 +110,11 @@ def rest_request(method: str, path: str, query: bytes) -> A2ARequest | None:
     match = _REST_PATH.search(path)
     if match is None:
         return None
-    message, task_id, verb, notified, listing, card = match.group("message", "id", "verb", "notified", "list", "card")
+    task_id, notified = match.group("id", "notified")
     if notified:
         return A2ARequest(Operation.PUSH_CONFIG, Binding.HTTP_JSON, task_id=notified, has_webhook=True)
-    if message and method == "POST":
-        operation = Operation.SEND if message == "send" else Operation.STREAM
-    elif verb == "cancel" and method == "POST":
-        operation = Operation.CANCEL
-    elif verb == "subscribe" and method in ("GET", "POST"):
-        operation = Operation.SUBSCRIBE
-    elif task_id and verb is None and method == "GET":
-        operation = Operation.GET
-    elif listing and method == "GET":
-        operation = Operation.LIST
-    elif card and method == "GET":
-        operation = Operation.EXTENDED_CARD
-    else:
+    operation = _REST_OPERATIONS.get((method, match["message"] or match["verb"] or match.lastgroup))
+    if operation is None:
         return None
     includes_artifacts = b"includeartifacts=true" in query.lower()
     return A2ARequest(operation, Binding.HTTP_JSON, task_id=task_id or "", includes_artifacts=includes_artifacts)
