@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from a2a_tool_capture.models import ToolCall
 
-from .arguments import ArgumentMatcher, Difference, Matcher, argument_differences
-from .explain import MAX_COMPARED
+from .arguments import ArgumentMatcher, Difference, Matcher
+from .explain import nearest_calls
 from .match_table import match_table
 from .pairing import longest_common_subsequence, maximum_matching
 
@@ -61,7 +60,8 @@ def diff_calls(left: Sequence[ToolCall], right: Sequence[ToolCall], matcher: Mat
     rest = [table[i] & unused for i in free_left]
     changes += [CallChange("moved", free_left[i], j) for i, j in maximum_matching(rest, len(right))]
     free_left, free_right = _free(len(left), len(right), changes)
-    changes += _changed(left, right, free_left, free_right, matcher)
+    nearest = nearest_calls(left, right, free_left, free_right, matcher)
+    changes += [CallChange("changed", i, j, tuple(differences)) for i, j, differences in nearest]
     free_left, free_right = _free(len(left), len(right), changes)
     changes += [CallChange("removed", i, None) for i in free_left]
     changes += [CallChange("added", None, j) for j in free_right]
@@ -73,23 +73,6 @@ def _free(left: int, right: int, changes: Iterable[CallChange]) -> tuple[list[in
     used_left = {change.left for change in changes}
     used_right = {change.right for change in changes}
     return [i for i in range(left) if i not in used_left], [j for j in range(right) if j not in used_right]
-
-
-def _changed(
-    left: Sequence[ToolCall], right: Sequence[ToolCall], free_left: list[int], free_right: list[int], matcher: Matcher
-) -> list[CallChange]:
-    by_name: dict[str, list[int]] = defaultdict(list)
-    for j in free_right:
-        by_name[right[j].name].append(j)
-    changes = []
-    for i in free_left:
-        candidates = by_name[left[i].name]
-        compared = [(argument_differences(left[i], right[j], matcher), j) for j in candidates[:MAX_COMPARED]]
-        if compared:
-            differences, j = min(compared, key=lambda item: (len(item[0]), item[1]))
-            candidates.remove(j)
-            changes.append(CallChange("changed", i, j, tuple(differences)))
-    return changes
 
 
 def _in_order(changes: Sequence[CallChange]) -> list[CallChange]:

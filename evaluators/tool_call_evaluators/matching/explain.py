@@ -6,9 +6,10 @@ Positions count from 1, in reasons and in details alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from a2a_tool_capture.models import ToolCall
@@ -51,24 +52,9 @@ class Pairing:
 
     @cached_property
     def near_misses(self) -> list[tuple[int, int, list[Difference]]]:
-        """Missing calls, each with the least different extra call of the same tool; each extra call is used once."""
-        left_over: dict[str, list[int]] = defaultdict(list)
-        for index in self.extra:
-            left_over[self.actual[index].name].append(index)
-        found: list[tuple[int, int, list[Difference]]] = []
-        for wanted in self.missing:
-            candidates = left_over[self.expected[wanted].name]
-            compared = [
-                (argument_differences(self.expected[wanted], self.actual[index], self.matcher), index)
-                for index in candidates[:MAX_COMPARED]
-            ]
-            if compared:
-                differences, nearest = min(compared, key=lambda item: (len(item[0]), item[1]))
-                candidates.remove(nearest)
-                found.append((wanted, nearest, differences))
-            if len(found) == MAX_NEAR_MISSES:
-                break
-        return found
+        """The first missing calls with their `nearest_calls`."""
+        found = nearest_calls(self.expected, self.actual, self.missing, self.extra, self.matcher)
+        return list(islice(found, MAX_NEAR_MISSES))
 
     def details(self) -> dict[str, Any]:
         """`matched`, `missing`, `extra` and `near_misses` as JSON data with positions from 1."""
@@ -113,6 +99,29 @@ class Pairing:
             left = [index for index in self.extra if index not in named]
             out += [f"{call_name(index, self.actual)} was not expected" for index in left]
         return out
+
+
+def nearest_calls(
+    expected: Sequence[ToolCall],
+    actual: Sequence[ToolCall],
+    missing: Iterable[int],
+    extra: Iterable[int],
+    matcher: Matcher,
+) -> Iterator[tuple[int, int, list[Difference]]]:
+    """For each missing call, in order, the least different extra call of the same tool, which is used once."""
+    left_over: dict[str, list[int]] = defaultdict(list)
+    for index in extra:
+        left_over[actual[index].name].append(index)
+    for wanted in missing:
+        candidates = left_over[expected[wanted].name]
+        compared = [
+            (argument_differences(expected[wanted], actual[index], matcher), index)
+            for index in candidates[:MAX_COMPARED]
+        ]
+        if compared:
+            differences, nearest = min(compared, key=lambda item: (len(item[0]), item[1]))
+            candidates.remove(nearest)
+            yield wanted, nearest, differences
 
 
 def call_name(index: int, calls: Sequence[ToolCall]) -> str:

@@ -1,13 +1,15 @@
-"""Two algorithms that pair calls: maximum matching in any order, and longest common subsequence.
+"""Algorithms that pair calls: maximum matching in any order, longest common subsequence, and the first that fits.
 
-Both take a table: for each left item the right items that it may be paired with. Both are optimal for any such
+The first two take a table: for each left item the right items that it may be paired with. They are optimal for any such
 relation, also one that is not an equality, as with placeholders. Sets of right items are integers with bit j for item
 j, so that a step of either algorithm is a few operations on whole rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 Table = Sequence[int]
 """For each left item, the right items it may be paired with, as bits."""
@@ -50,6 +52,29 @@ def maximum_matching(table: Table, right_size: int) -> list[tuple[int, int]]:
         else:
             hopeful &= ~reached  # no path through these items reaches a free one
     return sorted(right_of.items())
+
+
+def first_fitting(
+    expected: Sequence[tuple[str, Any]], actual: Sequence[tuple[str, Any]], fits: Callable[[int, int], bool]
+) -> tuple[list[tuple[int, int]], dict[str, Any]]:
+    """Pair each expected (name, value), in order, with the first unused actual one of that name that `fits`.
+
+    Returns also every attempt as `{expected, actual, score}`, those of a name under `<name>_0`, `<name>_1`, ...
+    """
+    unused: dict[str, list[int]] = defaultdict(list)
+    for right, (name, _) in enumerate(actual):
+        unused[name].append(right)
+    pairs, attempts, tried = [], {}, Counter[str]()
+    for left, (name, wanted) in enumerate(expected):
+        for right in unused[name]:
+            fit = fits(left, right)
+            attempts[f"{name}_{tried[name]}"] = {"expected": wanted, "actual": actual[right][1], "score": float(fit)}
+            tried[name] += 1
+            if fit:
+                pairs.append((left, right))
+                unused[name].remove(right)
+                break
+    return pairs, attempts
 
 
 def longest_common_subsequence(table: Table, right_size: int) -> list[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from ..matching.arguments import ArgumentMatcher
 from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, sentence, unless_all
 from ..matching.match_table import match_table
+from ..matching.pairing import first_fitting
 from ..model import EvalCase, ExpectedCalls
 from ..registry import register
 
@@ -73,24 +73,10 @@ def _paired(
     expected: Sequence[ToolCall], actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
 ) -> tuple[Pairing, dict[str, Any]]:
     """The pairs, given for each expected call those that fit, as bits; and the details."""
-    unused: dict[str, list[int]] = defaultdict(list)
-    for right, call in enumerate(actual):
-        unused[call.name].append(right)
-    pairs: list[tuple[int, int]] = []
-    compared: dict[str, Any] = {}
-    tried: Counter[str] = Counter()
-    for left, wanted in enumerate(expected):
-        for right in unused[wanted.name]:
-            fits = fitting[left] >> right & 1
-            compared[f"{wanted.name}_{tried[wanted.name]}"] = {
-                "expected": wanted.arguments,
-                "actual": actual[right].arguments,
-                "score": float(fits),
-            }
-            tried[wanted.name] += 1
-            if fits:
-                pairs.append((left, right))
-                unused[wanted.name].remove(right)
-                break
+    pairs, compared = first_fitting(
+        [(call.name, call.arguments) for call in expected],
+        [(call.name, call.arguments) for call in actual],
+        lambda left, right: bool(fitting[left] >> right & 1),
+    )
     pairing = Pairing(expected, actual, pairs, matcher)
     return pairing, {**compared, **pairing.details()}

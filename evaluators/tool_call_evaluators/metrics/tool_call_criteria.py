@@ -16,7 +16,7 @@ from a2a_tool_capture.canonical import canonical
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.arguments import json_excerpt
 from ..matching.explain import counted, sentence, unless_all
-from ..matching.pairing import longest_common_subsequence
+from ..matching.pairing import first_fitting, longest_common_subsequence
 from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
 from ..options import OptionError
 from ..registry import register
@@ -101,11 +101,7 @@ class ToolCallCount(SyncEvaluator):
         summary = (
             f"{satisfied_count} of {counted(len(criteria), 'count')} as expected{unless_all(score, satisfied_count)}"
         )
-        return Measurement(
-            score,
-            sentence(summary, problems),
-            details,
-        )
+        return Measurement(score, sentence(summary, problems), details)
 
 
 @register
@@ -135,28 +131,17 @@ class ToolCallOutput(SyncEvaluator):
         criteria = self.tool_outputs if case.tool_outputs is None else case.tool_outputs
         if criteria is None:
             raise _no_criteria("tool_outputs")
-        expected = [expected_output(entry) for entry in criteria]
-        unused: dict[str, list[str]] = defaultdict(list)
-        for call in case.tool_calls:
-            unused[call.name].append(_output_text(call.result or ""))
-        details: dict[str, Any] = {}
-        tried: Counter[str] = Counter()
-        problems = []
-        for name, output in expected:
-            wanted = _output_text(output)
-            for index, actual in enumerate(unused[name]):
-                details[f"{name}_{tried[name]}"] = {
-                    "expected": wanted,
-                    "actual": actual,
-                    "score": float(actual == wanted),
-                }
-                tried[name] += 1
-                if actual == wanted:
-                    del unused[name][index]
-                    break
-            else:
-                problems.append(f"no {name} returned {json_excerpt(wanted)}")
-        matched = len(expected) - len(problems)
+        outputs = [expected_output(entry) for entry in criteria]
+        expected = [(name, _output_text(output)) for name, output in outputs]
+        actual = [(call.name, _output_text(call.result or "")) for call in case.tool_calls]
+        pairs, attempts = first_fitting(expected, actual, lambda left, right: expected[left] == actual[right])
+        returned_at = {left for left, _ in pairs}
+        problems = [
+            f"no {name} returned {json_excerpt(wanted)}"
+            for left, (name, wanted) in enumerate(expected)
+            if left not in returned_at
+        ]
+        matched = len(pairs)
         if not expected or not case.tool_calls:
             score = float(len(expected) == len(case.tool_calls))
         else:
@@ -164,11 +149,7 @@ class ToolCallOutput(SyncEvaluator):
         returned = f"{matched} of {counted(len(expected), 'expected output')} returned{unless_all(score, matched)}"
         if not expected:
             returned = f"no output expected, {counted(len(case.tool_calls), 'call')} made"
-        return Measurement(
-            score,
-            sentence(returned, problems),
-            details,
-        )
+        return Measurement(score, sentence(returned, problems), attempts)
 
 
 def _in_order(expected: Sequence[str], actual: Sequence[str]) -> list[str]:

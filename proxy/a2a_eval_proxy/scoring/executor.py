@@ -143,7 +143,7 @@ class ThreadExecutor:
 
     def _compute(self, work: Work) -> Outcome:
         turns = [(self._merged(job, evidence), job.earlier) for job, evidence, _ in work]
-        return [(turn, self._kept(self._scorer.score_now(turn, earlier))) for turn, earlier in turns]
+        return [(turn, self._privacy.stored_results(self._scorer.score_now(turn, earlier))) for turn, earlier in turns]
 
     def _await_results(self, work: Work) -> Outcome:
         async def score_all() -> Outcome:
@@ -151,12 +151,9 @@ class ThreadExecutor:
             results = await asyncio.gather(
                 *(self._scorer.score(turn, job.earlier, past) for turn, (job, _, past) in zip(turns, work, strict=True))
             )
-            return list(zip(turns, map(self._kept, results), strict=True))
+            return list(zip(turns, map(self._privacy.stored_results, results), strict=True))
 
         return self._runner.run(score_all())
-
-    def _kept(self, results: Results) -> Results:
-        return self._privacy.stored_results(results)
 
     def _merged(self, job: Job, evidence: Evidence | None) -> Turn:
         """Calls are compared with traces as captured: two that are masked may look the same."""

@@ -289,12 +289,12 @@ class Pipeline:
         if not self._scores:
             for job, seen in zip(jobs, evidence, strict=True):
                 self._spans.scored(job, seen)
-            turns = [self._stored(turn) for turn, _ in outcome]
+            turns = [self._privacy.stored(turn) for turn, _ in outcome]
             self._store.settle(turns, partial(self._loop.call_soon_threadsafe, self._count_down, len(turns)))
             return
         scored = []
         for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
-            merged = None if turn is job.redacted else self._stored(turn)
+            merged = None if turn is job.redacted else self._privacy.stored(turn)
             self._scored(job, merged or job.stored, results, seen)
             scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
         conversations = [job.conversation for job in jobs]

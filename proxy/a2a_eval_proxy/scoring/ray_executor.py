@@ -86,7 +86,7 @@ class RayExecutor:
         given = [(job.redacted, job.earlier, history) for job, _, history in work]
         parts = [given[start : start + _TURNS_PER_TASK] for start in range(0, len(given), _TURNS_PER_TASK)]
         done = await self._all([self._score_turns.remote(self._evaluators, part) for part in parts])
-        results = [self._kept(result) for part in done for result in part]
+        results = [self._privacy.stored_results(result) for part in done for result in part]
         return [(turn, result) for (turn, _, _), result in zip(given, results, strict=True)]
 
     async def score_conversations(self, conversations: Sequence[Sequence[TurnJson]]) -> list[Results | None]:
@@ -103,9 +103,6 @@ class RayExecutor:
         except self._lost as error:
             reason = _one_line(error)
             raise ExecutorLostError(f"Ray failed: {reason}; turns that are not scored yet stay as they were") from error
-
-    def _kept(self, results: Results) -> Results:
-        return self._privacy.stored_results(results)
 
 
 def _check_reachable(address: str) -> None:
