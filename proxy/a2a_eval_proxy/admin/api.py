@@ -37,17 +37,10 @@ _MAX_FLUSH_S = 600.0
 class Control(Protocol):
     """What the API needs of the running proxy."""
 
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def cases(self) -> CaseBook: ...
-
-    @property
-    def bus(self) -> EventBus: ...
-
-    @property
-    def suite(self) -> Suite | None: ...
+    store: Store
+    cases: CaseBook
+    bus: EventBus
+    suite: Suite | None
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""

@@ -70,17 +70,14 @@ def edited(value: Any, path: Path, edit: Callable[[Any], Any], depth: int = _MAX
         inside = json_inside(value)
         new = edited(inside, path, edit, depth - 1) if isinstance(inside, dict | list) else inside
         return value if new is inside else json.dumps(new, ensure_ascii=False)
-    if isinstance(value, dict):
-        pairs = [(key, item, _member(key, item, path, edit, depth)) for key, item in value.items()]
-        if all(new is item for _, item, new in pairs):
-            return value
-        return {key: new for key, _, new in pairs if new is not DROPPED}
-    if isinstance(value, list | tuple):
-        items = [(item, _member(index, item, path, edit, depth)) for index, item in enumerate(value)]
-        if all(new is item for item, new in items):
-            return value
-        return [new for _, new in items if new is not DROPPED]
-    return value
+    if not isinstance(value, dict | list | tuple):
+        return value
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    members = [(key, item, _member(key, item, path, edit, depth)) for key, item in pairs]
+    if all(new is item for _, item, new in members):
+        return value
+    kept = {key: new for key, _, new in members if new is not DROPPED}
+    return kept if isinstance(value, dict) else list(kept.values())
 
 
 def json_inside(text: str) -> Any:

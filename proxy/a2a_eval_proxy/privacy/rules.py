@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ def parse_rules(value: Any) -> tuple[Rule, ...]:
         value = [item.strip() for item in value.split(",")]
     if not isinstance(value, list) or not value:
         raise ValueError(f"expected names of detectors separated by commas, or a list of {_FORMS}")
-    return tuple(rule for item in value for rule in _rules(item))
+    return tuple(map(_rule, value))
 
 
 def hashes(rules: Iterable[Rule]) -> bool:
@@ -60,22 +60,20 @@ def hashes(rules: Iterable[Rule]) -> bool:
     return any(rule.action is Action.HASH for rule in rules)
 
 
-def _rules(item: Any) -> Iterator[Rule]:
+def _rule(item: Any) -> Rule:
     if isinstance(item, str):
         name, colon, action = item.partition(":")
-        yield detector_rule(_detector(name), _action(action) if colon else Action.MASK)
-        return
+        return detector_rule(_detector(name), _action(action) if colon else Action.MASK)
     if not isinstance(item, Mapping) or len({"detector", "path", "pattern"} & item.keys()) != 1:
         raise ValueError(f"expected {_FORMS}, not {item!r}")
     if unknown := [key for key in item if key not in ("detector", "path", "pattern", "action")]:
         raise ValueError(f"a rule has no {unknown[0]!r}; expected {_FORMS}")
     action = _action(item.get("action", Action.MASK))
     if "detector" in item:
-        yield detector_rule(_detector(item["detector"]), action)
-    elif "path" in item:
-        yield _path_rule(item["path"], action)
-    else:
-        yield TextRule(REDACTED, PatternDetector(_pattern(item["pattern"])), action)
+        return detector_rule(_detector(item["detector"]), action)
+    if "path" in item:
+        return _path_rule(item["path"], action)
+    return TextRule(REDACTED, PatternDetector(_pattern(item["pattern"])), action)
 
 
 def _detector(name: Any) -> str:

@@ -46,12 +46,12 @@ class Telemetry:
         sources: Sequence[Source],
         redact: Callable[[str], str] | None,
     ) -> None:
-        self._redact = redact
         resource = _resource()
-        self._shutdowns: list[Callable[[], None]] = []
-        meters = self._meters(resource) if "metrics" in signals else NoOpMeterProvider()
-        tracers = self._tracers(resource, meters) if "traces" in signals else NoOpTracerProvider()
-        loggers = self._loggers(resource, meters) if "logs" in signals else NoOpLoggerProvider()
+        meters = _meters(resource) if "metrics" in signals else NoOpMeterProvider()
+        tracers = _tracers(resource, meters, redact) if "traces" in signals else NoOpTracerProvider()
+        loggers = _loggers(resource, meters) if "logs" in signals else NoOpLoggerProvider()
+        sdk = SdkMeterProvider, SdkTracerProvider, SdkLoggerProvider
+        self._shutdowns = [one.shutdown for one in (meters, tracers, loggers) if isinstance(one, sdk)]
         meter = meters.get_meter(SCOPE, __version__)
         observe(meter, *sources)
         self.requests = RequestTelemetry(tracers.get_tracer(SCOPE, __version__), meter, upstream)
@@ -65,34 +65,33 @@ class Telemetry:
         except TimeoutError:
             logger.warning("telemetry was not exported to its end within %g s; the rest is lost", _CLOSE_S)
 
-    def _tracers(self, resource: Resource, meters: MeterProvider) -> TracerProvider:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-        provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
-        exporter: SpanExporter = OTLPSpanExporter()
-        if self._redact is not None:
-            exporter = RedactingSpanExporter(exporter, self._redact)
-        provider.add_span_processor(BatchSpanProcessor(exporter))
-        self._shutdowns.append(provider.shutdown)
-        return provider
+def _tracers(resource: Resource, meters: MeterProvider, redact: Callable[[str], str] | None) -> TracerProvider:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    def _meters(self, resource: Resource) -> MeterProvider:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
+    exporter: SpanExporter = OTLPSpanExporter()
+    if redact is not None:
+        exporter = RedactingSpanExporter(exporter, redact)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-        provider = SdkMeterProvider([reader], resource=resource, shutdown_on_exit=False)
-        self._shutdowns.append(provider.shutdown)
-        return provider
 
-    def _loggers(self, resource: Resource, meters: MeterProvider) -> LoggerProvider:
-        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+def _meters(resource: Resource) -> MeterProvider:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-        provider = SdkLoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
-        provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
-        self._shutdowns.append(provider.shutdown)
-        return provider
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    return SdkMeterProvider([reader], resource=resource, shutdown_on_exit=False)
+
+
+def _loggers(resource: Resource, meters: MeterProvider) -> LoggerProvider:
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
+    provider = SdkLoggerProvider(resource=resource, shutdown_on_exit=False, meter_provider=meters)
+    provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+    return provider
 
 
 def _resource() -> Resource:
