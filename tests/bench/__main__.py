@@ -134,7 +134,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--against",
         metavar="REVISION_OR_FOLDER",
-        help="for stages and profile: in the same run also another revision, or the packages in a folder",
+        help="for stages and profile: also measure another revision, or the packages in a folder, and compare with it",
     )
     parser.add_argument("--json", type=Path, default=Path("artifacts/bench.json"), help="default: %(default)s")
     return parser.parse_args(arguments)

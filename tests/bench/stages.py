@@ -34,7 +34,8 @@ def stages(only: Sequence[str], against: str | None = None) -> Part:
     def measure(setting: Setting) -> Measured:
         return _measure(setting, [stage for stage in STAGES if stage.name in only], against)
 
-    return Part("stages", METRICS, "scoring", ("nginx", "floor"), measure, by_target=True)
+    whole = STAGES[-1].name
+    return Part("stages", METRICS, whole, ("nginx", "floor", f"{whole} at {against}"), measure, by_target=True)
 
 
 def _measure(setting: Setting, chosen: Sequence[Target], against: str | None) -> Measured:

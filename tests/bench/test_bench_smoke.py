@@ -145,7 +145,10 @@ def test_stages_of_another_tree_are_measured_and_left_out_where_they_do_not_star
     (empty / "proxy" / "a2a_eval_proxy" / "__init__.py").touch()
     setting = Setting(TINY, tmp_path, *procfs.split_cpus(), progress=lambda message: None)
 
-    assert stages(["scoring"], str(ROOT)).measure(setting).targets == ["scoring", f"scoring at {ROOT}"]
+    part = stages(["scoring"], str(ROOT))
+    both = part.measure(setting)
+    assert both.targets == ["scoring", f"scoring at {ROOT}"]
+    assert f"| / scoring at {ROOT} |" in part.table(both)
     measured = stages(["floor", "store"], str(empty)).measure(setting)
     assert measured.targets == ["floor", "store"]
     assert re.fullmatch(r"store at .* is left out: .*No module named 'a2a_eval_proxy.cli'", *measured.warnings)
