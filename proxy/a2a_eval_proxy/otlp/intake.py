@@ -8,18 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
-    ExportLogsServiceRequest,
-    ExportLogsServiceResponse,
-)
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-    ExportMetricsServiceResponse,
-)
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from .decoding import decode_request
 from .errors import BusyError
@@ -52,47 +43,39 @@ class OtlpSink(Protocol):
         """Returns the records of a request that the sink rejects, or None. Called in the decoding thread; must not
         raise."""
 
-    def take(self, request: ExportTraceServiceRequest | ExportLogsServiceRequest, size_bytes: int) -> None:
-        """Take spans or log records, of `size_bytes` when decompressed. Runs on the event loop and must be fast;
-        exceptions become status 500."""
+    def take(self, request: Any, size_bytes: int) -> None:
+        """Take an ExportTraceServiceRequest or ExportLogsServiceRequest, of `size_bytes` when decompressed.
+
+        Runs on the event loop and must be fast; exceptions become status 500.
+        """
 
 
-@dataclass(frozen=True, slots=True)
 class Signal:
-    """One of the three kinds of telemetry that OTLP carries."""
+    """One of the three kinds of telemetry that OTLP carries, as its module of opentelemetry-proto declares it."""
 
-    path: str
-    """Of OTLP/HTTP."""
-    service: str
-    """Of OTLP/gRPC; its method is Export."""
-    request: type[Any]
-    response: type[Any]
-    rejected_field: str
-    """The field of a partial success with the number of rejected records."""
+    def __init__(self, path: str, module: Any) -> None:
+        (service,) = module.DESCRIPTOR.services_by_name.values()
+        (export,) = service.methods
+        self.path = path
+        """Of OTLP/HTTP."""
+        self.service: str = service.full_name
+        """Of OTLP/gRPC; its method is Export."""
+        self.request: type[Any] = getattr(module, export.input_type.name)
+        self.response: type[Any] = getattr(module, export.output_type.name)
+
+    def answer(self, rejected: Rejected | None) -> Any:
+        """Returns the response: empty, or a partial success."""
+        response = self.response()
+        if rejected is not None:
+            partial = response.partial_success
+            setattr(partial, partial.DESCRIPTOR.fields_by_number[1].name, rejected.count)  # `rejected_spans` and so on
+            partial.error_message = rejected.reason
+        return response
 
 
-_PACKAGE = "opentelemetry.proto.collector"
-TRACES = Signal(
-    "/v1/traces",
-    f"{_PACKAGE}.trace.v1.TraceService",
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-    "rejected_spans",
-)
-LOGS = Signal(
-    "/v1/logs",
-    f"{_PACKAGE}.logs.v1.LogsService",
-    ExportLogsServiceRequest,
-    ExportLogsServiceResponse,
-    "rejected_log_records",
-)
-METRICS = Signal(
-    "/v1/metrics",
-    f"{_PACKAGE}.metrics.v1.MetricsService",
-    ExportMetricsServiceRequest,
-    ExportMetricsServiceResponse,
-    "rejected_data_points",
-)
+TRACES = Signal("/v1/traces", trace_service_pb2)
+LOGS = Signal("/v1/logs", logs_service_pb2)
+METRICS = Signal("/v1/metrics", metrics_service_pb2)
 SIGNALS = (TRACES, LOGS, METRICS)
 
 
@@ -132,13 +115,9 @@ class Intake:
         request, size_bytes, rejected = await self._decoded(signal, body, content_type, content_encoding)
         if self._forward is not None:
             self._forward.offer(signal.path, content_type, content_encoding, body)
-        response = signal.response()
         if signal is not METRICS:
             self._sink_request(signal, request, size_bytes)
-        if rejected is not None:
-            setattr(response.partial_success, signal.rejected_field, rejected.count)
-            response.partial_success.error_message = rejected.reason
-        return response
+        return signal.answer(rejected)
 
     async def _decoded(
         self, signal: Signal, body: bytes, content_type: str, content_encoding: str

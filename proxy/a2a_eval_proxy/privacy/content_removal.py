@@ -60,21 +60,21 @@ def shape(value: Any, depth: int = _MAX_DEPTH) -> Any:
     if isinstance(value, Mapping) and depth > 0:
         new: dict[str, Any] = {}
         for key, item in value.items():
-            new[_key(str(key), new)] = shape(item, depth - 1)
+            name = str(key) if _NAME.fullmatch(str(key)) else free_key("key", new)
+            new[name] = shape(item, depth - 1)
         return new
     if isinstance(value, list | tuple) and depth > 0:
         return [shape(item, depth - 1) for item in value]
     return "string" if isinstance(value, str) else type(value).__name__
 
 
-def _key(key: str, taken: Mapping[str, Any]) -> str:
-    if _NAME.fullmatch(key):
-        return key
-    number, name = 1, "key"
-    while name in taken:
+def free_key(key: str, taken: Mapping[str, Any]) -> str:
+    """Returns `key`, or the first of `key 2`, `key 3`... that is not taken."""
+    number, free = 1, key
+    while free in taken:
         number += 1
-        name = f"key {number}"
-    return name
+        free = f"{key} {number}"
+    return free
 
 
 def _call(call: ToolCall) -> ToolCall:

@@ -16,7 +16,7 @@ from a2a_tool_capture import Finding, ToolCall
 from a2a_tool_capture.canonical import canonical
 
 from ..turn import Turn
-from .content_removal import state_without_content
+from .content_removal import free_key, state_without_content
 from .detectors import DETECTORS, SECRET_NAME, Detector
 from .json_paths import DROPPED, Path, edited, json_inside
 
@@ -185,11 +185,7 @@ class Redactor:
     def _object(self, value: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
         new: dict[str, Any] = {}
         for key, item in value.items():
-            known = self._in_text(str(key), 0, None)
-            number, place = 1, known
-            while place in new:  # two keys with the same placeholder
-                number += 1
-                place = f"{known} {number}"
+            place = free_key(self._in_text(str(key), 0, None), new)  # two keys may have the same placeholder
             kept = self._named(key, item, depth)
             if kept is not DROPPED:
                 new[place] = kept
