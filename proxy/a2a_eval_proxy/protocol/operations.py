@@ -39,22 +39,18 @@ class Binding(StrEnum):
     HTTP_JSON = "HTTP+JSON"
 
 
-_RPC_OPERATIONS = {
-    "SendMessage": Operation.SEND,
-    "SendStreamingMessage": Operation.STREAM,
-    "GetTask": Operation.GET,
-    "ListTasks": Operation.LIST,
-    "SubscribeToTask": Operation.SUBSCRIBE,
-    "CancelTask": Operation.CANCEL,
-    "GetExtendedAgentCard": Operation.EXTENDED_CARD,
-    "message/send": Operation.SEND,
-    "message/stream": Operation.STREAM,
-    "tasks/get": Operation.GET,
-    "tasks/list": Operation.LIST,
-    "tasks/resubscribe": Operation.SUBSCRIBE,
-    "tasks/cancel": Operation.CANCEL,
-    "agent/getAuthenticatedExtendedCard": Operation.EXTENDED_CARD,
+RPC_METHODS = {
+    Operation.SEND: ("SendMessage", "message/send"),
+    Operation.STREAM: ("SendStreamingMessage", "message/stream"),
+    Operation.GET: ("GetTask", "tasks/get"),
+    Operation.LIST: ("ListTasks", "tasks/list"),
+    Operation.SUBSCRIBE: ("SubscribeToTask", "tasks/resubscribe"),
+    Operation.CANCEL: ("CancelTask", "tasks/cancel"),
+    Operation.EXTENDED_CARD: ("GetExtendedAgentCard", "agent/getAuthenticatedExtendedCard"),
 }
+"""Names of the JSON-RPC methods of 1.0 and 0.3."""
+
+_RPC_OPERATIONS = {method: operation for operation, methods in RPC_METHODS.items() for method in methods}
 
 # Tenants and mount points come before these (A2A 1.0, section 11.3; 0.3 puts `/v1` there).
 _REST_PATH = re.compile(

@@ -6,17 +6,8 @@ import json
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ...protocol.operations import Binding, Operation
+from ...protocol.operations import RPC_METHODS, Binding, Operation
 from .record import Activation, Interface, OperationRequest
-
-_METHODS = {
-    Operation.SEND: ("SendMessage", "message/send"),
-    Operation.STREAM: ("SendStreamingMessage", "message/stream"),
-    Operation.GET: ("GetTask", "tasks/get"),
-    Operation.LIST: ("ListTasks", "tasks/list"),
-    Operation.SUBSCRIBE: ("SubscribeToTask", "tasks/resubscribe"),
-}
-"""JSON-RPC method names of 1.0 and 0.3."""
 
 STREAMING = frozenset({Operation.STREAM, Operation.SUBSCRIBE})
 """Operations that are answered with server-sent events."""
@@ -79,7 +70,7 @@ def _request(
     if interface.binding is Binding.JSONRPC:
         method, url = "POST", interface.url
         params = {"tenant": interface.tenant, **content} if interface.tenant else content
-        content = {"jsonrpc": "2.0", "id": 1, "method": _METHODS[operation][interface.legacy], "params": params}
+        content = {"jsonrpc": "2.0", "id": 1, "method": RPC_METHODS[operation][interface.legacy], "params": params}
     else:
         tenant = f"/{quote(interface.tenant, safe='')}" if interface.tenant else ""
         url = interface.url.rstrip("/") + tenant + ("/v1" if interface.legacy else "") + path
