@@ -31,13 +31,9 @@ _log = logging.getLogger(__name__)
 
 def declare_tool_calls(card: AgentCard) -> None:
     """Declare the extension on `card` unless it already is."""
-    declared = list(card.capabilities.extensions or ())
-    if any(extension.uri == URI for extension in declared):
-        return
-    if sdk_compat.LEGACY:
-        card.capabilities.extensions = [*declared, agent_extension()]
-    else:
-        card.capabilities.extensions.append(agent_extension())
+    declared = sdk_compat.entries(card.capabilities, "extensions")
+    if all(extension.uri != URI for extension in declared):
+        sdk_compat.set_entries(card.capabilities, "extensions", [*declared, agent_extension()])
 
 
 class CapturingExecutor(AgentExecutor):
@@ -138,7 +134,7 @@ class _Delivery:
         self._own_artifact = f"{OWN_ARTIFACT_PREFIX}{uuid.uuid4().hex}"
         self._own_sent: list[ToolCall] = []
         if context.current_task is not None:
-            for artifact in sdk_compat.artifacts_of(context.current_task):
+            for artifact in sdk_compat.entries(context.current_task, "artifacts"):
                 self._remember(artifact)
 
     def outgoing(self, event: Event) -> list[Event]:
@@ -204,7 +200,7 @@ class _Delivery:
         """The first Task event, with calls. It may be complete; the server ignores later ones."""
         self._task_exists = True
         changed = sdk_compat.copied(task)
-        artifacts = sdk_compat.artifacts_of(changed)
+        artifacts = sdk_compat.entries(changed, "artifacts")
         calls = self._recording.tool_calls
         state = sdk_compat.state_name(task.status)
         settled = state in SETTLED_STATES
@@ -222,7 +218,7 @@ class _Delivery:
         if settled:
             own = self._own(calls)
             if own is not None:
-                sdk_compat.set_artifacts(changed, [*artifacts, own])
+                sdk_compat.set_entries(changed, "artifacts", [*artifacts, own])
             self._over = state in TERMINAL_STATES
         return changed
 
@@ -264,7 +260,7 @@ class _Delivery:
 
     def _remember(self, artifact: Artifact) -> None:
         self._number(artifact.artifact_id)
-        if URI not in sdk_compat.extensions_of(artifact):
+        if URI not in sdk_compat.entries(artifact, "extensions"):
             self._unlisted.add(artifact.artifact_id)
         elif METADATA_KEY in sdk_compat.metadata_keys(artifact):
             entries = sdk_compat.metadata_of(artifact)[METADATA_KEY]
@@ -278,6 +274,6 @@ def _holds_something(artifact: Artifact) -> bool:
 
 
 def _list_uri(artifact: Artifact) -> None:
-    uris = sdk_compat.extensions_of(artifact)
+    uris = sdk_compat.entries(artifact, "extensions")
     if URI not in uris:
-        sdk_compat.set_extensions(artifact, [*uris, URI])
+        sdk_compat.set_entries(artifact, "extensions", [*uris, URI])

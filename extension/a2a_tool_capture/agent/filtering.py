@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, overload
 
 from a2a.server.events import Event
@@ -38,18 +39,26 @@ def without_tool_calls(event: Any) -> Any:
             return None
     shown = sdk_compat.copied(event)
     for task in [shown] if isinstance(shown, Task) else getattr(shown, "tasks", ()):
-        sdk_compat.keep_entries(task, "artifacts", lambda artifact: not _exists_for_calls(artifact))
-        sdk_compat.keep_entries(task, "history", lambda message: not _exists_for_calls(message))
+        for field in ("artifacts", "history"):
+            _keep(task, field, lambda entry: not _exists_for_calls(entry))
     for holder in sdk_compat.holders(shown):
         if _carries(holder):
-            uris, keys = sdk_compat.extensions_of(holder), sdk_compat.metadata_keys(holder)
-            sdk_compat.set_extensions(holder, [uri for uri in uris if not is_capture_uri(uri)])
+            _keep(holder, "extensions", lambda uri: not is_capture_uri(uri))
+            keys = sdk_compat.metadata_keys(holder)
             sdk_compat.drop_metadata(holder, [key for key in keys if is_capture_uri(key)])
     return shown
 
 
+def _keep(message: Any, field: str, wanted: Callable[[Any], bool]) -> None:
+    """Keep only the `wanted` entries of a list."""
+    entries = sdk_compat.entries(message, field)
+    kept = list(filter(wanted, entries))
+    if len(kept) < len(entries):
+        sdk_compat.set_entries(message, field, kept)
+
+
 def _carries(holder: Any) -> bool:
-    return any(map(is_capture_uri, sdk_compat.extensions_of(holder))) or any(
+    return any(map(is_capture_uri, sdk_compat.entries(holder, "extensions"))) or any(
         map(is_capture_uri, sdk_compat.metadata_keys(holder))
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from a2a.types import Artifact, Part, Task, TaskState
@@ -35,33 +35,19 @@ def state_name(status: Any) -> str:
     return normalize_state(name) or ""
 
 
-def artifacts_of(task: Task) -> list[Artifact]:
-    """The artifacts of a task, in order; not copies."""
-    return list(task.artifacts or ())
+def entries(message: Any, field: str) -> list[Any]:
+    """The entries of a list in a message, not copies; [] if the message has no such list."""
+    return list(getattr(message, field, None) or ())
 
 
-def set_artifacts(task: Task, artifacts: list[Artifact]) -> None:
-    """Replace the artifacts of a task; `artifacts` may contain its own."""
-    kept = [copied(artifact) for artifact in artifacts]
+def set_entries(message: Any, field: str, wanted: list[Any]) -> None:
+    """Replace the entries of a list in a message; `wanted` may contain some of them."""
     if LEGACY:
-        task.artifacts = kept
-    else:
-        del task.artifacts[:]
-        task.artifacts.extend(kept)
-
-
-def keep_entries(task: Task, field: str, wanted: Callable[[Any], bool]) -> None:
-    """Keep only the `wanted` entries of a list of the task."""
-    entries = list(getattr(task, field) or ())
-    kept = [entry for entry in entries if wanted(entry)]
-    if len(kept) == len(entries):
+        setattr(message, field, wanted or None)
         return
-    if LEGACY:
-        setattr(task, field, kept or None)
-    else:
-        for place in reversed(range(len(entries))):
-            if not wanted(entries[place]):
-                del getattr(task, field)[place]
+    kept = [entry if isinstance(entry, str) else copied(entry) for entry in wanted]
+    del getattr(message, field)[:]
+    getattr(message, field).extend(kept)
 
 
 def holders(message: Any) -> Iterator[Any]:
@@ -89,21 +75,6 @@ def as_json(message: Any) -> Any:
     from google.protobuf.json_format import MessageToDict
 
     return MessageToDict(message)
-
-
-def extensions_of(holder: Any) -> list[str]:
-    """The extension URIs of an artifact or other object; [] if it has no such list."""
-    return list(getattr(holder, "extensions", None) or ())
-
-
-def set_extensions(holder: Any, uris: list[str]) -> None:
-    """Replace the extension URIs of an object that has such a list."""
-    if not hasattr(holder, "extensions"):
-        return
-    if LEGACY:
-        holder.extensions = uris or None
-    else:
-        holder.extensions[:] = uris
 
 
 def metadata_of(artifact: Artifact) -> dict[str, Any]:
