@@ -28,8 +28,8 @@ class CaptureFacts:
 
     def to_dict(self, calls: list[ToolCall]) -> dict[str, Any]:
         sources: dict[str, int] = {}  # a Counter takes four times as long
-        for call in calls:
-            sources[call.source.value] = sources.get(call.source.value, 0) + 1
+        for source in [str(call.source) for call in calls]:
+            sources[source] = sources.get(source, 0) + 1
         return {
             "declared": self.declared,
             "requested_by_client": self.requested_by_client,

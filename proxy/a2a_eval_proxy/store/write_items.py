@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -22,11 +22,11 @@ class Item:
 
     rows: Sequence[Any]
     committed: Callable[[], object]
+    size: int = field(init=False, default=0)
+    """Bytes of memory, about."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of memory, about."""
-        return sum([row.size for row in self.rows])
+    def __post_init__(self) -> None:
+        self.size = sum([row.size for row in self.rows])
 
 
 @dataclass(slots=True)
@@ -38,13 +38,12 @@ class Add(Item):
     held: Collection[str] = ()
     raw: Sequence[Turn] = ()
 
-    @property
-    def size(self) -> int:
-        texts = sum([len(turn.user_text) + len(turn.response_text) for turn in self.raw])
-        return sum([turn.size for turn in self.rows]) + texts + len(self.raw) * ROW_BYTES
+    def __post_init__(self) -> None:
+        self.size = sum([len(turn.user_text) + len(turn.response_text) + ROW_BYTES for turn in self.raw])
 
     def encode(self) -> None:
         self.rows, self.raw = [encoded_turn(turn) for turn in self.raw], ()
+        self.size = sum([turn.size for turn in self.rows])
 
 
 class Settle(Item):
@@ -69,7 +68,9 @@ class Discard(Item):
     """Ids of turns to delete."""
 
     rows: Sequence[str]
-    size = 0
+
+    def __post_init__(self) -> None:
+        """Ids take no memory worth counting."""
 
 
 @dataclass(slots=True)

@@ -30,10 +30,7 @@ from a2a_eval_proxy.store import (
 )
 from a2a_eval_proxy.store.encoding import encoded_turn
 from a2a_eval_proxy.store.postgres import retention
-from a2a_eval_proxy.store.postgres.migrate import JOB_ENGINE, _config, latest_revision
-from alembic import command
-from sqlalchemy import create_engine
-from sqlalchemy.pool import NullPool
+from a2a_eval_proxy.store.postgres.migrations import JOB_ENGINE, NEWEST
 from support.kept import Kept, result, turn
 from support.postgres_server import PASSWORD, PostgresServer
 
@@ -57,21 +54,6 @@ def rows(url: str, statement: str) -> list[Any]:
         return connection.execute(statement).fetchall()
 
 
-async def test_a_database_of_the_version_before_is_brought_to_this_one(url: str) -> None:
-    store = open_store(url)
-    await Kept(store).add(turn(1, task_id="t-1", user_text='"task_id": "another"'), turn(2, task_id="t\x00"))
-    await asyncio.to_thread(store.close)
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
-    with engine.begin() as connection:
-        command.downgrade(_config(connection), "0003")
-    store = open_store(url)
-    try:
-        assert [item["turn_id"] for item in await store.of_task("t-1", 5)] == ["turn-0001"]
-        assert await store.of_task("another", 5) == []
-    finally:
-        await asyncio.to_thread(store.close)
-
-
 def schema(url: str) -> list[Any]:
     """Columns and indexes of the store's tables."""
     tables = "('turns', 'conversations', 'judge_answers')"
@@ -88,10 +70,18 @@ async def test_a_real_database_of_an_earlier_revision_has_the_declared_schema_af
 ) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(EARLIER.read_bytes())
+        columns = "turn_id, run, conversation_id, status, started_at, body"
+        statement = f"INSERT INTO turns ({columns}) VALUES (%s, 'odd', '', 'done', now(), %s)"
+        connection.execute(
+            statement, ("odd-1", r'{"turn_id":"odd-1","user_text":"\"task_id\": \"x\"","task_id": "t-1"}')
+        )
+        connection.execute(statement, ("odd-2", r'{"turn_id":"odd-2","task_id":"t\u0000"}'))
     store = open_store(url, must_exist=True)
     try:
         turns = [item async for item in every_turn(store, TurnQuery())]
-        assert [turn["status"] for turn in turns] == ["done"] * 4
+        assert [turn["status"] for turn in turns] == ["done"] * 6
+        assert [turn["turn_id"] for turn in await store.of_task("t-1", 5)] == ["odd-1"]
+        assert await store.of_task("x", 5) == []
         assert (await store.of_task(turns[3]["task_id"], 5))[0]["turn_id"] == turns[3]["turn_id"]
         assert (await store.runs())[0].passed > 0
         assert await store.judge_cache.get("0" * 64) == {"value": {"passed": True}, "model": "sample"}
@@ -111,7 +101,7 @@ def test_any_number_may_start_together_on_an_empty_database(url: str) -> None:
         stores = list(threads.map(open_store, [url] * 4))
     for store in stores:
         store.close()
-    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(latest_revision(),)]
+    assert rows(url, "SELECT version_num FROM a2a_eval_proxy_version") == [(NEWEST,)]
 
 
 async def test_a_reader_misses_no_turn_that_several_add_at_once(url: str) -> None:

@@ -21,7 +21,7 @@ from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.cli import main
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import SqliteStore, StoreError, StoreFileError, open_store, write_queue
-from a2a_eval_proxy.store.postgres import database, migrate
+from a2a_eval_proxy.store.postgres import database, opening
 from agents.scenario_agent import scenario_agent
 from support.kept import Kept, turn
 from support.postgres_server import PostgresServer
@@ -378,7 +378,7 @@ async def test_a_database_that_never_answers_does_not_hold_up_the_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listening socket that accepts and says nothing."""
-    for module in (database, migrate):
+    for module in (database, opening):
         monkeypatch.setattr(module, "CONNECT_TIMEOUT_S", 100)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d"

@@ -1,13 +1,10 @@
 """The store in a PostgreSQL database, shared by many proxies and workers. It needs the extra [postgres]."""
 
-import logging
 from importlib.util import find_spec
 
 from ..base import StoreError
 
-logging.getLogger("alembic").setLevel(logging.WARNING)  # else lines at every start, some as soon as it is imported
-
-_MODULES = ("sqlalchemy", "greenlet", "asyncpg", "alembic", "psycopg", "procrastinate")
+_MODULES = ("sqlalchemy", "greenlet", "asyncpg", "psycopg", "procrastinate")
 
 
 def require_extra() -> None:

@@ -16,7 +16,7 @@ from ..write_queue import QueuedWrites
 from .columns import conversation_columns, result_columns, settled_columns, turn_columns
 from .database import TROUBLE, Database, reason, refused
 from .judge_cache import PostgresJudgeCache
-from .migrate import check_url, migrate
+from .opening import check_url, prepare
 from .reads import PostgresReads
 from .retention import prune, vacuum
 from .work import WorkStore
@@ -68,7 +68,7 @@ class PostgresStore(PostgresReads, QueuedWrites):
         return reason(error)
 
     def _open(self) -> None:
-        migrate(self._url, must_exist=self._must_exist)
+        prepare(self._url, must_exist=self._must_exist)
 
     def _writing(self, group: list[Item]) -> Callable[[], None]:
         added = {
