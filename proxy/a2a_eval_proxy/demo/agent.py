@@ -23,7 +23,7 @@ from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from ..errors import ListenError
+from ..errors import UNREACHABLE, ListenError
 from ..net.http_server import HttpServer
 from .executor import ShopAgent
 from .tools import Shop
@@ -127,13 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 database, options.host, options.port, options.public_url, weak=not options.fixed
             )
             asyncio.run(serving)
+            return 0
         except ListenError as error:
             sys.stderr.write(f"{error}. Try another --host or --port\n")
-            return 3
         except sqlite3.Error as error:
             sys.stderr.write(f"cannot use {database} as the shop's database: {error}. Try another --db\n")
-            return 3
-    return 0
+    return UNREACHABLE
 
 
 if __name__ == "__main__":

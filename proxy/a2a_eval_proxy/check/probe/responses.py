@@ -96,6 +96,11 @@ class Occurrence:
     """The artifact that carries it."""
 
     @property
+    def entries(self) -> list[Any]:
+        """The entries of a call list on an artifact; [] for any other occurrence."""
+        return self.value if self.kind is Kind.CALLS and isinstance(self.value, list) else []
+
+    @property
     def of_v1(self) -> bool:
         return self.name == URI or self.name.startswith(f"{URI}/")
 
@@ -218,12 +223,7 @@ def entries(exchange: ProbeExchange) -> list[Any]:
 
 def entries_in(event: ResponseEvent) -> list[Any]:
     """Returns the entries of one event, as `entries` does."""
-    return [
-        entry
-        for occurrence in _occurrences_in(event.raw, "")
-        if occurrence.kind is Kind.CALLS and isinstance(occurrence.value, list)
-        for entry in occurrence.value
-    ]
+    return [entry for occurrence in _occurrences_in(event.raw, "") for entry in occurrence.entries]
 
 
 def calls_lost(exchange: ProbeExchange, later: ResponseEvent) -> int:

@@ -9,17 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
+from . import wording
 from .report import CheckReport
-from .wording import (
-    broken_rules,
-    card_name,
-    excerpt_text,
-    messages,
-    place,
-    request_lines,
-    unseen,
-    verdict_sentence,
-)
 
 _SHOWN_PROBLEMS = 3
 """Maximum number of a rule's problems to print, each with another message."""
@@ -38,10 +29,10 @@ _COLOURS = {CheckVerdict.CONFORMING: "green", CheckVerdict.NOT_CONFORMING: "red"
 
 def print_report(report: CheckReport, url: str, console: Console) -> None:
     """Print the violations and their fixes, then the results of all rules and the verdict."""
-    console.print(f"agent    {escape(card_name(report) or 'unnamed')}, {escape(url)}", soft_wrap=True)
-    for message in messages(report):
+    console.print(f"agent    {escape(wording.card_name(report) or 'unnamed')}, {escape(url)}", soft_wrap=True)
+    for message in wording.messages(report):
         console.print(f"message  {escape(message)}", soft_wrap=True)
-    for results in broken_rules(report):
+    for results in wording.broken_rules(report):
         _print_broken_rule(results, console)
     console.print()
     console.print(_card_table(report))
@@ -49,12 +40,12 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
         console.print()
         console.print(_traffic_table(report, console.width))
     console.print()
-    for text in unseen(report):
+    for text in wording.unseen(report):
         console.print(_labelled("not seen", text))
     for left in report.record.not_checked:
         console.print(_labelled("not checked", f"{left.interface}: {left.reason}"))
     colour = _COLOURS[report.verdict]
-    console.print(f"\n[{colour}]{escape(verdict_sentence(report))}[/{colour}]", soft_wrap=True)
+    console.print(f"\n[{colour}]{escape(wording.verdict_sentence(report))}[/{colour}]", soft_wrap=True)
 
 
 def _card_table(report: CheckReport) -> Table:
@@ -105,10 +96,10 @@ def _print_broken_rule(results: list[RuleResult], console: Console) -> None:
 
 def _print_problem(problem: Problem, console: Console) -> None:
     console.print(f"  {escape(problem.message)}", soft_wrap=True)
-    for number, line in enumerate(request_lines(problem.request)):
+    for number, line in enumerate(wording.request_lines(problem.request)):
         console.print(f"    {'request' if number == 0 else '':9}{escape(line)}", style="dim", soft_wrap=True)
-    console.print(f"    {'response':9}{escape(place(problem))}", style="dim", soft_wrap=True)
-    if excerpt := excerpt_text(problem):
+    console.print(f"    {'response':9}{escape(wording.place(problem))}", style="dim", soft_wrap=True)
+    if excerpt := wording.excerpt_text(problem):
         console.print(f"    {'':9}{escape(excerpt)}", style="dim", soft_wrap=True)
 
 

@@ -155,10 +155,7 @@ def _artifacts_with_calls(exchange: ProbeExchange) -> set[str]:
     return {
         str(occurrence.artifact.get("artifactId") or occurrence.artifact.get("artifact_id"))
         for occurrence in occurrences(exchange)
-        if occurrence.kind is Kind.CALLS
-        and occurrence.artifact is not None
-        and isinstance(occurrence.value, list)
-        and occurrence.value
+        if occurrence.entries and occurrence.artifact is not None
     }
 
 

@@ -90,7 +90,7 @@ def is_list(subject: Subject) -> Iterator[Problem]:
 def entries_match_schema(subject: Subject, *, texts: bool) -> Iterator[Problem]:
     """Entries against the schema; `texts` takes the violations that readers mend without loss, else the others."""
     for exchange, occurrence in asking_occurrences(subject, Kind.CALLS):
-        for number, entry in enumerate(occurrence.value if isinstance(occurrence.value, list) else ()):
+        for number, entry in enumerate(occurrence.entries):
             for violation in violations(entry):
                 if violation.of_text is texts:
                     yield problem(exchange, violation.message, f"{occurrence.where}[{number}]", entry)
@@ -138,19 +138,11 @@ def ids_unique(subject: Subject) -> Iterator[Problem]:
     yield from _ids_used_again(subject)
     for exchange in exchanges_asking(subject, *ASKING):
         known: dict[tuple[str, str], tuple[str, str, str]] = {}
-        task = ""
-        for occurrence in occurrences(exchange):
-            if occurrence.kind is not Kind.CALLS or not isinstance(occurrence.value, list):
-                continue
-            if exchange.operation is Operation.LIST:  # ids are unique within a task
-                task = occurrence.where.partition(".artifacts")[0]
-            artifact_id = str((occurrence.artifact or {}).get("artifactId"))
+        for artifact_id, where, entries in _calls_with_ids(exchange):
+            task = where.partition(".artifacts")[0] if exchange.operation is Operation.LIST else ""
             in_list: set[str] = set()
-            for number, entry in enumerate(occurrence.value):
-                call_id = entry.get("id") if isinstance(entry, dict) else None
-                if not isinstance(call_id, str) or not call_id:
-                    continue
-                arguments = entry.get("arguments")
+            for number, entry in entries.items():
+                call_id, arguments = entry["id"], entry.get("arguments")
                 known_by = "" if arguments is None else canonical(arguments)  # the first entry of a call may omit them
                 now = (str(entry.get("name")), artifact_id, known_by)
                 before = known.setdefault((task, call_id), now)
@@ -158,7 +150,7 @@ def ids_unique(subject: Subject) -> Iterator[Problem]:
                 clash = before[0] != now[0] or (before[1] != now[1] and differs)
                 if call_id in in_list or clash:
                     message = f"the id {call_id!r} is used for two tool calls"
-                    yield problem(exchange, message, f"{occurrence.where}[{number}]", entry)
+                    yield problem(exchange, message, f"{where}[{number}]", entry)
                 in_list.add(call_id)
 
 
@@ -171,11 +163,11 @@ def _ids_used_again(subject: Subject) -> Iterator[Problem]:
         before = [
             item for exchange in turn.exchanges for item in _calls_with_ids(exchange) if exchange.activation in ASKING
         ]
-        known = {str(entry["id"]): entry for _, _, entries in before for entry in entries}
+        known = {str(entry["id"]): entry for _, _, entries in before for entry in entries.values()}
         artifacts = {artifact_id for artifact_id, _, _ in before}
         for exchange in turn.resumed:
             for artifact_id, where, entries in _calls_with_ids(exchange):
-                again = [entry for entry in entries if entry["id"] in known]
+                again = [entry for entry in entries.values() if entry["id"] in known]
                 nothing_new = artifact_id not in artifacts and len(again) == len(entries)
                 for entry in again:
                     if nothing_new or _differ(known[entry["id"]], entry):
@@ -183,17 +175,16 @@ def _ids_used_again(subject: Subject) -> Iterator[Problem]:
                         yield problem(exchange, message, where, entry)
 
 
-def _calls_with_ids(exchange: ProbeExchange) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Yields artifact id, path and entries with ids, for each list of calls in the answer."""
+def _calls_with_ids(exchange: ProbeExchange) -> Iterator[tuple[str, str, dict[int, dict[str, Any]]]]:
+    """Yields artifact id, path and the entries with ids by their index, for each list of calls in the answer."""
     for occurrence in occurrences(exchange):
-        if occurrence.kind is Kind.CALLS and isinstance(occurrence.value, list):
-            entries = [
-                entry
-                for entry in occurrence.value
-                if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
-            ]
-            if entries:
-                yield str((occurrence.artifact or {}).get("artifactId")), occurrence.where, entries
+        entries = {
+            number: entry
+            for number, entry in enumerate(occurrence.entries)
+            if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
+        }
+        if entries:
+            yield str((occurrence.artifact or {}).get("artifactId")), occurrence.where, entries
 
 
 def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
