@@ -27,7 +27,7 @@ _suite: pytest.StashKey[Suite | None] = pytest.StashKey()
 _case: pytest.StashKey[str | None] = pytest.StashKey()
 _exported: pytest.StashKey[list[Export]] = pytest.StashKey()
 _lost_workers: pytest.StashKey[list[str]] = pytest.StashKey()
-_result: pytest.StashKey[SessionResult | str] = pytest.StashKey()
+_result: pytest.StashKey[SessionResult] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -194,14 +194,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     from .testing.session import finish_session
 
-    try:
-        result = finish_session(config.stash[_run], config.stash[_exported], suite, folder)
-        failed = result.failed
-        config.stash[_result] = result
-    except OSError as error:
-        failed = True
-        config.stash[_result] = f"the report could not be written: {error}"
-    if failed and session.exitstatus == pytest.ExitCode.OK:
+    config.stash[_result] = result = finish_session(config.stash[_run], config.stash[_exported], suite, folder)
+    if result.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -209,9 +203,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     result = config.stash.get(_result, None)
     if result is None:
         return
-    failed = isinstance(result, str) or result.failed
-    terminalreporter.section("a2a-eval-proxy", red=failed, green=not failed)
+    terminalreporter.section("a2a-eval-proxy", red=result.failed, green=not result.failed)
     for worker in config.stash[_lost_workers]:
         terminalreporter.write_line(f"worker {worker} crashed; the turns of its tests are lost")
-    for line in [result] if isinstance(result, str) else result.lines():
+    for line in result.lines:
         terminalreporter.write_line(line)

@@ -1,9 +1,9 @@
-"""The end of a test session: its turns held against the suite's gates, and the report."""
+"""The end of a test session: its turns compared with the suite's gates, and the report."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tool_call_evaluators.report.wording import counted, one_line, printable
 from tool_call_evaluators.suite import Suite
@@ -16,46 +16,40 @@ from .proxies import Export
 _SHOWN_REASONS = 50
 
 
-@dataclass(frozen=True)
-class SessionResult:
-    """What came of a session. `page` is the HTML report, None where none was asked for."""
+class SessionResult(NamedTuple):
+    """Whether the suite's gates `failed` (False without a suite), and the result for a terminal, as lines."""
 
-    conclusion: RunResult
-    page: Path | None
-
-    @property
-    def failed(self) -> bool:
-        """Whether the suite's gates failed; False without a suite."""
-        return self.conclusion.report.suite is not None and not self.conclusion.verdict.passed
-
-    def lines(self) -> list[str]:
-        """The result for a terminal."""
-        report, reasons = self.conclusion.report, self.conclusion.verdict.reasons
-        told = f"{counted(len(report.turns), 'turn')}, {counted(report.tool_call_count, 'tool call')}"
-        lines = []
-        if report.suite is None:
-            lines.append(f"{told}; no suite, no gates")
-        else:
-            conversations = counted(len(report.conversations), "conversation")
-            lines.append(f"suite {report.suite.name}: {report.counts['passed']} of {conversations} passed ({told})")
-            lines.append(f"gates failed, {counted(len(reasons), 'reason')}:" if reasons else "gates passed")
-            lines += [f"  {one_line(reason.message, 500)}" for reason in reasons[:_SHOWN_REASONS]]
-            if len(reasons) > _SHOWN_REASONS:
-                lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
-        if usage := usage_line(self.conclusion.usage):
-            lines.append(usage)
-        if self.page is not None:
-            lines.append(f"report: {self.page}")
-        return [printable(line) for line in lines]
+    failed: bool
+    lines: list[str]
 
 
 def finish_session(run: str, exports: list[Export], suite: Suite | None, folder: Path | None) -> SessionResult:
     """Judge what the proxies of a session have captured, and write the report into `folder` if there is one.
 
-    A case of the suite without a turn fails the gates, unless the suite tolerates it. Raises OSError where the
-    report cannot be written.
+    A case of the suite without a turn fails the gates, unless the suite tolerates it. A report that cannot be written
+    fails the session.
     """
     turns = [turn for export in exports for turn in export["turns"]]
-    results = {key: said for export in exports for key, said in export["conversation_results"].items()}
+    results = {key: found for export in exports for key, found in export["conversation_results"].items()}
     conclusion = judge_turns(suite, turns, results, run)
-    return SessionResult(conclusion, publish_report(conclusion.report, folder))
+    try:
+        page = publish_report(conclusion.report, folder)
+    except OSError as error:
+        return SessionResult(True, [f"the report could not be written: {error}"])
+    lines = [*_lines(conclusion), *([f"report: {page}"] if page else [])]
+    return SessionResult(suite is not None and not conclusion.verdict.passed, list(map(printable, lines)))
+
+
+def _lines(conclusion: RunResult) -> list[str]:
+    report, reasons = conclusion.report, conclusion.verdict.reasons
+    captured = f"{counted(len(report.turns), 'turn')}, {counted(report.tool_call_count, 'tool call')}"
+    if report.suite is None:
+        lines = [f"{captured}; no suite, no gates"]
+    else:
+        conversations = counted(len(report.conversations), "conversation")
+        lines = [f"suite {report.suite.name}: {report.counts['passed']} of {conversations} passed ({captured})"]
+        lines.append(f"gates failed, {counted(len(reasons), 'reason')}:" if reasons else "gates passed")
+        lines += [f"  {one_line(reason.message, 500)}" for reason in reasons[:_SHOWN_REASONS]]
+        if len(reasons) > _SHOWN_REASONS:
+            lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
+    return [*lines, *filter(None, [usage_line(conclusion.usage)])]
