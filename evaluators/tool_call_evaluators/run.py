@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from .evaluator import FAILURES, Evaluator, EvaluatorBase, error_reason
 from .model import EvalCase, EvalResult
+
+_reads_results = attrgetter("reads_results")
 
 
 async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[EvalResult]:
@@ -34,6 +37,8 @@ async def evaluate(case: EvalCase, evaluators: Iterable[Evaluator]) -> list[Eval
 
 def evaluate_sync(case: EvalCase, evaluators: Sequence[EvaluatorBase]) -> list[EvalResult]:
     """`evaluate` without an event loop, for synchronous evaluators; the result of an asynchronous one is errored."""
+    if not any(map(_reads_results, evaluators)):
+        return [_compute(case, evaluator) for evaluator in evaluators]
     results: dict[int, EvalResult] = {}
     for positions in filter(None, _in_order(evaluators)):
         informed = _informed(case, results)

@@ -35,9 +35,11 @@ class ToolError(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         calls = case.tool_calls
         failed = [(index, why) for index, call in enumerate(calls) if (why := self._why_failed(call))]
+        if not failed:
+            return Measurement(1.0, f"{len(calls)} of {counted(len(calls), 'call')} succeeded.", {"failed": []})
         succeeded = len(calls) - len(failed)
         return Measurement(
-            succeeded / len(calls) if calls else 1.0,
+            succeeded / len(calls),
             sentence(
                 f"{succeeded} of {counted(len(calls), 'call')} succeeded",
                 [f"{call_name(index, calls)}: {why}" for index, why in failed],

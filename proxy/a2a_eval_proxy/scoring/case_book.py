@@ -129,7 +129,8 @@ class CaseBook:
 
         None where no case, or more than one, would fit.
         """
-        found = case_id or next(iter(self._contexts.get(conversation_id, ())), None)
+        contexts = self._contexts.get(conversation_id)
+        found = case_id or (next(iter(contexts)) if contexts else None)
         if found is None:
             texts = self._by_text(user_text.strip()) if self._suite_texts or self._registered_texts else []
             remembered = self._conversations.get(conversation_id) if conversation_id else None

@@ -74,9 +74,9 @@ class TurnIntake:
         """Nothing is passed on afterwards."""
 
     def _gather(self, turn: Turn) -> None:
-        self._batch.append(turn)
-        if len(self._batch) == 1:
+        if not self._batch:
             self._loop.call_at(self._next_batch_at, self._pass_on)
+        self._batch.append(turn)
 
     def _pass_on(self) -> None:
         self._ready([TurnViews(turn, turn, turn) for turn in self._next_batch()])
