@@ -37,10 +37,13 @@ class EventBus(TurnListener):
             self.publish("conversation.done", {**scored.key._asdict(), "evaluations": scored.evaluations})
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
+        self._put(Event(name, data))
+
+    def _put(self, event: Event | None) -> None:
         for waiting in self._queues:
             if waiting.full():
                 waiting.get_nowait()
-            waiting.put_nowait(Event(name, data))
+            waiting.put_nowait(event)
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[asyncio.Queue[Event | None]]:
@@ -54,7 +57,4 @@ class EventBus(TurnListener):
 
     def close(self) -> None:
         """Send every listener the end."""
-        for waiting in self._queues:
-            if waiting.full():
-                waiting.get_nowait()
-            waiting.put_nowait(None)
+        self._put(None)

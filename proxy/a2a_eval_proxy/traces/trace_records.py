@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -94,13 +95,8 @@ def shares_of(trace: TraceEntry) -> dict[str, TurnEntry]:
 
     A span under the one that a turn's request named as parent is that turn's; others go by their time.
     """
-    by_parent: dict[str, TurnEntry] = {}
-    ambiguous: set[str] = set()
-    for known in trace.turns:
-        parent = known.turn.parent_span_id
-        if parent in by_parent:
-            ambiguous.add(parent)
-        by_parent[parent] = known
+    parents = Counter(known.turn.parent_span_id for known in trace.turns)
+    by_parent = {parent: known for known in trace.turns if parents[parent := known.turn.parent_span_id] == 1}
     shares: dict[str, TurnEntry] = {}
     for span in trace.spans.values():
         path: list[str] = []
@@ -108,11 +104,8 @@ def shares_of(trace: TraceEntry) -> dict[str, TurnEntry]:
         owner: TurnEntry | None = None
         while at is not None and owner is None and len(path) < len(trace.spans):
             path.append(at.span_id)
-            owner = shares.get(at.span_id)
-            parent = at.parent_span_id
-            if owner is None and parent in by_parent and parent not in ambiguous:
-                owner = by_parent[parent]
-            at = trace.spans.get(parent)
+            owner = shares.get(at.span_id) or by_parent.get(at.parent_span_id)
+            at = trace.spans.get(at.parent_span_id)
         owner = owner or latest_before(trace.turns, span.start_ns / 1e9)
         for span_id in path:
             shares.setdefault(span_id, owner)
