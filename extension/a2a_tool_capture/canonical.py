@@ -71,11 +71,6 @@ def by_value(value: Any) -> ByValue:
     return ByValue(exact, canonical(_with_numbers(value, rounded)), bool(floats))
 
 
-def signature(name: str, arguments: Mapping[str, Any]) -> tuple[str, ByValue]:
-    """Key of a call by name and argument values: equal for the same call made twice."""
-    return name, by_value(arguments)
-
-
 def as_double(value: int) -> int | float:
     """An integer as the double that protobuf converts it to; unchanged if it exceeds all doubles."""
     try:

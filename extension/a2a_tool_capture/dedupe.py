@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from .canonical import ByValue, by_value, signature
+from .canonical import ByValue, by_value
 from .models import Finding, Severity, ToolCall
 
 
@@ -240,7 +240,8 @@ _Signature: TypeAlias = tuple[str, ByValue]
 
 
 def _signature(call: ToolCall) -> _Signature | None:
-    return None if call.arguments is None else signature(call.name, call.arguments)
+    """Key of a call by name and argument values: equal for the same call made twice."""
+    return None if call.arguments is None else (call.name, by_value(call.arguments))
 
 
 def _fill(winner: ToolCall, loser: ToolCall) -> ToolCall:

@@ -15,7 +15,7 @@ from .dedupe import reconcile
 from .dialects import DialectReader
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
-from .payload import listed_uris, misplaced_calls, read_tool_calls
+from .payload import misplaced_calls, read_tool_calls
 from .sameness import contradicts, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS
 from .wire import EVENT_KEYS, normalize_state, parts_text
@@ -355,10 +355,11 @@ class TaskMerger:
 
     def _read(self, artifact_id: str, artifact: Mapping[str, Any]) -> list[ToolCall]:
         listed = self._listed.get(artifact_id, _NO_URIS)
-        if artifact.get("extensions"):
+        extensions = artifact.get("extensions")
+        if extensions and isinstance(extensions, list):
             if artifact_id not in self._listed:
                 self._listed_bytes += _URI_BYTES + getsizeof(artifact_id)
-            self._listed[artifact_id] = listed = listed | (listed_uris(artifact) & _KNOWN_URIS)
+            self._listed[artifact_id] = listed = listed.union(filter(extensions.__contains__, _KNOWN_URIS))
         if "metadata" not in artifact:
             return []
         calls, findings = read_tool_calls(
