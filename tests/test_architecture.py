@@ -132,7 +132,7 @@ LAYERS = {
         "gates",
         "agent_trace | behavior_failures | evaluator | judge | matching | turn_health",
         "declared | model | typed",
-        "options | tool_definition",
+        "grouping | options | tool_definition",
     ],
     EXTENSION: [
         "bridges | client",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .grouping import grouped
 from .model import EvalCase
 
 NO_FAILURE = "no failure"
@@ -89,9 +90,7 @@ def unique_errors(failures: Iterable[BehaviorFailure]) -> list[UniqueError]:
     Reasons are equivalent if they differ only in case, punctuation, white space, numbers, identifiers that contain
     digits, or quoted text. Equivalent reasons of several metrics in one turn are one occurrence.
     """
-    groups: dict[tuple[str, str], list[BehaviorFailure]] = {}
-    for failure in failures:
-        groups.setdefault((failure.label, normalised(failure.reason)), []).append(failure)
+    groups = grouped(((failure.label, normalised(failure.reason)), failure) for failure in failures)
     errors = [
         UniqueError(
             label,

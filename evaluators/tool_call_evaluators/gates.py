@@ -29,6 +29,7 @@ from .declared import (
     whole_number,
 )
 from .evaluator import EvaluatorBase
+from .grouping import grouped
 from .model import CALLS_UNSEEN, EvalResult, Status
 
 TOLERABLE = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured", CALLS_UNSEEN)
@@ -111,9 +112,7 @@ def _low_mean(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
 
 
 def _low_conversation_mean(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
-    by_conversation: dict[str, list[tuple[Outcome, EvalResult]]] = {}
-    for outcome, result in scored:
-        by_conversation.setdefault(outcome.conversation, []).append((outcome, result))
+    by_conversation = grouped((outcome.conversation, (outcome, result)) for outcome, result in scored)
     for conversation, results in by_conversation.items():
         if (mean := _mean(results)) < limit:
             message = f"{conversation}: {metric}: mean {mean:g} is below {limit:g}"

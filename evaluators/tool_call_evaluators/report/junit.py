@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
 from ..gates import TOLERABLE
+from ..grouping import grouped
 from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import ReasonJson, Report, duration
 from .wording import call_text, cut, printable, score_text
@@ -52,10 +53,7 @@ def junit_xml(report: Report) -> str:
 
 def _cases(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
     """The conversations of each case; a conversation without a case is its own case."""
-    cases: dict[str, list[RunConversation]] = {}
-    for conversation in conversations:
-        cases.setdefault(conversation.case_id or conversation.label, []).append(conversation)
-    return cases
+    return grouped((conversation.case_id or conversation.label, conversation) for conversation in conversations)
 
 
 def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tuple[ET.Element, float]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from a2a_tool_capture.models import ToolCall
 
 from ..behavior_failures import unique_errors as grouped_errors
+from ..grouping import grouped
 from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
@@ -152,11 +153,8 @@ class Report:
 
     @cached_property
     def _reasons_by_label(self) -> dict[str, list[ReasonJson]]:
-        by_label: dict[str, list[ReasonJson]] = {}
-        for reason in self.reasons:
-            if label := self._places.get(reason["where"]):
-                by_label.setdefault(label, []).append(reason)
-        return by_label
+        reasons = [reason for reason in self.reasons if reason["where"] in self._places]
+        return grouped((self._places[reason["where"]], reason) for reason in reasons)
 
 
 def _first_matcher(specs: Iterable[EvaluatorSpec]) -> Matcher:

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from ..behavior_failures import SEVERITY
+from ..grouping import grouped
 from .model import Report, seconds_between
 from .wording import counted, cut, duration_text, printable, score_text, usage_text
 
@@ -108,7 +109,8 @@ def _scores(report: Report) -> ET.Element | None:
     metrics = report.verdict["metrics"]
     if not metrics:
         return None
-    scores = _scores_by_metric(report)
+    results = (result for conversation in report.conversations for result in conversation.all_results)
+    scores = grouped((item.evaluator, (item.score, item.scale)) for item in results if item.score is not None)
     head = ("metric", "mean", "distribution", "passed", "failed", "skipped", "errored")
     gates = report.suite.gates if report.suite else {}
     rows = []
@@ -128,15 +130,6 @@ def _scores(report: Report) -> ET.Element | None:
     columns = [element("th", name, scope="col") for name in head]
     table = element("table.scores", element("thead", element("tr", *columns)), element("tbody", *rows))
     return _section("scores", "Scores", element("div.scroll", table, tabindex="0"))
-
-
-def _scores_by_metric(report: Report) -> dict[str, list[tuple[float, tuple[float, float]]]]:
-    scores: dict[str, list[tuple[float, tuple[float, float]]]] = {}
-    for conversation in report.conversations:
-        for result in conversation.all_results:
-            if result.score is not None:
-                scores.setdefault(result.evaluator, []).append((result.score, result.scale))
-    return scores
 
 
 def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element | None:

@@ -15,6 +15,7 @@ from statistics import fmean
 from a2a_tool_capture.canonical import canonical
 from a2a_tool_capture.models import ToolCall
 
+from ..grouping import grouped
 from ..matching.call_diff import diff_calls
 from ..matching.placeholders import quoted
 from ..model import CALLS_UNSEEN, Status
@@ -105,35 +106,23 @@ class _Side:
     @cached_property
     def scores(self) -> dict[str, list[float]]:
         """For each metric one score per conversation, the mean over its turns, in the order of the conversations."""
-        scores: dict[str, list[float]] = {}
-        for conversation in self.conversations:
-            found: dict[str, list[float]] = {}
-            for result in conversation.all_results:
-                if result.score is not None:
-                    found.setdefault(result.evaluator, []).append(result.score)
-            for metric, values in found.items():
-                scores.setdefault(metric, []).append(fmean(values))
-        return scores
+        by_conversation = (
+            grouped((result.evaluator, result.score) for result in item.all_results if result.score is not None)
+            for item in self.conversations
+        )
+        return grouped((metric, fmean(scores)) for found in by_conversation for metric, scores in found.items())
 
     @property
     def turns(self) -> dict[int, list[TurnJson]]:
-        turns: dict[int, list[TurnJson]] = {}
-        for conversation in self.conversations:
-            for turn in conversation.turns:
-                if turn.turn is not None:
-                    turns.setdefault(turn.index, []).append(turn.turn)
-        return turns
+        turns = (turn for conversation in self.conversations for turn in conversation.turns)
+        return grouped((turn.index, turn.turn) for turn in turns if turn.turn is not None)
 
 
 def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConversation]]:
-    cases: dict[str, list[RunConversation]] = {}
-    for conversation in conversations:
-        name = conversation.case_id
-        if name is None:
-            first = conversation.executed[0]["user_text"]
-            name = f"“{first.strip()}”"
-        cases.setdefault(name, []).append(conversation)
-    return cases
+    def name(conversation: RunConversation) -> str:
+        return conversation.case_id or f"“{conversation.executed[0]['user_text'].strip()}”"
+
+    return grouped((name(conversation), conversation) for conversation in conversations)
 
 
 def _spoken(conversation: RunConversation) -> tuple[str, ...]:

@@ -13,11 +13,12 @@ Within a family `surely_fell` corrects for the number of tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, mode
 from typing import TypeAlias, TypeVar
 
+from ..grouping import grouped
 from .significance import FallTest, permutation, sign_flip, signed_units, surely_fell, testable_at
 
 FALSE_ALARMS = 0.05
@@ -78,7 +79,8 @@ def find_falls(cases: Mapping[str, Mapping[Measure, Sides]]) -> Falls:
                 differences.setdefault(measure, {})[case] = fmean(after[:shared]) - fmean(before[:shared])
                 single[case, measure] = permutation(before, after)
     overall = {measure: sign_flip(list(found.values())) for measure, found in differences.items()}
-    groups = _grouped((key, (key[0], *_outline(*cases[key[0]][key[1]]))) for key in single)
+    # equal tests need no correction for one another
+    groups = list(grouped(((key[0], *_outline(*cases[key[0]][key[1]])), key) for key in single).values())
     alone = [single[group[0]] for group in groups]
     single_level = SINGLE_CASES if len(cases) >= LEAST_CASES else FALSE_ALARMS
     testable = len(testable_at(alone, single_level))
@@ -97,7 +99,7 @@ def _overall_falls(
     The pass rate and all other measures have half of `level` each; one has all of `level` if the other cannot reject.
     """
     pass_rate_first = sorted(differences, key=lambda measure: measure or "")
-    groups = _grouped((measure, _directions(differences[measure])) for measure in pass_rate_first)
+    groups = list(grouped((_directions(differences[measure]), measure) for measure in pass_rate_first).values())
     rates = [group for group in groups if None in group]
     others = [group for group in groups if None not in group]
     rate_level = other_level = level / 2
@@ -110,14 +112,6 @@ def _overall_falls(
         for index in surely_fell([tests[group[0]] for group in family], share) if share else ():
             fell.update(family[index])
     return fell, rate_level or level / 2
-
-
-def _grouped(keys: Iterable[tuple[Key, Hashable]]) -> list[list[Key]]:
-    """Equal keys for equal tests, which need no correction for one another."""
-    groups: dict[Hashable, list[Key]] = {}
-    for key, outline in keys:
-        groups.setdefault(outline, []).append(key)
-    return list(groups.values())
 
 
 def _directions(differences: Mapping[str, float]) -> Hashable:
