@@ -7,7 +7,6 @@ import logging
 import random
 import ssl
 import time
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -86,11 +85,8 @@ class OtlpForwarder:
         )
         self._queue_bytes = queue_bytes
         self._first_delay_s = first_delay_s
-        self._queue: deque[_Export] = deque()
+        self._queue: asyncio.Queue[_Export] = asyncio.Queue()
         self._trying: _Export | None = None
-        self._arrived = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._closing = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
         self._complaints: set[str] = set()
@@ -106,42 +102,38 @@ class OtlpForwarder:
         for name, value in ((b"content-type", content_type), (b"content-encoding", content_encoding)):
             if value:
                 headers.append((name, value.encode("latin-1")))
-        self._queue.append(_Export(path, headers, body, asyncio.get_running_loop().time()))
+        self._queue.put_nowait(_Export(path, headers, body, asyncio.get_running_loop().time()))
         self.counts.held_bytes += len(body)
-        while self.counts.held_bytes > self._queue_bytes and self._queue:
+        while self.counts.held_bytes > self._queue_bytes and not self._queue.empty():
             self._complain(_FULL, f"more than {self._queue_bytes} bytes are waiting; the oldest telemetry is dropped")
-            self._drop(self._queue.popleft())
-        if self._queue:
-            self._idle.clear()
-            self._arrived.set()
+            self._drop(self._queue.get_nowait())
+            self._queue.task_done()
 
     async def close(self, timeout_s: float) -> None:
         """Send what is left, for at most `timeout_s`; drop the rest."""
         self._closing.set()
         with suppress(TimeoutError):  # what is left is counted below
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
+            await asyncio.wait_for(self._queue.join(), timeout_s)
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait({self._sending})
-        if self._trying is not None:
-            self._queue.appendleft(self._trying)
-        if self._queue:
-            logger.warning("%s: %d telemetry request(s) could not be sent and are lost", self._shown, len(self._queue))
-        while self._queue:
-            self._drop(self._queue.popleft())
+        left = [] if self._trying is None else [self._trying]
+        while not self._queue.empty():
+            left.append(self._queue.get_nowait())
+        if left:
+            logger.warning("%s: %d telemetry request(s) could not be sent and are lost", self._shown, len(left))
+        for export in left:
+            self._drop(export)
         self._http.close()
 
     # ── the sender ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _send_all(self) -> None:
         while True:
-            await self._arrived.wait()
-            while self._queue:
-                self._trying = self._queue.popleft()
-                await self._deliver(self._trying)
-                self._trying = None
-            self._arrived.clear()
-            self._idle.set()
+            self._trying = await self._queue.get()
+            await self._deliver(self._trying)
+            self._trying = None
+            self._queue.task_done()
 
     async def _deliver(self, export: _Export) -> None:
         """Send one request, with retries if the failure is temporary."""
