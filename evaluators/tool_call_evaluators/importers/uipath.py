@@ -162,8 +162,8 @@ def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluato
             notes.add(f"the evaluator {ref} needs a judge; add {evaluator.kind} and a `judge` to the suite to use it")
         else:
             used.setdefault(ref, evaluator)
-            for name in evaluator.parts:
-                notes.add(f"{name} of the evaluator {ref} was not imported: here it reads the whole answer")
+            for part in evaluator.parts:
+                notes.add(f"{part} of the evaluator {ref} was not imported: here it reads the whole answer")
         if evaluator.kind in _ANSWERS:
             answer = parts.get("expectedOutput", "expected_output") or output
             if answer is not None:

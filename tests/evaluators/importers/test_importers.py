@@ -290,12 +290,14 @@ def test_that_a_uipath_evaluator_looks_at_a_part_of_the_answer_is_noted(tmp_path
     (tmp_path / "evaluators").mkdir()
     (tmp_path / "evaluators" / "exact.json").write_text(json.dumps(content))
     criterias = {"Exact": {"expectedOutput": {"content": "hello"}}}
-    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
+    guid = "b54f3a0e-6a4b-4b7a-9d7f-0c5a4f3f2e1d"
+    evaluation = {"id": guid, "name": "Greeting", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
     text = json.dumps({"evaluations": [evaluation]})
     imported = import_text(text, str(tmp_path / "eval-sets" / "set.json"))
     assert imported.notes == (
         "targetOutputKey of the evaluator Exact was not imported: here it reads the whole answer",
     )
+    assert [case.id for case in imported.suite.cases] == ["Greeting"]
 
 
 @pytest.mark.parametrize(
