@@ -37,7 +37,7 @@ def failures(report: CheckReport) -> list[tuple[str, str, str]]:
     return [
         (result.rule.id, str(result.interface), problem.message)
         for result in report.results
-        for problem in result.outcome.problems
+        for problem in result.problems
     ]
 
 

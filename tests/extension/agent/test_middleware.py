@@ -86,7 +86,7 @@ async def test_an_agent_on_the_handler_of_the_sdk_conforms() -> None:
     """Over JSON-RPC and HTTP+JSON, in both versions, in every operation that `check` knows."""
     with ServerThread(build) as agent:
         report = await check(agent.url, "Where is it?")
-    problems = [(result.rule.id, str(result.interface)) for result in report.results if result.outcome.problems]
+    problems = [(result.rule.id, str(result.interface)) for result in report.results if result.problems]
     assert (problems, report.verdict) == ([], CheckVerdict.CONFORMING)
     assert len(report.record.conversations) == 4
 

@@ -51,7 +51,7 @@ async def test_an_agent_that_told_no_calls_has_not_passed(message: str, hint: st
     assert report.verdict is CheckVerdict.INCONCLUSIVE
     assert not rules_with(report, RuleStatus.FAILED)
     assert {"send-asked", "send-silent", "entry-schema"} <= rules_with(report, RuleStatus.UNSEEN)
-    reasons = {result.outcome.unseen for result in report.results if result.rule.id == "send-asked"}
+    reasons = {result.reason for result in report.results if result.rule.id == "send-asked"}
     assert any(hint in reason for reason in reasons)
 
 

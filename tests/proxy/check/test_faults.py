@@ -22,7 +22,7 @@ async def test_a_fault_is_found_over_every_interface(name: str) -> None:
     assert report.verdict is (CheckVerdict.NOT_CONFORMING if fault.breaks else CheckVerdict.CONFORMING)
     for result in report.results:
         if result.rule.id in fault.breaks | fault.warns and result.status is not RuleStatus.SKIPPED:
-            assert result.outcome.problems, f"{result.rule.id} over {result.interface}"
+            assert result.problems, f"{result.rule.id} over {result.interface}"
 
 
 def test_every_rule_is_broken_by_some_fault() -> None:

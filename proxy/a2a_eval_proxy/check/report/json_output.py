@@ -37,10 +37,10 @@ def _result(result: RuleResult) -> dict[str, Any]:
         "severity": result.rule.severity.value,
         "interface": str(result.interface) if result.interface else None,
         "status": result.status.value,
-        "reason": result.outcome.unseen or result.outcome.skipped or None,
+        "reason": result.reason or None,
         "why": result.rule.why,
         "fix": result.rule.fix,
-        "problems": [_problem(problem) for problem in result.outcome.problems],
+        "problems": [_problem(problem) for problem in result.problems],
     }
 
 

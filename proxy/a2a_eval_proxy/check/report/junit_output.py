@@ -37,17 +37,16 @@ def report_junit(report: CheckReport, url: str) -> str:
 
 def _testcase(result: RuleResult) -> ET.Element:
     case = ET.Element("testcase", classname=f"check.{result.place.replace('.', '_')}", name=result.rule.id)
-    outcome = result.outcome
-    if outcome.problems:
-        problems = "\n\n".join(_problem_text(problem) for problem in outcome.problems)
+    if result.problems:
+        problems = "\n\n".join(_problem_text(problem) for problem in result.problems)
         text = printable(f"{problems}\n\nwhy: {result.rule.why}\nfix: {result.rule.fix}")
         if result.status is RuleStatus.FAILED:
-            message = printable(outcome.problems[0].message)
+            message = printable(result.problems[0].message)
             ET.SubElement(case, "failure", message=message, type=result.rule.id).text = text
         else:
             ET.SubElement(case, "system-out").text = f"warning: {text}"
-    elif outcome.unseen or outcome.skipped:
-        ET.SubElement(case, "skipped", message=printable(outcome.unseen or outcome.skipped))
+    elif result.reason:
+        ET.SubElement(case, "skipped", message=printable(result.reason))
     return case
 
 

@@ -44,7 +44,9 @@ def mask_credentials(report: CheckReport, header_values: Iterable[str]) -> Check
     return replace(
         report,
         record=replace(report.record, card=value(report.record.card)),
-        results=tuple(replace(result, outcome=value(result.outcome)) for result in report.results),
+        results=tuple(
+            replace(result, problems=value(result.problems), reason=text(result.reason)) for result in report.results
+        ),
     )
 
 

@@ -35,8 +35,8 @@ class CheckReport:
 
 def apply_rules(record: ProbeRecord) -> CheckReport:
     """Apply every rule to the record, in the order of the tables."""
-    results = [RuleResult(rule, None, rule.outcome(record.card)) for rule in CARD_RULES]
+    results = [rule.judge(record.card) for rule in CARD_RULES]
     subjects = subjects_of(record)
     for rule in TRAFFIC_RULES:
-        results += [RuleResult(rule, subject.conversation.interface, rule.outcome(subject)) for subject in subjects]
+        results += [rule.judge(subject, subject.conversation.interface) for subject in subjects]
     return CheckReport(record, tuple(results), any(subject.messages_with_calls for subject in subjects))

@@ -81,7 +81,7 @@ def _print_broken_rule(results: list[RuleResult], console: Console) -> None:
     rule, mark = results[0].rule, _MARKS[results[0].status]
     where = ", ".join(result.place for result in results)
     console.print(f"\n{mark} [bold]{rule.id}[/bold] on {escape(where)}", soft_wrap=True)
-    problems = [problem for result in results for problem in result.outcome.problems]
+    problems = [problem for result in results for problem in result.problems]
     kinds: dict[str, Problem] = {}
     for problem in problems:
         kinds.setdefault(problem.message, problem)

@@ -74,7 +74,7 @@ def unseen(report: CheckReport) -> list[str]:
         places: dict[str, list[str]] = {}
         for result in results:
             if result.status is RuleStatus.UNSEEN:
-                places.setdefault(result.outcome.unseen, []).append(result.place)
+                places.setdefault(result.reason, []).append(result.place)
         for reason, unseen_at in places.items():
             where = f" ({', '.join(unseen_at)})" if len(unseen_at) < len(results) else ""
             reasons.setdefault(reason, []).append(results[0].rule.id + where)

@@ -49,21 +49,18 @@ class RuleStatus(StrEnum):
     """The rule does not apply to this agent."""
 
 
-class Unseen(Exception):  # noqa: N818  # an outcome
-    """Raised by a test that found nothing to check; the message is the reason. Does not count after a problem."""
+class NotJudged(Exception):  # noqa: N818  # an outcome
+    """Raised by a test without a result; the message is the reason. Does not count after a problem."""
+
+    status: RuleStatus
 
 
-class Skipped(Exception):  # noqa: N818  # an outcome
-    """Raised by a test that does not apply to this agent; the message is the reason."""
+class Unseen(NotJudged):
+    status = RuleStatus.UNSEEN
 
 
-@dataclass(frozen=True, slots=True)
-class RuleOutcome:
-    """The outcome of one rule: passed without problems, unless `unseen` or `skipped` has a reason."""
-
-    problems: tuple[Problem, ...] = ()
-    unseen: str = ""
-    skipped: str = ""
+class Skipped(NotJudged):
+    status = RuleStatus.SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,38 +87,34 @@ class Rule(Generic[S]):
     fix: str
     severity: Severity = Severity.ERROR
 
-    def outcome(self, subject: S) -> RuleOutcome:
-        """Returns the outcome with the first MAX_PROBLEMS problems."""
+    def judge(self, subject: S, interface: Interface | None = None) -> RuleResult:
+        """Returns the result with the first MAX_PROBLEMS problems; passed without any."""
         problems: list[Problem] = []
+        status, reason = RuleStatus.PASSED, ""
         try:
             for found in islice(self.test(subject), MAX_PROBLEMS):
                 problems.append(found)  # noqa: PERF402  # keeps those before an exception
-        except Unseen as reason:
-            return RuleOutcome(tuple(problems), unseen="" if problems else str(reason))
-        except Skipped as reason:
-            return RuleOutcome(skipped=str(reason))
-        return RuleOutcome(tuple(problems))
+        except NotJudged as error:
+            status, reason = error.status, str(error)
+        if problems:
+            status, reason = RuleStatus.FAILED if self.severity is Severity.ERROR else RuleStatus.WARNING, ""
+        return RuleResult(self, interface, status, reason, tuple(problems))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The outcome of one rule for the card (`interface` None) or for one interface."""
+    """The result of one rule for the card (`interface` None) or for one interface."""
 
     rule: Rule[Any]
     interface: Interface | None
-    outcome: RuleOutcome
+    status: RuleStatus
+    reason: str = ""
+    """Why it is unseen or skipped."""
+    problems: tuple[Problem, ...] = ()
 
     @property
     def place(self) -> str:
         return str(self.interface) if self.interface else "agent card"
-
-    @property
-    def status(self) -> RuleStatus:
-        if self.outcome.problems:
-            return RuleStatus.FAILED if self.rule.severity is Severity.ERROR else RuleStatus.WARNING
-        if self.outcome.unseen:
-            return RuleStatus.UNSEEN
-        return RuleStatus.SKIPPED if self.outcome.skipped else RuleStatus.PASSED
 
 
 class CheckVerdict(StrEnum):
