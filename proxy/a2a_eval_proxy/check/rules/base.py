@@ -49,17 +49,17 @@ class RuleStatus(StrEnum):
     """The rule does not apply to this agent."""
 
 
-class NotJudged(Exception):  # noqa: N818  # an outcome
+class NoResult(Exception):  # noqa: N818  # an outcome
     """Raised by a test without a result; the message is the reason. Does not count after a problem."""
 
     status: RuleStatus
 
 
-class Unseen(NotJudged):
+class Unseen(NoResult):
     status = RuleStatus.UNSEEN
 
 
-class Skipped(NotJudged):
+class Skipped(NoResult):
     status = RuleStatus.SKIPPED
 
 
@@ -94,7 +94,7 @@ class Rule(Generic[S]):
         try:
             for found in islice(self.test(subject), MAX_PROBLEMS):
                 problems.append(found)  # noqa: PERF402  # keeps those before an exception
-        except NotJudged as error:
+        except NoResult as error:
             status, reason = error.status, str(error)
         if problems:
             status, reason = RuleStatus.FAILED if self.severity is Severity.ERROR else RuleStatus.WARNING, ""
