@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
@@ -19,7 +19,7 @@ from .python_literals import python_literal
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """A message, call or result. `id` and `name` identify the call of a result; `failed`: the result is an error."""
+    """A message, call or result. Of a result, `id` and `name` identify the call; `failed`: the result is an error."""
 
     kind: Literal["user", "agent", "call", "result"]
     text: str = ""
@@ -37,47 +37,30 @@ def openai_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
             yield _call(message.get("name"), message.get("arguments"), message.get("call_id"))
         elif kind == "function_call_output":
             yield TraceEvent("result", _text(message.get("output")), id=_id(message.get("call_id")))
-        elif message.get("role") == "user":
-            yield TraceEvent("user", _text(message.get("content")))
-        elif message.get("role") == "assistant":
-            yield TraceEvent("agent", _text(message.get("content")))
-            for call in map(plain, _listed(message.get("tool_calls"))):
-                function = plain(call.get("function") or call.get("custom"))
-                yield _call(function.get("name"), function.get("arguments", function.get("input")), call.get("id"))
-            if function := plain(message.get("function_call")):  # the predecessor of tool calls
-                yield _call(function.get("name"), function.get("arguments"), None)
-        elif message.get("role") in ("tool", "function"):
-            name = str(message.get("name") or "")
-            yield TraceEvent("result", _text(message.get("content")), id=_id(message.get("tool_call_id")), name=name)
+        elif (role := _OPENAI_ROLES.get(str(message.get("role")))) is not None:
+            yield _event(role, message)
+            if role == "agent":
+                for call in map(plain, _listed(message.get("tool_calls"))):
+                    function = plain(call.get("function") or call.get("custom"))
+                    yield _call(function.get("name"), function.get("arguments", function.get("input")), call.get("id"))
+                if function := plain(message.get("function_call")):  # the predecessor of tool calls
+                    yield _call(function.get("name"), function.get("arguments"), None)
 
 
 def langchain_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
     """From LangChain messages, in any of their JSON forms. Raises ValueError if the input is not a list."""
     for message in map(_langchain_message, map(_of_pair, required_list(_held(messages)))):
-        kind = _LANGCHAIN_KINDS.get(str(message.get("type") or message.get("role") or ""))
-        if kind == "user":
-            yield TraceEvent("user", _text(message.get("content")))
-        elif kind == "agent":
-            yield TraceEvent("agent", _text(message.get("content")))
+        role = _LANGCHAIN_ROLES.get(str(message.get("type") or message.get("role") or ""))
+        if role is None:
+            continue
+        yield _event(role, message, failed=message.get("status") == "error")
+        if role == "agent":
             for call in map(plain, _listed(message.get("tool_calls"))):
                 yield _call(call.get("name"), call.get("args"), call.get("id"))
             for call in map(plain, _listed(message.get("invalid_tool_calls"))):
                 yield _call(call.get("name"), None, call.get("id"))
-                yield TraceEvent(
-                    "result",
-                    str(call.get("error") or "invalid call"),
-                    id=_id(call.get("id")),
-                    name=str(call.get("name") or ""),
-                    failed=True,
-                )
-        elif kind == "result":
-            yield TraceEvent(
-                "result",
-                _text(message.get("content")),
-                id=_id(message.get("tool_call_id")),
-                name=str(message.get("name") or ""),
-                failed=message.get("status") == "error",
-            )
+                problem, name = str(call.get("error") or "invalid call"), str(call.get("name") or "")
+                yield TraceEvent("result", problem, id=_id(call.get("id")), name=name, failed=True)
 
 
 def required_list(entries: Any, what: str = "messages") -> list[Any]:
@@ -123,16 +106,13 @@ def arguments_of(value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-_LANGCHAIN_KINDS: Mapping[str, Literal["user", "agent", "result"]] = {
-    "human": "user",
-    "user": "user",
-    "HumanMessage": "user",
-    "ai": "agent",
-    "assistant": "agent",
-    "AIMessage": "agent",
-    "AIMessageChunk": "agent",
-    "tool": "result",
-    "ToolMessage": "result",
+_Role: TypeAlias = Literal["user", "agent", "result"]
+
+_OPENAI_ROLES: Mapping[str, _Role] = {"user": "user", "assistant": "agent", "tool": "result", "function": "result"}
+_LANGCHAIN_ROLES: Mapping[str, _Role] = {
+    **dict.fromkeys(("human", "user", "HumanMessage"), "user"),
+    **dict.fromkeys(("ai", "assistant", "AIMessage", "AIMessageChunk"), "agent"),
+    **dict.fromkeys(("tool", "ToolMessage"), "result"),
 }
 
 
@@ -145,6 +125,11 @@ def _langchain_message(message: Any) -> Mapping[str, Any]:
         path = found.get("id")
         return {**found["kwargs"], "type": path[-1] if isinstance(path, list) and path else None}
     return found
+
+
+def _event(role: _Role, message: Mapping[str, Any], *, failed: bool = False) -> TraceEvent:
+    name = str(message.get("name") or "")
+    return TraceEvent(role, _text(message.get("content")), None, _id(message.get("tool_call_id")), name, failed)
 
 
 def _call(name: Any, arguments: Any, call_id: Any) -> TraceEvent:

@@ -16,15 +16,12 @@ from a2a_tool_capture.models import ToolCall
 
 from ..options import IN_FILES, OptionError, check_options, or_known
 from .equality import equal_values, value_key
-from .placeholders import accepts, is_placeholder
+from .placeholders import ATOMS, accepts, is_placeholder
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
 Arguments: TypeAlias = Mapping[str, Any]
 Matcher: TypeAlias = Callable[[Arguments, Arguments], bool]
 """(expected, actual) -> bool. An ArgumentMatcher or any function of that form."""
-
-_ATOMS = {str, int, float, bool, type(None)}
-"""Types compared directly: most values have one of them, and are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class ArgumentMatcher:
         inner: MatchMode = mode if self.deep else "exact"
         for key, value in expected.items():
             if key in actual:
-                if type(value) not in _ATOMS or not self._equal(value, actual[key]):
+                if type(value) not in ATOMS or not self._equal(value, actual[key]):
                     yield from self._compare(value, actual[key], _child(path, key), inner)
             elif mode != "superset":
                 yield Difference(_child(path, key), "missing", expected=value)
@@ -150,7 +147,7 @@ class ArgumentMatcher:
         self, expected: Sequence[Any], actual: Sequence[Any], path: str, mode: MatchMode
     ) -> Iterator[Difference]:
         for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
-            if type(left) not in _ATOMS or not self._equal(left, right):
+            if type(left) not in ATOMS or not self._equal(left, right):
                 yield from self._compare(left, right, f"{path}[{index}]", mode)
         for index in range(len(actual), len(expected)):
             yield Difference(f"{path}[{index}]", "missing", expected=expected[index])

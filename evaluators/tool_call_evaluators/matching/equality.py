@@ -25,6 +25,11 @@ def equal_values(expected: Any, actual: Any) -> bool:
     return has_large_number(expected) and value_key(_beside(expected, actual)) == value_key(_beside(actual, expected))
 
 
+def is_number(value: Any) -> bool:
+    """Whether `value` is a number in JSON, which true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def has_large_number(value: Any) -> bool:
     """Whether `value` contains a number beyond 2**53. Only then may it equal a value with another `value_key`."""
     kind = type(value)

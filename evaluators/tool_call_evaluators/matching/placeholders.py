@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .equality import is_number
 from .patterns import compiled_pattern
 
 MAX_PATTERN_LENGTH = 1_000
@@ -52,7 +53,7 @@ def contains_placeholder(value: Any) -> bool:
         if is_placeholder(value):
             return True
         inner = value.values()
-    return any(map(contains_placeholder, [item for item in inner if type(item) not in _ATOMS]))
+    return any(map(contains_placeholder, [item for item in inner if type(item) not in ATOMS]))
 
 
 def check_placeholders(value: Any) -> None:
@@ -120,7 +121,7 @@ def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
 def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:
     if not _is_finite(centre):
         raise PlaceholderError(f"$approx takes a number, got {centre!r}")
-    if not _is_number(tolerance) or not tolerance >= 0:
+    if not is_number(tolerance) or not tolerance >= 0:
         raise PlaceholderError(f"tolerance takes a number of at least 0, got {tolerance!r}")
     if not _is_finite(actual):
         return False
@@ -129,25 +130,21 @@ def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:
     return bool(abs(actual - centre) <= tolerance + rounding)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_finite(value: Any) -> bool:
     """Whether a value is a number that fits a float: not infinity, nor an integer of more than 308 digits."""
     try:
-        return _is_number(value) and math.isfinite(value)
+        return is_number(value) and math.isfinite(value)
     except OverflowError:
         return False
 
 
 def _is_integer(value: Any) -> bool:
-    return _is_number(value) and (isinstance(value, int) or value.is_integer())
+    return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
-    "number": _is_number,
+    "number": is_number,
     "integer": _is_integer,
     "boolean": lambda value: isinstance(value, bool),
     "object": lambda value: isinstance(value, Mapping),
@@ -155,7 +152,8 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 
-_ATOMS = {str, int, float, bool, type(None)}
+ATOMS = {str, int, float, bool, type(None)}
+"""Types without inner values."""
 
 _SHAPES = {
     frozenset({"$any"}),

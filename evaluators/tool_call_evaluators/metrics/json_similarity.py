@@ -10,7 +10,7 @@ from rapidfuzz.distance import Levenshtein
 
 from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.arguments import json_excerpt
-from ..matching.equality import equal_values
+from ..matching.equality import equal_values, is_number
 from ..matching.explain import counted, sentence
 from ..model import EvalCase
 from ..registry import register
@@ -118,7 +118,7 @@ def _similarity(expected: Any, actual: Any) -> float:
         return 1.0 - Levenshtein.distance(expected, actual) / longer
     if equal_values(expected, actual):
         return 1.0
-    if _is_number(expected) and _is_number(actual):
+    if is_number(expected) and is_number(actual):
         return _closeness(expected, actual)
     return 0.0
 
@@ -131,7 +131,3 @@ def _closeness(expected: float, actual: float) -> float:
         return 0.0
     # also false for NaN and infinity, which are similar only to themselves
     return 1.0 - distance / size if distance < size < float("inf") else 0.0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

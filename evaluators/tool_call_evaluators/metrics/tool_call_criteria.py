@@ -5,7 +5,6 @@ Criteria are options of the evaluator, for the whole suite, or fields of the cas
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from ..matching.pairing import first_fitting, longest_common_subsequence
 from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
 from ..options import OptionError
 from ..registry import register
+from .case_parts import from_json
 
 
 @register
@@ -173,12 +173,7 @@ def _checked(read: Callable[[Any], Any], entry: Any, owner: str, option: str) ->
 
 
 def _output_text(result: str) -> str:
-    if "{" not in result:
-        return result
-    try:
-        value = json.loads(result)
-    except (ValueError, RecursionError):
-        return result
+    value = from_json(result) if "{" in result else result
     if not isinstance(value, dict):
         return result
     content = value.get("content", value)

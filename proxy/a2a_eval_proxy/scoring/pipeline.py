@@ -144,15 +144,10 @@ class Pipeline:
         for _, case_id, conversation_id in self._positions:
             self._cases.remember(conversation_id, case_id)
         total = 0
-        jobs: list[Job] = []
         async for item in every_turn(self._store, TurnQuery(run=run, status="pending"), PAGE):
             turn = Turn.from_dict(item)
-            jobs.append(self._job(TurnViews(turn, turn, turn)))
+            self._score_again([self._job(TurnViews(turn, turn, turn))])
             total += 1
-            if len(jobs) == PAGE:
-                self._score_again(jobs)
-                jobs = []
-        self._score_again(jobs)
         await self._conversations.resume(run, _REMEMBERED)
         return total
 
