@@ -141,10 +141,10 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
         raise StoreError(f"store {path}: the file is a database, but not a store (schema {version}); {_GIVE}")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only: it can shrink
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
-    connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    migrate(connection)
+    migrate(connection)  # sorts large indexes on disk
+    connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
 
 
 def moved_aside(path: str, why: str) -> str:

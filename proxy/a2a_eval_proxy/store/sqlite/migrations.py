@@ -26,8 +26,8 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     5: (  # see `sql`; with random ids, each of the old indexes had a page written for nearly every turn
         "DROP INDEX turns_conversation",
         "DROP INDEX turns_task",
-        "CREATE INDEX turns_conversation ON turns (seq >> 10, substr(conversation_id, -8))",
-        "CREATE INDEX turns_task ON turns (seq >> 10, substr(task_id, -8)) WHERE task_id != ''",
+        "CREATE INDEX turns_conversation ON turns (seq >> 11, substr(conversation_id, -8))",
+        "CREATE INDEX turns_task ON turns (seq >> 11, substr(task_id, -8)) WHERE task_id != ''",
     ),
 }
 """Statements by the schema version (SQLite's `user_version`) to which they lead, ascending. Released ones never change:
