@@ -8,8 +8,7 @@ from typing import NamedTuple
 from a2a_tool_capture.models import Finding, Severity, ToolCall
 
 from .call_assembly import Draft, DraftCompletion
-from .grouping import group
-from .lineage import Lineage
+from .grouping import Lineage, group
 from .message_sources import transcripts
 from .model import CutText, LogEvent, Span
 from .observations import read_span

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.traces.grouping import group
-from a2a_eval_proxy.traces.lineage import Lineage
+from a2a_eval_proxy.traces.grouping import Lineage, group
 from a2a_eval_proxy.traces.model import KIND_CLIENT, KIND_SERVER, Span
 from a2a_eval_proxy.traces.observations import read_span
 from golden.spans.building import OTHER_TRACE, a_span, a_tool_span

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.traces.correlation_hints import Hints, root_ended
-from a2a_eval_proxy.traces.grouping import group
-from a2a_eval_proxy.traces.lineage import Lineage
+from a2a_eval_proxy.traces.grouping import Lineage, group
 from a2a_eval_proxy.traces.model import LogEvent, Span, SpanEvent
 from a2a_eval_proxy.traces.observations import read_span
 from a2a_eval_proxy.traces.tool_calls import tool_calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from a2a_eval_proxy.traces.lineage import Lineage
+from a2a_eval_proxy.traces.grouping import Lineage
 from a2a_eval_proxy.traces.message_sources import transcripts
 from a2a_eval_proxy.traces.model import Span
 from a2a_eval_proxy.traces.requested_calls import RequestedCalls
