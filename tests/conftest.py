@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--chaos-turns",
         type=int,
-        default=1_000,
+        default=500,
         metavar="N",
         help="Turns that two proxies capture while proxies and workers are killed; 10000 takes minutes.",
     )

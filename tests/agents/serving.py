@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import socket
 import ssl
@@ -17,14 +18,28 @@ AppFactory = Callable[[str], Any]
 """Builds the application from the base URL it will be reached at."""
 
 
-class _Server(uvicorn.Server):
+class _ThreadServer(uvicorn.Server):
+    """Ends at once when asked to, where uvicorn looks every 0.1 s whether it is, and lets clients have 0.1 s more."""
+
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = threading.Event()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+    async def main_loop(self) -> None:
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        await self.on_tick(0)
         self.ready.set()
+        await self._ending.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+
+    def end(self) -> None:
+        """Drops open connections. To be called from another thread, once it is ready."""
+        self._loop.call_soon_threadsafe(self._ending.set)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -35,13 +50,13 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _server(app: Any, tls: ssl.SSLContext | None = None) -> _Server:
+def _config(app: Any, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
     # Cut connections are logged as errors of the application, which is what they are; nobody needs to read them.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="auto", ws="none")
     config.load()
     config.ssl = tls
-    return _Server(config)
+    return config
 
 
 class ServerThread:
@@ -51,7 +66,7 @@ class ServerThread:
     def __init__(self, factory: AppFactory, tls: ssl.SSLContext | None = None) -> None:
         self._listener = _bind("127.0.0.1", 0)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._server = _server(factory(self.url), tls)
+        self._server = _ThreadServer(_config(factory(self.url), tls))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
 
     def __enter__(self) -> Self:
@@ -63,8 +78,7 @@ class ServerThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
+        self._server.end()
         self._thread.join(timeout=20)
         self._listener.close()
 
@@ -74,7 +88,7 @@ def serve_forever(factory: AppFactory, listen: str) -> None:
     host, port = listen.rsplit(":", 1)
     listener = _bind(host, int(port))
     url = f"http://{host}:{listener.getsockname()[1]}"
-    server = _server(factory(url))
+    server = uvicorn.Server(_config(factory(url)))
     print(f"listening on {url}", flush=True)
     server.run(sockets=[listener])
 

@@ -88,7 +88,7 @@ def only(manifests: list[Manifest], kind: str, name: str | None = None) -> Manif
 
 
 def _parsed(text: str) -> list[Manifest]:
-    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+    return [manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
 
 
 @functools.cache

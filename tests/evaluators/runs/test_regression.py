@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from tool_call_evaluators.runs.comparison import compare
 from tool_call_evaluators.runs.regression import FALSE_ALARMS, find_falls
 
 COMPARISONS = 120
+alarms_of = functools.cache(false_alarms)
 QUICK = [setting for setting in SETTINGS if setting.metrics <= 10]
 """The others take longer; the table of evaluators/docs/runs.md has them."""
 
@@ -18,12 +20,12 @@ QUICK = [setting for setting in SETTINGS if setting.metrics <= 10]
 @pytest.mark.parametrize("setting", QUICK, ids=str)
 def test_an_unchanged_agent_is_rarely_called_worse(setting: Setting):
     """At most 5 % of all; of 120 comparisons more than 13 have a probability of 0.2 % at 5 %."""
-    assert false_alarms(setting, COMPARISONS) <= 13 / COMPARISONS
+    assert alarms_of(setting, COMPARISONS) <= 13 / COMPARISONS
 
 
 def test_false_alarms_over_all_settings():
     """The settings together are enough comparisons to tell 5 % from 6 %."""
-    rates = [false_alarms(setting, COMPARISONS) for setting in QUICK]
+    rates = [alarms_of(setting, COMPARISONS) for setting in QUICK]
     assert sum(rates) / len(rates) <= FALSE_ALARMS
 
 
