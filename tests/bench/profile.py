@@ -233,20 +233,20 @@ def _profiles(setting: Setting, bench: Bench, target: Target, sampler: Path) -> 
 
 
 def counted_calls(file: Path, load: Callable[[], int]) -> Calls:
-    """The calls for each of what `load` does and counts, by the process that was started with `calls` as `file`."""
-    _have_done(file.with_suffix(".reset"))
+    """Calls in the process that writes them to `file`, divided by the number of exchanges that `load` returns."""
+    _request(file.with_suffix(".reset"))
     count = load()
-    _have_done(file.with_suffix(".write"))
+    _request(file.with_suffix(".write"))
     return read_calls(file.read_text(), count)
 
 
-def _have_done(request: Path) -> None:
-    """Let subjects/stage.py do what the file asks for."""
-    request.touch()
+def _request(file: Path) -> None:
+    """Create the file that subjects/stage.py waits for, and wait until it has deleted the file again."""
+    file.touch()
     give_up = time.monotonic() + 10
-    while request.exists():
+    while file.exists():
         if time.monotonic() > give_up:
-            raise BehaviourError(f"{request.name}: calls are not counted")
+            raise BehaviourError(f"the proxy does not count calls: nothing happened to {file}")
         time.sleep(0.01)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,14 +15,15 @@ from pathlib import Path
 
 import pytest
 from bench import procfs
+from bench.__main__ import main
 from bench.otlp import bodies, post_all, trace_ids
 from bench.part import BehaviourError, Plan, Setting
 from bench.profile import REQUIREMENTS, ProfilePart, counted_calls
 from bench.programs import CompilerMissingError, LoadError, LoadGenerator, compile_c, running_agent
 from bench.report import DIRECT, figures
-from bench.revision import ROOT, UnknownRevisionError, checked_out
+from bench.revision import ROOT
 from bench.stages import stages
-from bench.targets import STAGES, TRAFFIC_TARGETS, Running, Target
+from bench.targets import FLOOR, STAGES, TRAFFIC_TARGETS, Running, Target
 from bench.traces import TRACES
 from bench.traffic import check
 from bench.workers import AWAITED, suite_file, turns_per_s
@@ -138,6 +140,37 @@ def test_stages_have_a_figure_for_every_metric(tmp_path: Path) -> None:
     assert [key for key in found if any(target not in found[key] for target in measured.targets[1:])] == []
 
 
+def test_the_floor_decodes_requests(agent_port: int, tmp_path: Path) -> None:
+    with FLOOR.started(agent_port, tmp_path, procfs.split_cpus()[0]) as target:
+        with urllib.request.urlopen(f"http://127.0.0.1:{target.port}/", data=b'{"id": 1}') as answer:
+            assert answer.status == 200
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            urllib.request.urlopen(f"http://127.0.0.1:{target.port}/", data=b"no JSON")
+
+
+@pytest.mark.usefixtures("load")
+def test_the_report_names_machine_and_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    report = tmp_path / "made" / "report.json"
+
+    assert main(["stages", "--quick", "--only", "floor", "--json", str(report)]) == 0
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("|  | CPU per request, µs, 1 connection |")
+    assert re.search(
+        r"one round; load average at the start .*idle for \d+%, other programs took \d+%\.$", printed, re.MULTILINE
+    )
+    found = json.loads(report.read_text())["parts"]["stages"]
+    assert found["targets"] == ["floor"]
+    assert 0 <= found["cpu_shares"]["others"] <= 1
+
+
+@pytest.mark.usefixtures("load")
+def test_an_unknown_revision_ends_with_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stages", "--quick", "--against", "no-such-revision"]) == 2
+
+    assert "bench: no-such-revision is no folder and no revision" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("load")
 def test_stages_of_another_tree_are_measured_and_left_out_where_they_do_not_start(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
@@ -194,11 +227,6 @@ def test_calls_of_an_exchange_are_counted_by_thread(load: LoadGenerator, agent_p
         calls = {(thread, function.name): number for (thread, function), number in counted.items()}
         assert 1 <= calls["MainThread", "RequestResponseCycle.run_asgi"] <= 4  # with each time it continues
         assert {thread for thread, _ in calls} >= {"MainThread", "store-writer"}
-
-
-def test_what_is_neither_folder_nor_revision_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnknownRevisionError, match="no-such-revision is no folder and no revision"):
-        checked_out("no-such-revision", tmp_path)
 
 
 def test_workers_score_what_they_are_measured_by(postgres: PostgresServer, tmp_path: Path) -> None:
