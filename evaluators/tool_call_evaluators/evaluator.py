@@ -106,7 +106,7 @@ class EvaluatorBase(ABC):
         """The result for a case that lacks an input; None if it can be measured."""
         if self.reads_calls and case.calls_unseen is not None:
             return EvalResult.unseen(self.metric, case.calls_unseen, version=self.version)
-        if missing := [need for need in self.needs if getattr(case, need) is None]:
+        if self.needs and (missing := [need for need in self.needs if getattr(case, need) is None]):
             return self._failed(SkipEvaluation(f"not given: {', '.join(missing)}"))
         return None
 

@@ -9,7 +9,7 @@ from typing import Any
 from .models import ToolCall
 
 _CONTAINERS = {dict, list}
-_CALL_BYTES = 600
+CALL_BYTES = 600
 """Of a call without its arguments and texts: about what CPython takes."""
 
 
@@ -17,8 +17,7 @@ def value_bytes(value: Any) -> int:
     """Bytes of a JSON value. Without recursion, since agents decide how deep it nests."""
     size = getsizeof(value)
     left = [value] if type(value) in _CONTAINERS else []
-    while left:
-        one = left.pop()
+    for one in left:  # which grows
         inner = [*one, *one.values()] if type(one) is dict else one
         size += sum(map(getsizeof, inner))
         left += [item for item in inner if type(item) in _CONTAINERS and item]
@@ -30,5 +29,5 @@ def calls_bytes(calls: Iterable[ToolCall]) -> int:
     size = 0
     for call in calls:
         texts = call.id, call.name, call.result, call.error
-        size += _CALL_BYTES + value_bytes(call.arguments) + sum(map(getsizeof, texts))
+        size += CALL_BYTES + value_bytes(call.arguments) + sum(map(getsizeof, texts))
     return size

@@ -135,8 +135,8 @@ class Scorer:
 
     def eval_case(self, turn: Turn, earlier: int, history: Iterable[TurnJson] = ()) -> EvalCase:
         """What the evaluators receive of a turn. Raises ValueError for malformed calls."""
-        past = [_past(item) for item in history]
-        unseen = calls_unseen(turn.state, len(turn.tool_calls), turn.findings)
+        past = [_past(item) for item in history] if history else ()
+        unseen = None if turn.tool_calls else calls_unseen(turn.state, 0, turn.findings)
         case = self._cases.case(turn.case_id) if turn.case_id else None
         if case is None:
             return EvalCase(
