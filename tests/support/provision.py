@@ -5,6 +5,7 @@ An environment appears complete or not at all (built beside, then renamed), and 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -102,6 +103,14 @@ def _provide(name: str, pins: list[Path], build: Callable[[Path], None]) -> Path
     if home in _failed:  # the next test does not wait for the same again
         raise UnavailableError(_failed[home])
     ROOT.mkdir(exist_ok=True)
+    with (ROOT / f"{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one process makes it; others that need it wait
+        if not home.exists():
+            _build(name, home, build)
+    return home
+
+
+def _build(name: str, home: Path, build: Callable[[Path], None]) -> None:
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=ROOT, ignore_cleanup_errors=True) as scratch:
         building = Path(scratch) / "environment"
         building.mkdir()
@@ -112,12 +121,7 @@ def _provide(name: str, pins: list[Path], build: Callable[[Path], None]) -> Path
             reason = detail[-1] if detail else repr(error)
             _failed[home] = f"environment {name!r} could not be made: {reason}"
             raise UnavailableError(_failed[home]) from error
-        try:
-            building.rename(home)
-        except OSError:
-            if not home.exists():  # otherwise another test session was faster
-                raise
-    return home
+        building.rename(home)
 
 
 def _run(*command: str) -> None:
