@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from .models import ToolCall
 from .recording import Arguments, CallRecording, Clock, NewId, new_call_id, utc_now
@@ -35,12 +35,6 @@ class CallHandle:
         self.error: Any = None
 
 
-class _ServedRequest(NamedTuple):
-    """The current request; `recording` is None if it did not activate the extension."""
-
-    recording: CallRecording | None
-
-
 class ToolCallRecorder:
     """Records the tool calls of the current request. Create one per agent and share it.
 
@@ -60,14 +54,15 @@ class ToolCallRecorder:
         self.enabled = _enabled_by_environment() if enabled is None else enabled
         self._clock = clock
         self._new_id = new_id
-        self._request: ContextVar[_ServedRequest | None] = ContextVar("request", default=None)
+        self._request: ContextVar[CallRecording | None] = ContextVar("request")
+        """None in a request that did not activate the extension, without a value outside of requests."""
         self._warned = False
 
     @contextmanager
     def request(self, *, activated: bool = True) -> Iterator[CallRecording | None]:
         """Make the block one request, with a new recording if it `activated` the extension, else None."""
         recording = self.new_recording() if activated else None
-        token = self._request.set(_ServedRequest(recording))
+        token = self._request.set(recording)
         try:
             yield recording
         finally:
@@ -83,19 +78,19 @@ class ToolCallRecorder:
         For servers that receive a message in one place and run the agent in another, such as workers with a queue.
         Use `request` if one block of code does both.
         """
-        self._request.set(_ServedRequest(recording))
+        self._request.set(recording)
 
     @property
     def current(self) -> CallRecording | None:
         """The recording of the current request; None if calls are not recorded."""
-        request = self._request.get()
-        return None if request is None else request.recording
+        return self._request.get(None)
 
     def recording_of(self, tool: str) -> CallRecording | None:
         """The recording for a call of `tool`, as `current`; logs one warning if there is no request."""
-        request = self._request.get()
-        if request is not None:
-            return request.recording
+        try:
+            return self._request.get()
+        except LookupError:
+            pass
         if self.enabled and not self._warned:
             self._warned = True
             _log.warning(
