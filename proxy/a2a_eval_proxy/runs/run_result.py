@@ -22,10 +22,7 @@ from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_ca
 from ..store import Store, TurnQuery, every_turn
 from ..telemetry.counters import Metrics
 from ..telemetry.event_bus import EventBus
-from .stored_turns import conversation_results
-
-_SHORT = 500
-"""Characters of an answer that are kept as the reason of a failed task."""
+from .stored_turns import conversation_results, without_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +102,6 @@ async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -
 
     found = await conversation_results(store, run)
     return {key: [result for result in results if in_force(result)] for key, results in found.items()}
-
-
-def without_texts(turn: TurnJson) -> TurnJson:
-    """A turn without what makes it large: tool results, the long answer, details of results."""
-    return {
-        **turn,
-        "response_text": turn["response_text"][:_SHORT],
-        "tool_calls": [{**call, "result": None} for call in turn["tool_calls"]],
-        "evaluations": [
-            {**result, "details": {key: value for key, value in result["details"].items() if key == "judge"}}
-            for result in turn["evaluations"]
-        ],
-    }
 
 
 def _name(turns: Iterable[TurnJson]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TextIO
 
@@ -14,6 +14,8 @@ from ..store.base import Evaluations, TurnJson
 _PAGE = 200
 """Turns in memory at once; one may hold megabytes."""
 _NAMED_RUNS = 20
+_SHORT = 500
+"""Characters of an answer that are kept as the reason of a failed task."""
 
 
 class UnknownRunError(StoreError):
@@ -61,20 +63,24 @@ async def conversation_results(store: Store, run: str | None) -> dict[str, Evalu
     return results
 
 
-def compact(turn: TurnJson) -> TurnJson:
-    """A turn without the long texts, which neither a comparison nor a recording reads: many fit into memory."""
-    return turn | {
-        "response_text": "",
-        "capture": {},
-        "tool_calls": [call | {"result": None} for call in turn["tool_calls"]],
-        "evaluations": [result | {"reason": "", "details": _judge_of(result)} for result in turn["evaluations"]],
+def without_texts(turn: Mapping[str, Any]) -> TurnJson:
+    """A turn without what makes it large: tool results, the long answer, details of results."""
+    return {
+        **turn,
+        "response_text": turn["response_text"][:_SHORT],
+        "tool_calls": [{**call, "result": None} for call in turn["tool_calls"]],
+        "evaluations": [
+            {**result, "details": {key: value for key, value in result["details"].items() if key == "judge"}}
+            for result in turn["evaluations"]
+        ],
     }
 
 
-def _judge_of(result: dict[str, Any]) -> dict[str, Any]:
-    """The part of a result's details that a comparison reads: which judge was asked."""
-    judge = result["details"].get("judge")
-    return {"judge": judge} if isinstance(judge, dict) else {}
+def compact(turn: TurnJson) -> TurnJson:
+    """A turn with what a comparison and a recording read: many fit into memory."""
+    bare = without_texts(turn)
+    results = [result | {"reason": ""} for result in bare["evaluations"]]
+    return bare | {"response_text": "", "capture": {}, "evaluations": results}
 
 
 def _unknown(run: str, names: list[str]) -> str:

@@ -11,8 +11,8 @@ from tool_call_evaluators.verdict import MetricSummary
 
 from ..store import Store, TurnQuery, every_turn
 from ..store.base import RunSummary
-from .run_result import judge_turns, without_texts
-from .stored_turns import conversation_results
+from .run_result import judge_turns
+from .stored_turns import conversation_results, without_texts
 
 MAX_TURNS = 10_000
 """A longer run is summarized in numbers only: a verdict needs all turns in memory."""
