@@ -7,6 +7,8 @@ import os
 import random
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -196,6 +198,41 @@ async def test_a_large_group_leaves_nothing_in_temporary_files(kept: Kept) -> No
     for start in range(0, 640, 64):
         await kept.add(*(turn(start + number, user_text="x" * 3_000) for number in range(64)))
     assert found == []
+
+
+LARGE = """
+import resource, sys
+from a2a_eval_proxy.store import Scored, SqliteStore
+from datetime import UTC, datetime
+from support.kept import Kept, turn
+import asyncio
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    for start in range(0, 100, 4):
+        await Kept(store).add(*(turn(number, user_text="x" * 1_000_000) for number in range(start, start + 4)))
+    before = peak()
+    store.finish([Scored(f"turn-{number:04}", []) for number in range(100)], lambda: None)
+    store.prune(datetime.now(UTC), None)
+    await store.drained()
+    print(peak() - before, await Kept(store).ids())
+    store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_results_and_deletions_of_large_turns_take_no_memory_for_their_texts(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LARGE, str(tmp_path / "turns.db")]
+    tests = str(Path(__file__).parents[2])
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": tests})
+    assert done.returncode == 0, done.stderr
+    more_kb, ids = done.stdout.split(maxsplit=1)
+    assert ids == "[]\n"
+    assert int(more_kb) < 30_000
 
 
 async def test_a_conversation_and_a_task_over_many_parts_of_the_table(kept: Kept) -> None:

@@ -51,15 +51,15 @@ def _delete(connection: sqlite3.Connection, condition: str, values: tuple[str, .
     """Delete those of the oldest `most` turns that meet the condition, and the results of conversations of which they
     were the last; returns their number."""
     with transaction(connection):
-        deleted = connection.execute(
-            "DELETE FROM turns WHERE seq IN (SELECT seq FROM (SELECT seq,"  # noqa: S608  # fixed texts
-            " coalesce(json_extract(body, '$.ended_at'), json_extract(body, '$.started_at')) AS ended"
-            f" FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}) RETURNING run, conversation_id",
+        found = connection.execute(
+            "SELECT seq, run, conversation_id FROM (SELECT *, coalesce(json_extract(body, '$.ended_at'),"  # noqa: S608  # fixed texts
+            f" json_extract(body, '$.started_at')) AS ended FROM turns ORDER BY seq LIMIT {most}) WHERE {condition}",
             values,
         ).fetchall()
-        keys = [{"run": run, "conversation_id": conversation_id} for run, conversation_id in set(deleted)]
-        connection.executemany(_DELETE_CONVERSATION, keys)
-    return len(deleted)
+        connection.executemany("DELETE FROM turns WHERE seq = ?", [(seq,) for seq, _, _ in found])
+        for run, conversation_id in {(run, conversation_id) for _, run, conversation_id in found}:
+            connection.execute(_DELETE_CONVERSATION, {"run": run, "conversation_id": conversation_id})
+    return len(found)
 
 
 def _oldest(connection: sqlite3.Connection) -> str:

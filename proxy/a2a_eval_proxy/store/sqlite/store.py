@@ -17,7 +17,7 @@ from a2a_tool_capture.models import rfc3339
 from tool_call_evaluators.judge.cache import SqliteJudgeCache
 
 from ..base import Score, Scored, StoreFileError
-from ..encoding import EncodedScored, EncodedTurn, json_text
+from ..encoding import EncodedTurn, json_text
 from ..schema import SQLITE
 from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, latest_results, scored_at_once
 from ..write_queue import QueuedWrites, StoreLostError
@@ -164,14 +164,16 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
     added = [_row(turn, item.score) for item in group if isinstance(item, Add) for turn in item.rows]
     for rows in _chunks(added):
         yield _insert(len(rows)), list(chain.from_iterable(rows))
-    for rows in _chunks([_results(one) for one in latest_results(group)]):
+    scored = latest_results(group)
+    for rows in _chunks([(one.turn_id, one.results.json.decode()) for one in scored]):
         yield _update(len(rows)), list(chain.from_iterable(rows))
+    yield from ((_MERGED, (one.merged.body.decode(), one.turn_id)) for one in scored if one.merged is not None)
     for item in group:
         match item:
             case Settle(rows=turns):
                 yield from ((_SETTLE, (turn.body.decode(), turn.turn_id)) for turn in turns)
-            case FinishConversations(rows=scored):
-                yield from ((_CONVERSATION, (*one.key, one.turns, one.results.json.decode())) for one in scored)
+            case FinishConversations(rows=whole):
+                yield from ((_CONVERSATION, (*one.key, one.turns, one.results.json.decode())) for one in whole)
             case Discard(rows=turn_ids):
                 yield from ((statement, (turn_id,)) for turn_id in turn_ids for statement in _DISCARD)
 
@@ -183,14 +185,10 @@ def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
     return *found_by, status, turn.body.decode(), json_text(results), turn.task_id, heard_at
 
 
-def _results(scored: EncodedScored) -> tuple[str, str, str | None]:
-    body = None if scored.merged is None else scored.merged.body.decode()
-    return scored.turn_id, scored.results.json.decode(), body
-
-
 _CONVERSATION = (
     "INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, evaluations) VALUES (?, ?, ?, ?, ?)"
 )
+_MERGED = "UPDATE turns SET body = ? WHERE turn_id = ?"
 _SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
 _DISCARD = (
     "DELETE FROM conversations WHERE (run, conversation_id, case_id) IN"
@@ -222,9 +220,9 @@ def _insert(rows: int) -> str:
 
 @lru_cache
 def _update(rows: int) -> str:
-    values = ", ".join(["(?, ?, ?)"] * rows)
+    """OR FAIL: an error undoes the transaction, so that SQLite need not copy the pages with texts for the statement."""
+    values = ", ".join(["(?, ?)"] * rows)
     return (
-        f"WITH scored (id, results, merged) AS (VALUES {values}) "  # noqa: S608  # fixed texts
-        "UPDATE turns SET status = 'done', evaluations = results, body = coalesce(merged, body) FROM scored"
-        " WHERE turn_id = id"
+        f"WITH scored (id, results) AS (VALUES {values}) UPDATE OR FAIL turns"  # noqa: S608  # fixed texts
+        " SET status = 'done', evaluations = results FROM scored WHERE turn_id = id"
     )
