@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -18,12 +18,16 @@ from ..store import ConversationKey, Scored, ScoredConversation
 from ..store.postgres.store import PostgresStore
 from ..telemetry.counters import Metrics
 from ..turn import Turn
-from .turn_placement import Place, places
-
-logger = logging.getLogger(__name__)
 
 MAX_EARLIER = 200
 """Turns before it by which a turn's place in its case is found."""
+
+
+class Place(NamedTuple):
+    """The case of a turn (None: of no case), and how many earlier turns of its conversation are of that case."""
+
+    case_id: str | None
+    earlier: int
 
 
 class _ToScore(NamedTuple):
@@ -138,3 +142,20 @@ class JobScorer:
 
 def _conversation(turn: TurnJson) -> tuple[str, str]:
     return turn["run"], turn["conversation_id"]
+
+
+def places(cases: CaseBook, conversation: Sequence[TurnJson]) -> list[Place]:
+    """The places of the turns of one conversation, given in order; a turn without conversation is given alone.
+
+    What comes out depends on these turns alone, not on what `cases` has seen before.
+    """
+    if conversation:
+        cases.forget(conversation[0]["conversation_id"])
+    found = []
+    seen: Counter[str] = Counter()
+    for turn in conversation:
+        case_id = cases.match(turn["case_id"], turn["conversation_id"], turn["user_text"])
+        found.append(Place(case_id, seen[case_id] if case_id else 0))
+        if case_id:
+            seen[case_id] += 1
+    return found

@@ -20,8 +20,7 @@ from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.turn import Turn
 from a2a_eval_proxy.worker.command import log_lost_task
 from a2a_eval_proxy.worker.job_engine import Engine, EngineOptions
-from a2a_eval_proxy.worker.job_scorer import JobScorer
-from a2a_eval_proxy.worker.turn_placement import Place, places
+from a2a_eval_proxy.worker.job_scorer import JobScorer, Place, places
 from a2a_tool_capture import ToolCall
 from support.kept import Kept, turn
 from support.postgres_server import PostgresServer
