@@ -306,9 +306,6 @@ class Pipeline:
             return []
         return [self._privacy.stored_turn(item) for item in earlier if not lacks_content(item["user_text"])]
 
-    def _stored(self, turn: Turn) -> Turn:
-        return turn if self._privacy is None else self._privacy.stored(turn)
-
     def _scored(self, job: Job, turn: Turn, results: Results, used: Evidence | None) -> None:
         """A turn has its results, with the evidence `used`."""
         metrics = self._metrics
