@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -88,11 +89,14 @@ async def test_a_client_that_goes_on_sending_is_cut_off(monkeypatch: pytest.Monk
     monkeypatch.setattr(client_transport, "_CLOSE_WITHIN_S", 0.0)
     monkeypatch.setattr(client_transport, "_QUIET_S", 1.0)
 
+    pace = threading.Event()
+
     def never_stops() -> None:
         with connect(server) as client:
             client.sendall(b"no request\r\n\r\n")
             while True:
                 client.sendall(b"x")
+                pace.wait(0.01)
 
     async with serving(only_a_header) as (server, limits):
         with pytest.raises(ConnectionError):
