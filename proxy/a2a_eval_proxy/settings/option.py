@@ -70,7 +70,7 @@ def option(type: ValueType, help: str, default: Any = dataclasses.MISSING, **det
     metadata = {"option": Option(type=type, help=help, **details)}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
-    return field(metadata=metadata) if default is dataclasses.MISSING else field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

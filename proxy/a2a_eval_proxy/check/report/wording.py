@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from tool_call_evaluators.grouping import grouped
 from tool_call_evaluators.report.wording import counted, cut, one_line, printable
 
 from ..probe.record import ProbeRequest
@@ -71,11 +72,8 @@ def unseen(report: CheckReport) -> list[str]:
     """Returns a line for each reason why rules are unseen; one line for all if no tool call was seen."""
     reasons: dict[str, list[str]] = {}
     for results in report.by_rule:
-        places: dict[str, list[str]] = {}
-        for result in results:
-            if result.status is RuleStatus.UNSEEN:
-                places.setdefault(result.reason, []).append(result.place)
-        for reason, unseen_at in places.items():
+        found = ((result.reason, result.place) for result in results if result.status is RuleStatus.UNSEEN)
+        for reason, unseen_at in grouped(found).items():
             where = f" ({', '.join(unseen_at)})" if len(unseen_at) < len(results) else ""
             reasons.setdefault(reason, []).append(results[0].rule.id + where)
     if reasons and not report.calls_seen:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from tool_call_evaluators.grouping import grouped
+
 from ...protocol.operations import Operation
 from ..probe.record import Activation, ProbeExchange, ProbeTurn
 from ..probe.responses import (
@@ -76,10 +78,8 @@ def calls_shown_in(operation: Operation, activation: Activation, subject: Subjec
         causing = frozenset(turn.message for turn in alone if _shows_calls_in_time(turn))
         if not causing:
             raise Unseen("requests that activate version 1 alone show no tool calls either")
-    by_message: dict[str, list[ProbeTurn]] = {}
-    for turn in turns_by(subject, operation, activation):
-        if not turn.opening.problem and turn.message in causing:
-            by_message.setdefault(turn.message, []).append(turn)
+    answered = (turn for turn in turns_by(subject, operation, activation) if not turn.opening.problem)
+    by_message = grouped((turn.message, turn) for turn in answered if turn.message in causing)
     if not by_message:
         raise Unseen("no such request was answered")
     for message, turns in by_message.items():
