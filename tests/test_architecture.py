@@ -109,7 +109,7 @@ LAYERS = {
         "cli | pytest_plugin",
         "demo | testing",
         "app | worker",
-        "admin | check",
+        "admin | check | serving",
         "runs",
         "scoring",
         "otlp | relay",

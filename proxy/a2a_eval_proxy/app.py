@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
+import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,35 +17,29 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.suite import Suite
 
 from .admin.api import admin_app
-from .capture.lookups import AskStore
-from .capture.turn_book import TurnBook
+from .capture.lookups import OpenTurns
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
-from .net.browser_guard import BrowserGuard, HostNames
-from .net.client_limits import ClientLimits, connections_possible
+from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, listening
-from .net.tls import ServerTls, TlsFiles
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import privacy_of
-from .relay.forwarder import Forwarder
-from .relay.negotiation import Negotiation
-from .relay.upstream import Upstream
 from .scoring.case_book import CaseBook
-from .scoring.continuity import Continuity
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
+from .serving.processes import ServingProcesses
+from .serving.reports import ScoringReports, TurnReports
+from .serving.serving import LocalServing, Serving
 from .settings import Settings
 from .store import StoreError, TurnQuery, every_turn, open_store
 from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.instruments import COUNTED, OPEN, STORE, Source
-from .telemetry.problem_log import ProblemLog
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
 from .telemetry.turn_listener import TurnListener, TurnListeners
-from .turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +59,13 @@ class RunningProxy:
     """A proxy in this process. `run_proxy` makes one; all its parts share one event loop."""
 
     def __init__(
-        self, settings: Settings, suite: Suite | None, listeners: Sequence[TurnListener], *, keeps_open_turns: bool
+        self,
+        settings: Settings,
+        suite: Suite | None,
+        listeners: Sequence[TurnListener],
+        *,
+        keeps_open_turns: bool,
+        serving_processes: socket.socket | None,
     ) -> None:
         """Put the parts together; `start` starts them. Called on the event loop. See `run_proxy`."""
         self.settings = settings
@@ -75,40 +75,31 @@ class RunningProxy:
         self.files = FileWatch()
         self.privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
         self.cases = CaseBook(suite, redactor=self.privacy.redactor)
-        self._upstream = Upstream(settings, self.files)
-        self.negotiation = Negotiation(settings.negotiate, self._upstream.fetch_card)
         self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         self._tracing = self._traces()
         self._listeners = TurnListeners(*listeners, self.bus, *([self._tracing] if self._tracing else []))
         self.pipeline = self._pipeline()
-        self.continuity = Continuity(
-            self.store,
-            self.pipeline,
-            self._turn_book,
-            self._listeners,
-            agent=settings.upstream,
-            turn_timeout_s=settings.turn_timeout,
-            privacy=self.privacy,
-        )
-        self.book = self.continuity.book
         self._visibility = CallVisibility(
             asks=settings.negotiate != "never",
             dialects=bool(settings.dialects),
             traces=lambda: self._tracing is not None and self._tracing.heard,
         )
+        self._keeps_open_turns = keeps_open_turns
+        self.serving: Serving = (
+            LocalServing(settings, self.files, self.metrics, self._new_reports)
+            if serving_processes is None
+            else ServingProcesses(settings, self.metrics, self._new_reports, serving_processes)
+        )
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
         self._admin: HttpServer
-        self._data: HttpServer
         self._otlp: HttpServer | None = None
-        self._keeps_open_turns = keeps_open_turns
         self._problems = ["the proxy is starting"]
         self._finish_by = 0.0
-        self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
 
     @property
     def url(self) -> str:
         """Where clients connect."""
-        return self._data.url
+        return self.serving.url
 
     @property
     def admin_url(self) -> str:
@@ -127,20 +118,17 @@ class RunningProxy:
     @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
-        return len(self.book.open_turns)
+        return self.serving.open_turns
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until every turn captured so far is done, at most `timeout_s`; what is left `pending` and `open`."""
         try:
             async with asyncio.timeout(timeout_s):
-                # A stream lingers until `expire` ends it within seconds; a store is slow to answer.
-                while self.book.answered or self.continuity.busy:  # noqa: ASYNC110
-                    await asyncio.sleep(_EXPIRE_EVERY_S / 5)
+                await self.serving.settled()
                 await self.pipeline.drained()
         except TimeoutError:
             pass  # the returned numbers show it
-        waiting = self.book.answered + self.continuity.waiting
-        return {"pending": self.queue_depth + waiting, "open": self.open_turns}
+        return {"pending": self.queue_depth + self.serving.waiting, "open": self.open_turns}
 
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
@@ -152,22 +140,20 @@ class RunningProxy:
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready to serve; [] when it is."""
-        return self._problems
+        return self._problems or self.serving.problems()
 
     async def drain(self) -> None:
         """For `drain_delay` seconds be not ready, and serve all the same: whoever sends traffic here is to notice."""
         self._not_ready_any_more()
-        self._data.retire()
+        self.serving.retire()
         await asyncio.sleep(self.settings.drain_delay)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start every part; `stack` stops them in the opposite order, also where a later one cannot start."""
         settings = self.settings
         loop = asyncio.get_running_loop()
-        tls = self._data_tls()
         stack.push_async_callback(self._close_store)
-        stack.callback(self._upstream.http.close)
-        stack.push_async_callback(self.negotiation.close)
+        self.serving.prepare(stack)
         names = HostNames(settings.host_names)
         admin = admin_app(self, self._registry(stack), settings.admin_token, names)
         self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)
@@ -179,16 +165,9 @@ class RunningProxy:
             self._listeners.add(telemetry.evaluations)
         stack.push_async_callback(self._finish)
         await self._open_store(stack)
-        self.negotiation.refresh(loop.time())
-        for work in (self._expire, self._prune, self.continuity.watch_over):
+        for work in (self._expire, self._prune):
             stack.callback(loop.create_task(work()).cancel)
-        self.files.start()
-        stack.push_async_callback(self.files.close)
-        requests = telemetry.requests if telemetry is not None else None
-        forwarder = Forwarder(settings, self._upstream, self.book, self.negotiation, self.metrics, requests)
-        data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
-        limits = self._client_limits()
-        self._data = await listening(stack, data, settings.listen, "--listen", settings.shutdown_timeout, limits, tls)
+        await self.serving.open(stack, telemetry.requests if telemetry is not None else None)
         stack.callback(self._not_ready_any_more)
         self._problems = []
 
@@ -202,32 +181,21 @@ class RunningProxy:
             stack.callback(asyncio.get_running_loop().create_task(backlog.watch()).cancel)
         return process_registry(*sources)
 
-    def _client_limits(self) -> ClientLimits:
-        settings = self.settings
-        return ClientLimits(
-            header_timeout_s=settings.client_header_timeout,
-            body_timeout_s=settings.client_body_timeout,
-            send_timeout_s=settings.client_send_timeout,
-            max_header_bytes=settings.max_header_bytes,
-            max_connections=connections_possible(settings.max_client_connections),
-            broken_limits=self.metrics.client_errors,
-        )
-
     def _pipeline(self) -> Pipeline:
         judge_cache = self.privacy.judge_cache(self.store.judge_cache)
         scorer = Scorer(self.cases, self.suite, judge_cache) if self.settings.evaluate else None
         return Pipeline(self.store, self.cases, scorer, self._listeners, self.metrics, self._tracing, self.privacy)
 
-    def _turn_book(self, look_up: AskStore) -> TurnBook:
-        return TurnBook(
-            self._closed,
-            on_opened=self._listeners.opened,
-            on_outliving=lambda turn: self._keeps_open_turns and self.continuity.outlives(turn),
-            on_evicted=self._evicted,
-            look_up=look_up,
-            turn_timeout_s=self.settings.turn_timeout,
-            require_artifact_uri=self.settings.require_artifact_uri,
-            dialects=self.settings.dialects,
+    def _new_reports(self, new_turns: Callable[[TurnReports], OpenTurns]) -> ScoringReports:
+        return ScoringReports(
+            self.settings,
+            self.store,
+            self.pipeline,
+            self._listeners,
+            self._visibility,
+            self.privacy,
+            new_turns,
+            keeps_open_turns=self._keeps_open_turns,
         )
 
     def _traces(self) -> Tracing | None:
@@ -274,46 +242,17 @@ class RunningProxy:
         left_s = self._finish_by - asyncio.get_running_loop().time()
         await asyncio.to_thread(self.store.close, max(left_s, _CLOSE_STORE_S))
 
-    def _data_tls(self) -> ssl.SSLContext | None:
-        """What the data port is opened with; None: plain text."""
-        settings = self.settings
-        if settings.tls_cert is None:
-            return None
-        files = TlsFiles(
-            setting="tls",
-            ca_setting="tls_client_ca",
-            cert=settings.tls_cert,
-            key=settings.tls_key,
-            key_password=settings.tls_key_password,
-            ca=settings.tls_client_ca,
-        )
-        tls = ServerTls(files)
-        self.files.add("TLS for clients", files.paths, tls.load)
-        return tls.context
-
     def _not_ready_any_more(self) -> None:
         self._problems = ["the proxy is shutting down"]
 
     async def _finish(self) -> None:
         """No more requests come: close the open turns that no other process continues, score the closed ones."""
         self._finish_by = asyncio.get_running_loop().time() + self.settings.shutdown_timeout
-        await self.continuity.answered(min(_ANSWER_S, self.settings.shutdown_timeout))
-        self.book.close_all(CLOCK.now())
+        await self.serving.close_turns(self.settings.shutdown_timeout)
         await self.flush(self.settings.shutdown_timeout)
-        await self.continuity.close()
+        await self.serving.close()
         await self.pipeline.close()
-        self._no_room.close()
         self.bus.close()
-
-    def _closed(self, turn: Turn) -> None:
-        self._listeners.ended(turn)
-        self._visibility.judge(turn)
-        self.continuity.closed(turn)
-
-    def _evicted(self, turns: int) -> None:
-        """Turns were closed before their time, because there was no room for them."""
-        self.metrics.turns_evicted += turns
-        self._no_room.seen(turns)
 
     async def _prune(self) -> None:
         """Have the store delete turns beyond the retention limits, periodically."""
@@ -330,21 +269,23 @@ class RunningProxy:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(_EXPIRE_EVERY_S)
-            CLOCK.align(busy=bool(self.book.open_turns))
-            now = CLOCK.now()
-            self.book.expire(now)
+            CLOCK.align(busy=bool(self.open_turns))
             if self._tracing is not None:
-                self._tracing.expire(now)
+                self._tracing.expire(CLOCK.now())
 
 
 @asynccontextmanager
 async def run_proxy(
-    settings: Settings, *listeners: TurnListener, keeps_open_turns: bool = True
+    settings: Settings,
+    *listeners: TurnListener,
+    keeps_open_turns: bool = True,
+    serving_processes: socket.socket | None = None,
 ) -> AsyncIterator[RunningProxy]:
     """Run a proxy in the current event loop for the time of the block.
 
     `listeners` receive every turn. `keeps_open_turns`: turns that outlive their exchange are stored as open, for a
-    later process to continue; otherwise they are closed as incomplete at the end.
+    later process to continue; otherwise they are closed as incomplete at the end. `serving_processes`: a Unix socket to
+    which the processes connect that serve clients; None: this process serves them.
 
     At its end, open responses may finish, what is open is closed, and what is closed is scored. Raises StoreError,
     SuiteError or ListenError (an OSError) where it cannot start; nothing is left behind then.
@@ -352,7 +293,13 @@ async def run_proxy(
     imported = import_suite(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
     for note in imported.notes if imported else ():
         logger.warning("suite %s: not imported: %s", settings.suite, note)
-    proxy = RunningProxy(settings, imported.suite if imported else None, listeners, keeps_open_turns=keeps_open_turns)
+    proxy = RunningProxy(
+        settings,
+        imported.suite if imported else None,
+        listeners,
+        keeps_open_turns=keeps_open_turns,
+        serving_processes=serving_processes,
+    )
     async with AsyncExitStack() as stack:
         await proxy.start(stack)
         yield proxy

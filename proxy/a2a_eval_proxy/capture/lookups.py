@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ..turn import Turn
 
@@ -35,6 +36,19 @@ class TaskHistory:
     closed: Sequence[Turn] = ()
     open: Turn | None = None
     known: bool = True
+
+
+class OpenTurns(Protocol):
+    """The open turns of one data port: its turn book, or what the main process knows of a serving process's."""
+
+    def knows(self, turn_id: str) -> bool:
+        """Whether the turn is open there."""
+
+    def found(self, task_id: str, history: TaskHistory, now: float) -> None:
+        """The answer to a question (`AskStore`)."""
+
+    def give_up(self, turn: Turn, now: float) -> None:
+        """Close a turn that another process left open."""
 
 
 @dataclass(slots=True, eq=False)

@@ -73,7 +73,7 @@ class TurnBook:
         self._on_closed = on_closed
         self._on_opened = on_opened
         self._on_outliving = on_outliving
-        self._lookups = Lookups(look_up)
+        self.lookups = Lookups(look_up)
         self._timeout_s = turn_timeout_s
         self._silence = f"no event arrived for {turn_timeout_s:g} s"
         self._on_evicted = on_evicted
@@ -109,7 +109,7 @@ class TurnBook:
         self._on_opened(turn)
         watcher = self._tasks.add(turn, now)
         known = self._tasks.named.get(turn.task_id) if turn.task_id else None
-        watcher.lookup = self._lookups.of_turn(turn, () if known is None else list(known.captured))
+        watcher.lookup = self.lookups.of_turn(turn, () if known is None else list(known.captured))
         if watcher.lookup is None:
             self._begin(watcher, TurnEvent.SENT, now)
         else:
@@ -139,7 +139,7 @@ class TurnBook:
         lookup, record = watcher.lookup, watcher.record
         ours = record is not None and record.opener is watcher and record.open is not None
         if lookup is None and task_id and not ours and not self._tasks.has_open(task_id):
-            watcher.lookup = lookup = self._lookups.of_watcher(task_id, shows_end(event), now)
+            watcher.lookup = lookup = self.lookups.of_watcher(task_id, shows_end(event), now)
         if lookup is None or lookup.answered:
             self._feed(watcher, event, now, live, task_id)
             return task_id
@@ -238,11 +238,11 @@ class TurnBook:
 
     def found(self, task_id: str, history: TaskHistory, now: float) -> None:
         """The answer to `look_up`: what the store has of a task. What exchanges reported meanwhile is taken now."""
-        lookup = self._lookups.answered(task_id)
+        lookup = self.lookups.answered(task_id)
         if lookup is None:
             return
         if history.open is None:
-            self._lookups.is_not_open(task_id, now, over=lookup.over)
+            self.lookups.is_not_open(task_id, now, over=lookup.over)
         if history.open is not None or lookup.turns:
             self._learn(task_id, history, now)
         if not history.known:
@@ -297,7 +297,7 @@ class TurnBook:
     def close_all(self, now: float) -> None:
         """The proxy stops. Turns of tasks stay open for another process where the store takes them; others are closed,
         as incomplete where they have no answer."""
-        for task_id in self._lookups.task_ids:
+        for task_id in self.lookups.task_ids:
             self.found(task_id, TaskHistory(known=False), now)
         for record in self._tasks.records:
             if record.open is None:
@@ -353,7 +353,7 @@ class TurnBook:
             return
         self._evicting = True
         try:
-            for task_id in self._lookups.task_ids if self._tasks.bytes_full else ():
+            for task_id in self.lookups.task_ids if self._tasks.bytes_full else ():
                 self.found(task_id, TaskHistory(known=False), now)
             evicted = 0
             for record in self._tasks.to_evict():
@@ -395,5 +395,5 @@ class TurnBook:
         turn.ended_at = max(now, turn.started_at)  # a clock may have been set back
         turn.status = "pending"
         if turn.task_id:
-            self._lookups.is_not_open(turn.task_id, now)
+            self.lookups.is_not_open(turn.task_id, now)
         self._on_closed(turn)

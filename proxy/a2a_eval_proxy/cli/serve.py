@@ -6,12 +6,16 @@ import asyncio
 import gc
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from ..settings import Settings
 from ..settings.store_url import masked_url
 from .command import command, run_async
+
+if TYPE_CHECKING:
+    from ..serving.supervisor import Role
 
 
 @command(Settings)
@@ -26,10 +30,20 @@ def serve(settings: Settings) -> None:
     \b
     Example: a2a-eval-proxy serve --upstream http://127.0.0.1:9999 --suite suite.yaml
     """
-    run_async(_serve_until_stopped(settings))
+    if settings.processes == 1:
+        run_async(_serve_until_stopped(settings))
+        return
+    from .. import app  # noqa: F401  # before the fork, so that its children start sooner and share the memory
+    from ..serving import serving_process  # noqa: F401  # likewise
+    from ..serving.supervisor import fork_processes
+
+    role = fork_processes(settings)
+    if isinstance(role, int):
+        sys.exit(role)
+    run_async(_serve_until_stopped(role.settings, role) if role.is_main else _serve_for(role))
 
 
-async def _serve_until_stopped(settings: Settings) -> None:
+async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> None:
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
     from ..privacy.policy import privacy_of
@@ -39,17 +53,21 @@ async def _serve_until_stopped(settings: Settings) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if role is not None:
+        loop.add_signal_handler(signal.SIGINT, _ignore)  # of Ctrl-C: the supervisor gets it, too
+        loop.add_reader(role.supervised, stop.set)
     privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
     start_logging(settings.log_level, LOG_LINE, privacy)
-    async with run_proxy(settings) as proxy:
-        _collect_garbage_less_often()
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    async with run_proxy(settings, serving_processes=None if role is None else role.listener) as proxy:
+        _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         click.echo(
             f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
             f"store {masked_url(settings.store)}, run {settings.run}"
         )
         await stop.wait()
+        if role is not None:
+            loop.remove_reader(role.supervised)
         limit = f"{settings.shutdown_timeout:g} s"
         click.echo(
             f"a2a-eval-proxy stopping: waiting up to {limit} for open responses, then up to {limit} for scoring",
@@ -58,16 +76,36 @@ async def _serve_until_stopped(settings: Settings) -> None:
         await proxy.drain()
 
 
+async def _serve_for(role: Role) -> None:
+    """Serve clients, and report turns to the main process."""
+    from ..privacy.policy import privacy_of
+    from ..serving.link import Link
+    from ..serving.serving_process import ServingProcess
+    from ..telemetry.logs import LOG_LINE, start_logging
+
+    settings = role.settings
+    privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+    start_logging(settings.log_level, LOG_LINE, privacy)
+    link = Link(*await asyncio.open_unix_connection(role.listener.getsockname()))
+    _tune_interpreter()
+    await ServingProcess(settings, link, role.caller_key).run()
+
+
+def _ignore() -> None:
+    pass
+
+
 _SWITCH_INTERVAL_S = 0.000_5
 """How long the store's thread may keep the event loop waiting for the interpreter lock; Python's default is 5 ms."""
 
 
-def _collect_garbage_less_often() -> None:
-    """Never search the objects of the start-up for garbage cycles, and the others rarely.
+def _tune_interpreter() -> None:
+    """Never search the objects of the start-up for garbage cycles, and the others rarely; switch threads more often.
 
     Traffic creates few cycles; with Python's defaults every third request would pay for a search, and some for a
     search through every module.
     """
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

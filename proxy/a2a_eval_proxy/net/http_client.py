@@ -88,14 +88,16 @@ class HttpClient:
         is bytes: an iterator has been used up.
         """
         may_repeat = method in _SAFE and isinstance(body, bytes)
+        connection = self._reusable(may_repeat=may_repeat)
         while True:
-            connection = self._reusable(may_repeat=may_repeat) or await self._connect()
+            connection = connection or await self._connect()
             exchange = HttpExchange(connection, method, self._response_timeout_s, self._release)
             try:
                 return await exchange.send(target, headers, body, length)
             except UpstreamCutError:
                 if not connection.used or not may_repeat:
                     raise
+                connection = None  # a new one: not another that may be closing, too
 
     def close(self) -> None:
         """Close idle connections; busy ones close when their response is done."""

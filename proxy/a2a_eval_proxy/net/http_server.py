@@ -21,6 +21,8 @@ from .uvicorn_protocol import BoundedProtocol
 _CHECK_EVERY_TICKS = 10
 """Ticks of uvicorn's main loop, 0.1 s each, between two checks of the clients' time limits."""
 
+_BACKLOG = 2048
+
 _CUT = "ASGI callable returned without completing response."
 
 
@@ -55,6 +57,7 @@ class HttpServer(uvicorn.Server):
         shutdown_timeout_s: float,
         limits: ClientLimits | None = None,
         tls: ssl.SSLContext | None = None,
+        shared: bool = False,
     ) -> None:
         self._limits = limits or ClientLimits()
         super().__init__(
@@ -74,7 +77,9 @@ class HttpServer(uvicorn.Server):
         )
         self.config.load()
         self.config.ssl = tls
-        self._socket = _listen(address)
+        self._socket = bound(address, shared=shared)
+        self._socket.listen(_BACKLOG)
+        self._socket.setblocking(False)
         self._ready = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
 
@@ -134,15 +139,17 @@ class HttpServer(uvicorn.Server):
         yield  # the owner of the process handles its signals
 
 
-def _listen(address: str) -> socket.socket:
+def bound(address: str, *, shared: bool) -> socket.socket:
+    """A socket that is bound to `address`. `shared`: other processes of ours may listen there too; the operating system
+    gives each new connection to one of them. Raises ListenError."""
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only on such
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
-        listener.listen(2048)
-        listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise ListenError(error.errno, f"cannot listen on {address}: {error.strerror or error}") from error
@@ -157,10 +164,15 @@ async def listening(
     shutdown_timeout_s: float,
     limits: ClientLimits | None = None,
     tls: ssl.SSLContext | None = None,
+    *,
+    shared: bool = False,
 ) -> HttpServer:
-    """A started server, which `stack` stops. Raises ListenError, with `setting` as what to change."""
+    """A started server, which `stack` stops. For `shared`, see `bound`.
+
+    Raises ListenError, with `setting` as what to change.
+    """
     try:
-        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, limits=limits, tls=tls)
+        server = HttpServer(app, address, shutdown_timeout_s=shutdown_timeout_s, limits=limits, tls=tls, shared=shared)
     except ListenError as error:
         raise ListenError(error.errno, f"{error.strerror}; choose another address with {setting}") from error
     stack.push_async_callback(server.stop)

@@ -52,7 +52,10 @@ class Forwarder:
         negotiation: Negotiation,
         metrics: Metrics,
         telemetry: RequestTelemetry | None = None,
+        opted_in: OptedInTasks | None = None,
+        callers: Callers | None = None,
     ) -> None:
+        """`opted_in` and `callers`: those that other processes share."""
         self._telemetry = telemetry
         self._context = RelayContext(
             settings,
@@ -61,8 +64,8 @@ class Forwarder:
             negotiation,
             metrics,
             cards=CardRelay(upstream, negotiation, public_url_is_fixed=settings.public_url is not None),
-            opted_in=OptedInTasks(),
-            callers=Callers(),
+            opted_in=opted_in or OptedInTasks(),
+            callers=callers or Callers(),
             bodies=HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),
             reachability=Reachability(settings.upstream),
         )

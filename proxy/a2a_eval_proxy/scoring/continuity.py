@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..capture.held_bytes import HeldBytes
-from ..capture.lookups import AskStore, TaskHistory
-from ..capture.turn_book import TurnBook
+from ..capture.lookups import AskStore, OpenTurns, TaskHistory
 from ..clock import CLOCK
 from ..privacy.policy import Privacy
 from ..store import Store
@@ -51,7 +50,7 @@ class Continuity:
         self,
         store: Store,
         pipeline: Pipeline,
-        new_book: Callable[[AskStore], TurnBook],
+        new_book: Callable[[AskStore], OpenTurns],
         listener: TurnListener,
         *,
         agent: str,

@@ -213,6 +213,7 @@ SECONDS_OR_0 = _number_type("SECONDS", "a number of seconds, 0 or more", lambda 
 SECONDS_FROM_1 = _number_type("SECONDS", "a number of seconds, 1 or more", lambda number: 1 <= number < _MAX_SECONDS)
 DAYS = _number_type("DAYS", "a positive number of days", lambda number: 0 < number <= 36_500)
 COUNT = _number_type("N", "a positive whole number", lambda number: number >= 1, _whole)
+PROCESSES = _number_type("N", "a whole number from 1 to 64", lambda number: 1 <= number <= 64, _whole)
 MEGABYTES = ValueType(COUNT.parse, "MB")
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...")

@@ -172,6 +172,9 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     client_send_timeout: float = _limit(
         types.SECONDS, "Maximum time for which a client may read nothing of a response that is ready.", 60.0
     )
+    processes: int = _limit(
+        types.PROCESSES, "Number of processes that serve clients. With more than 1, another one stores and scores.", 1
+    )
     max_client_connections: int = _limit(
         types.COUNT, "Maximum number of open client connections; fewer if the limit on open files requires it.", 10_000
     )

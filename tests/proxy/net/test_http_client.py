@@ -589,6 +589,24 @@ async def test_an_unsafe_request_is_never_sent_twice() -> None:
         assert len(it.requests) == 2
 
 
+async def test_a_safe_request_is_repeated_once_however_many_connections_are_idle() -> None:
+    together = asyncio.Barrier(5)
+
+    async def behave(it: Origin, reader: Reader, writer: Writer) -> None:
+        await it.head(reader)
+        if len(it.requests) <= 5:
+            await together.wait()
+            writer.write(OK)
+            await it.head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent")  # and closes
+
+    async with origin(behave) as it, client_of(it) as client:
+        await asyncio.gather(*(get(client) for _ in range(5)))
+        with pytest.raises(UpstreamCutError):
+            await get(client)
+        assert (len(it.requests), it.connections) == (7, 6)
+
+
 async def test_a_safe_request_that_fails_on_a_new_connection_is_not_repeated() -> None:
     async with origin(answering(b"")) as it, client_of(it) as client:
         with pytest.raises(UpstreamCutError):

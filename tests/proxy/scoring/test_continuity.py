@@ -13,9 +13,11 @@ from typing import Any
 import httpx
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.capture.turn_book import TurnBook
 from a2a_eval_proxy.runs.rescore import evaluate_store
 from a2a_eval_proxy.runs.stored_turns import open_existing_store, turns_of
 from a2a_eval_proxy.scoring import continuity
+from a2a_eval_proxy.serving.serving import LocalServing
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import StoreUnreachableError
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
@@ -154,12 +156,17 @@ async def test_turns_of_a_conversation_are_stored_in_their_order(agent: str, sto
     assert codes(turns) == [[], [], []]
 
 
+def book_of(proxy: RunningProxy) -> TurnBook:
+    assert isinstance(proxy.serving, LocalServing)
+    return proxy.serving.book
+
+
 async def test_a_task_that_the_book_has_forgotten_goes_on(agent: str, store: str) -> None:
     async with run_proxy(settings(agent, store)) as proxy:
         task = await say(proxy, "ask")
-        proxy.book.expire(10**10)
+        book_of(proxy).expire(10**10)
         task = await say(proxy, "ask", task)
-        proxy.book.expire(2 * 10**10)
+        book_of(proxy).expire(2 * 10**10)
         await say(proxy, "done", task)
         await proxy.flush(30)
         assert told(await proxy.turns()) == THREE_TURNS
@@ -208,7 +215,7 @@ async def test_the_answer_does_not_wait_for_the_store(agent: str, store: str, mo
         assert (await say(proxy, "ask", task))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
         await asked.wait()
         assert len(await proxy.turns()) == 1
-        assert len(proxy.book.open_turns) == 1
+        assert proxy.open_turns == 1
         go_on.set()
         await proxy.flush(30)
         assert told(await proxy.turns()) == THREE_TURNS[:2]
@@ -258,7 +265,7 @@ async def test_closed_turns_that_wait_for_a_slow_store_are_bounded(
         await until_open(proxy)
         open_gate(agent, gate)
         await until_completed(proxy, task)
-        assert proxy.continuity.waiting == 0
+        assert proxy.serving.waiting == 0
         await proxy.flush(30)
         assert told(await proxy.turns()) == [("COMPLETED", [0], "answer 0")]
 
@@ -271,7 +278,7 @@ async def test_the_replica_that_had_the_turn_does_not_close_it_again(agent: str,
         open_gate(agent, gate)
         await until_completed(second, task)
         await second.flush(30)
-        first.book.expire(10**10)
+        book_of(first).expire(10**10)
         await first.flush(30)
         assert codes(await first.turns()) == [[]]
         assert (first.metrics.turns_closed, second.metrics.turns_closed) == (0, 1)
@@ -293,7 +300,7 @@ async def test_an_exchange_that_is_under_way_costs_no_write(agent: str, store: s
     gate = uuid.uuid4().hex
     async with run_proxy(settings(agent, store)) as proxy:
         sent = asyncio.create_task(say(proxy, f"gate {gate}"))
-        while not proxy.book.open_turns:
+        while not proxy.open_turns:
             await asyncio.sleep(0.01)
         await proxy.store.drained()
         assert await proxy.turns() == []

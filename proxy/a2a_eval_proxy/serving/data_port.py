@@ -1,0 +1,158 @@
+"""The data port of one process: relays requests to the agent and captures turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from ..capture.turn_book import TurnBook
+from ..clock import CLOCK
+from ..net.browser_guard import BrowserGuard, HostNames
+from ..net.client_limits import ClientLimits, connections_possible
+from ..net.file_watcher import FileWatch
+from ..net.http_server import HttpServer, listening
+from ..net.tls import ServerTls, TlsFiles
+from ..relay.forwarder import Forwarder
+from ..relay.negotiation import Negotiation
+from ..relay.opted_in_tasks import Callers, OptedInTasks
+from ..relay.upstream import Upstream
+from ..settings import Settings
+from ..telemetry.counters import Metrics
+from ..telemetry.problem_log import ProblemLog
+from .reports import TurnReports
+
+if TYPE_CHECKING:
+    from ..telemetry.requests import RequestTelemetry
+
+logger = logging.getLogger(__name__)
+
+_EXPIRE_EVERY_S = 0.5
+
+
+class DataPort:
+    """Where clients connect. `start` opens it; `retire` and `close_turns` end it in order."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        files: FileWatch,
+        metrics: Metrics,
+        reports: TurnReports,
+        opted_in: OptedInTasks | None = None,
+        callers: Callers | None = None,
+    ) -> None:
+        """`opted_in` and `callers`: those that other processes share."""
+        self._opted_in = opted_in
+        self._callers = callers
+        self._settings = settings
+        self._files = files
+        self._metrics = metrics
+        self._upstream = Upstream(settings, files)
+        self.negotiation = Negotiation(settings.negotiate, self._upstream.fetch_card)
+        self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
+        self.book = TurnBook(
+            reports.closed,
+            on_opened=reports.opened,
+            on_outliving=reports.outlives,
+            on_evicted=self._evicted,
+            look_up=reports.look_up,
+            turn_timeout_s=settings.turn_timeout,
+            require_artifact_uri=settings.require_artifact_uri,
+            dialects=settings.dialects,
+        )
+        self._server: HttpServer
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return self._server.url
+
+    def retire(self) -> None:
+        """Keep serving, and ask clients to connect again."""
+        self._server.retire()
+
+    async def answered_closed(self) -> None:
+        """Returns when no turn that has its answer is open: a stream lingers until the book ends it."""
+        while self.book.answered:  # noqa: ASYNC110  # the book is sans-io
+            await asyncio.sleep(_EXPIRE_EVERY_S / 5)
+
+    def prepare(self, stack: AsyncExitStack) -> None:
+        """Read the files of TLS and secrets, and begin to fetch the agent's card. Raises ConfigError."""
+        self._tls = self._server_tls()
+        stack.callback(self._no_room.close)
+        stack.callback(self._upstream.http.close)
+        stack.push_async_callback(self.negotiation.close)
+
+    async def open(
+        self, stack: AsyncExitStack, requests: RequestTelemetry | None = None, *, shared: bool = False
+    ) -> None:
+        """Listen. `shared`: other processes listen on the same address. Raises ListenError."""
+        settings, loop = self._settings, asyncio.get_running_loop()
+        self.negotiation.refresh(loop.time())
+        stack.callback(loop.create_task(self._expire()).cancel)
+        self._files.start()
+        stack.push_async_callback(self._files.close)
+        forwarder = Forwarder(
+            settings,
+            self._upstream,
+            self.book,
+            self.negotiation,
+            self._metrics,
+            requests,
+            self._opted_in,
+            self._callers,
+        )
+        names = HostNames(settings.host_names)
+        data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
+        self._server = await listening(
+            stack,
+            data,
+            settings.listen,
+            "--listen",
+            settings.shutdown_timeout,
+            self._client_limits(),
+            self._tls,
+            shared=shared,
+        )
+
+    def _client_limits(self) -> ClientLimits:
+        settings = self._settings
+        return ClientLimits(
+            header_timeout_s=settings.client_header_timeout,
+            body_timeout_s=settings.client_body_timeout,
+            send_timeout_s=settings.client_send_timeout,
+            max_header_bytes=settings.max_header_bytes,
+            max_connections=connections_possible(settings.max_client_connections),
+            broken_limits=self._metrics.client_errors,
+        )
+
+    def _server_tls(self) -> ssl.SSLContext | None:
+        """What the port is opened with; None: plain text."""
+        settings = self._settings
+        if settings.tls_cert is None:
+            return None
+        files = TlsFiles(
+            setting="tls",
+            ca_setting="tls_client_ca",
+            cert=settings.tls_cert,
+            key=settings.tls_key,
+            key_password=settings.tls_key_password,
+            ca=settings.tls_client_ca,
+        )
+        tls = ServerTls(files)
+        self._files.add("TLS for clients", files.paths, tls.load)
+        return tls.context
+
+    def _evicted(self, turns: int) -> None:
+        """Turns were closed before their time, because there was no room for them."""
+        self._metrics.turns_evicted += turns
+        self._no_room.seen(turns)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(_EXPIRE_EVERY_S)
+            CLOCK.align(busy=bool(self.book.open_turns))
+            self.book.expire(CLOCK.now())

@@ -1,0 +1,114 @@
+"""What the application needs of the data port, and the data port in its own process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Protocol
+
+from ..capture.lookups import OpenTurns
+from ..clock import CLOCK
+from ..net.file_watcher import FileWatch
+from ..settings import Settings
+from ..telemetry.counters import Metrics
+from .data_port import DataPort
+from .reports import ScoringReports, TurnReports
+
+if TYPE_CHECKING:
+    from ..telemetry.requests import RequestTelemetry
+
+NewReports = Callable[[Callable[[TurnReports], OpenTurns]], ScoringReports]
+"""Makes the reports of one data port, from what makes its open turns."""
+
+ANSWER_S = 3.0
+"""What the store has to answer questions about tasks when the proxy stops."""
+
+_LOOK_EVERY_S = 0.1
+
+
+class Serving(Protocol):
+    """The data port, wherever it is."""
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+
+    @property
+    def open_turns(self) -> int:
+        """Number of turns not yet closed."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of turns that have their answer and are not closed, or are closed and wait for the store."""
+
+    def problems(self) -> list[str]:
+        """Why it cannot serve; [] when it can."""
+
+    def prepare(self, stack: AsyncExitStack) -> None:
+        """What can fail for its settings. Raises ConfigError."""
+
+    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
+        """Serve clients. Raises ListenError."""
+
+    def retire(self) -> None:
+        """Keep serving, and ask clients to connect again."""
+
+    async def settled(self) -> None:
+        """Returns when nothing is `waiting`."""
+
+    async def close_turns(self, timeout_s: float) -> None:
+        """No more requests come: close the turns that no other process continues."""
+
+    async def close(self) -> None:
+        """End what waits for the store."""
+
+
+class LocalServing:
+    """The data port in the process that stores and scores."""
+
+    def __init__(self, settings: Settings, files: FileWatch, metrics: Metrics, new_reports: NewReports) -> None:
+        def new_port(reports: TurnReports) -> OpenTurns:
+            self._port = DataPort(settings, files, metrics, reports)
+            return self._port.book
+
+        self._continuity = new_reports(new_port).continuity
+        self.book = self._port.book
+
+    @property
+    def url(self) -> str:
+        return self._port.url
+
+    @property
+    def open_turns(self) -> int:
+        return len(self.book.open_turns)
+
+    @property
+    def waiting(self) -> int:
+        return self.book.answered + self._continuity.waiting
+
+    def problems(self) -> list[str]:
+        return []
+
+    def prepare(self, stack: AsyncExitStack) -> None:
+        self._port.prepare(stack)
+
+    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
+        watch = asyncio.get_running_loop().create_task(self._continuity.watch_over())
+        stack.callback(watch.cancel)
+        await self._port.open(stack, requests)
+
+    def retire(self) -> None:
+        self._port.retire()
+
+    async def settled(self) -> None:
+        # A stream lingers until `expire` ends it within seconds; a store is slow to answer.
+        while self.book.answered or self._continuity.busy:  # noqa: ASYNC110  # the book is sans-io
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def close_turns(self, timeout_s: float) -> None:
+        await self._continuity.answered(min(ANSWER_S, timeout_s))
+        self.book.close_all(CLOCK.now())
+
+    async def close(self) -> None:
+        await self._continuity.close()

@@ -1,0 +1,141 @@
+"""A serving process: relays and captures, and reports to the main process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from ..clock import CLOCK
+from ..net.file_watcher import FileWatch
+from ..privacy.policy import privacy_of
+from ..relay.opted_in_tasks import Callers
+from ..settings import Settings
+from ..telemetry.counters import Metrics
+from ..telemetry.start import start_telemetry
+from ..turn import Turn
+from .counts import take_counts
+from .data_port import DataPort
+from .link import Link, history_from_message, turn_to_message
+from .opted_in import SHARED, SharedOptedInTasks
+from .serving import ANSWER_S
+
+_COUNT_EVERY_S = 1.0
+
+
+class _LinkReports:
+    """Sends the reports of the data port to the main process."""
+
+    def __init__(self, link: Link, metrics: Metrics) -> None:
+        self._link = link
+        self._metrics = metrics
+
+    def opened(self, turn: Turn) -> None:
+        self._link.send("opened", turn=turn_to_message(turn))
+
+    def closed(self, turn: Turn) -> None:
+        if self._link.is_full:
+            self._metrics.turns_dropped += 1
+            self._link.send("lost", turn_id=turn.turn_id)
+        else:
+            self._link.send("closed", turn=turn_to_message(turn))
+
+    def outlives(self, turn: Turn) -> bool:
+        if self._link.is_full:
+            return False
+        self._link.send("outlives", turn=turn_to_message(turn))
+        return True
+
+    def look_up(self, task_id: str, again: bool, captured: Sequence[str]) -> None:
+        self._link.send("look_up", task_id=task_id, again=again, captured=list(captured))
+
+
+class ServingProcess:
+    """Serves clients until the main process says to stop, or ends."""
+
+    def __init__(self, settings: Settings, link: Link, caller_key: bytes) -> None:
+        self._settings = settings
+        self._link = link
+        self._files = FileWatch()
+        self._metrics = Metrics()
+        each = settings.processes
+        share = replace(
+            settings,
+            max_connections=-(-settings.max_connections // each),
+            max_client_connections=-(-settings.max_client_connections // each),
+        )
+        self._opted_in = SharedOptedInTasks(link)
+        reports = _LinkReports(link, self._metrics)
+        self._port = DataPort(share, self._files, self._metrics, reports, self._opted_in, Callers(caller_key))
+        self._stop = asyncio.Event()
+        self._settling: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Open the data port and serve. An error of the start is reported to the main process, which ends with it."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C reaches the supervisor too, which decides
+        self._link.send("hello", pid=os.getpid())
+        obeying = loop.create_task(self._obey())
+        async with AsyncExitStack() as stack:
+            try:
+                await self._open(stack)
+            except Exception as error:  # noqa: BLE001  # the main process reports it
+                self._link.send("failed", error=str(error), exit_code=getattr(error, "exit_code", 1))
+                return
+            self._link.send("ready")
+            counting = loop.create_task(self._send_counts())
+            stack.callback(counting.cancel)
+            await self._stop.wait()
+        # No more requests come. The main process may still answer questions about tasks.
+        try:
+            async with asyncio.timeout(min(ANSWER_S, self._settings.shutdown_timeout)):
+                while self._port.book.lookups.task_ids:  # noqa: ASYNC110  # the book is sans-io
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            pass  # such turns close without their earlier ones, and say so
+        self._port.book.close_all(CLOCK.now())
+        self._link.send("counts", **take_counts(self._metrics))
+        self._link.send("bye")
+        obeying.cancel()
+        await self._link.close()
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        settings = self._settings
+        self._port.prepare(stack)
+        privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
+        telemetry = start_telemetry(settings.upstream, (), privacy.text if privacy.changes_turns else None)
+        if telemetry is not None:
+            stack.push_async_callback(telemetry.close)
+        await self._port.open(stack, telemetry.requests if telemetry is not None else None, shared=True)
+
+    async def _obey(self) -> None:
+        """Take the messages of the main process."""
+        book = self._port.book
+        async for message in self._link.messages():
+            match message["kind"]:
+                case "found":
+                    book.found(message["task_id"], history_from_message(message["history"]), CLOCK.now())
+                case kind if kind in SHARED:
+                    self._opted_in.learn(message)
+                case "settle":
+                    task = asyncio.get_running_loop().create_task(self._settle(message["number"]))
+                    self._settling.add(task)
+                    task.add_done_callback(self._settling.discard)
+                case "retire":
+                    self._port.retire()
+                case "stop":
+                    self._stop.set()
+        self._stop.set()  # the main process has ended
+
+    async def _settle(self, number: int) -> None:
+        await self._port.answered_closed()
+        self._link.send("settled", number=number)
+
+    async def _send_counts(self) -> None:
+        while True:
+            await asyncio.sleep(_COUNT_EVERY_S)
+            self._link.send("counts", **take_counts(self._metrics))

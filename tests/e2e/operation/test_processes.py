@@ -1,0 +1,168 @@
+"""`serve --processes N`: several processes behind one port, one store, one admin port."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a_tool_capture import URI
+from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.prefork import COMMAND
+from support.processes import ChildProcess
+from support.proxy import Proxy
+
+OPTIONS = ("--processes", "3")
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with stepwise_agent() as agent:
+        yield agent.url
+
+
+def rpc(proxy: Proxy, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """A request on a connection of its own, which any of the processes may get."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    url, headers = f"{proxy.url}{RPC_PATH}", {"A2A-Version": "1.0"}
+    result: dict[str, Any] = httpx.post(url, json=body, headers=headers, trust_env=False, timeout=30).json()["result"]
+    return result
+
+
+def say(proxy: Proxy, text: str, *, wait: bool = True) -> dict[str, Any]:
+    """The task that the message led to."""
+    message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
+    params = {"message": message, "configuration": {"returnImmediately": not wait}}
+    task: dict[str, Any] = rpc(proxy, "SendMessage", params)["task"]
+    return task
+
+
+def open_gate(agent: str, name: str) -> None:
+    httpx.post(f"{agent}/_control/open", params={"gate": name}, trust_env=False).raise_for_status()
+
+
+def children_of(proxy: Proxy) -> list[int]:
+    """The process ids of the main process, then of the serving ones."""
+    parent = proxy.process_id
+    return sorted(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
+
+
+def metric(proxy: Proxy, name: str) -> float:
+    """The value of a series, its labels as part of the name; 0 where there is none yet."""
+    found = re.search(rf"^a2a_eval_proxy_{re.escape(name)} (.+)$", proxy.get_text("/metrics"), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def test_turns_of_all_processes_are_in_one_store_and_one_set_of_metrics(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
+        with ThreadPoolExecutor(8) as threads:
+            tasks = list(threads.map(lambda _: say(proxy, "done"), range(40)))
+        proxy.flush()
+        turns = proxy.turns()
+        while metric(proxy, "requests_total") < 40:  # a process reports its counts once a second
+            pass
+        assert metric(proxy, 'responses_total{code="200"}') == 40
+        assert metric(proxy, "request_duration_seconds_count") == 40
+        assert metric(proxy, "turns_closed_total") == 40
+        proxy.terminate()
+        assert proxy.wait(30) == 0
+    assert {turn["task_id"] for turn in turns} == {task["id"] for task in tasks}
+    assert {(turn["status"], len(turn["tool_calls"]), len(turn["findings"])) for turn in turns} == {("done", 1, 0)}
+
+
+def test_a_task_is_followed_to_its_end_by_whichever_process_its_client_reaches(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
+        gates = [uuid.uuid4().hex for _ in range(6)]
+        tasks = [say(proxy, f"gate {gate}", wait=False) for gate in gates]
+        for gate in gates:
+            open_gate(agent, gate)
+        for task in tasks:
+            while rpc(proxy, "GetTask", {"id": task["id"]})["status"]["state"] != "TASK_STATE_COMPLETED":
+                pass
+        while len(turns := proxy.turns(status="done")) < len(tasks):
+            for task in tasks:
+                rpc(proxy, "GetTask", {"id": task["id"]})
+    assert sorted(turn["task_id"] for turn in turns) == sorted(task["id"] for task in tasks)
+    assert {(turn["state"], len(turn["tool_calls"])) for turn in turns} == {("TASK_STATE_COMPLETED", 1)}
+
+
+def test_processes_that_die_are_replaced_and_their_open_turns_are_incomplete(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy, ThreadPoolExecutor(6) as threads:
+        gates = [uuid.uuid4().hex for _ in range(6)]
+        waiting = [threads.submit(say, proxy, f"gate {gate}") for gate in gates]
+        while metric(proxy, "open_turns") < 6:
+            pass
+        main, *serving = children_of(proxy)
+        for child in serving:
+            os.kill(child, signal.SIGKILL)
+        assert all(isinstance(future.exception(), httpx.TransportError) for future in waiting)
+        while proxy.readiness() == 200:
+            pass
+        while proxy.readiness() != 200:
+            pass
+        for gate in gates:
+            open_gate(agent, gate)
+        for _ in range(6):
+            say(proxy, "done")
+        proxy.flush()
+        turns = proxy.turns()
+        assert children_of(proxy)[0] == main
+    ends = [[finding["message"].rpartition(": ")[2] for finding in turn["findings"]] for turn in turns]
+    assert sorted(ends) == [[]] * 6 + [["the process that relayed it ended"]] * 6
+
+
+@pytest.mark.parametrize("victim", ["main", "supervisor"])
+def test_where_the_main_process_or_the_supervisor_dies_all_end(agent: str, tmp_path: Path, victim: str) -> None:
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
+        everyone = children_of(proxy)
+        if victim == "main":
+            os.kill(everyone[0], signal.SIGKILL)
+            assert proxy.wait(30) == 128 + signal.SIGKILL
+        else:
+            proxy.kill()
+        while any(Path(f"/proc/{child}").exists() for child in everyone):
+            pass
+
+
+def test_an_address_in_use_is_an_error(agent: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = ["serve", "--upstream", agent, "--listen", f"127.0.0.1:{port}", "--no-otlp", *OPTIONS]
+        with ChildProcess([COMMAND, *command], cwd=tmp_path) as child:
+            assert child.wait(30) == 3
+            assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in child.stderr()
+
+
+def test_what_a_serving_process_cannot_do_ends_the_start(agent: str, tmp_path: Path) -> None:
+    command = ["serve", "--upstream", agent, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--no-otlp", *OPTIONS]
+    tls = ["--tls-cert", "missing.pem", "--tls-key", "missing.pem"]
+    with ChildProcess([COMMAND, *command, *tls], cwd=tmp_path) as child:
+        assert child.wait(30) == 2
+        assert child.stderr().count("missing.pem") == 1
+
+
+def test_whichever_process_a_client_reaches_knows_what_it_asked_for(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
+        asking = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "done"}], "extensions": [URI]}}
+        task = rpc(proxy, "SendMessage", asking)["task"]
+        assert URI in str(task)
+        while URI not in str(rpc(proxy, "GetTask", {"id": task["id"]})):  # the others hear of it a moment later
+            pass
+        assert all(URI in str(rpc(proxy, "GetTask", {"id": task["id"]})) for _ in range(10))
+        other = say(proxy, "done")
+        assert not any(URI in str(rpc(proxy, "GetTask", {"id": other["id"]})) for _ in range(10))
+        _, victim, *_ = children_of(proxy)
+        os.kill(victim, signal.SIGKILL)
+        while proxy.readiness() == 200:
+            pass
+        while proxy.readiness() != 200:
+            pass
+        assert all(URI in str(rpc(proxy, "GetTask", {"id": task["id"]})) for _ in range(10))

@@ -1,0 +1,86 @@
+"""Messages between the main process and serving ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.capture.lookups import TaskHistory
+from a2a_eval_proxy.serving.link import (
+    Link,
+    history_from_message,
+    history_to_message,
+    turn_from_message,
+    turn_to_message,
+)
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import Finding, Severity, ToolCall
+
+
+def turn(**more: object) -> Turn:
+    made = Turn("t1", "run", "http://agent", "JSONRPC", "1.0", 1_700_000_000.25, parent_span_id="p", in_store=True)
+    made.tool_calls = [ToolCall(name="search", arguments={"q": "ü", "n": 2.0}, id="c1", result="r")]
+    made.findings = [Finding("incomplete", "why", Severity.WARNING)]
+    made.ended_at = made.started_at + 1
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_a_turn_arrives_as_it_was_sent() -> None:
+    sent = turn()
+    assert turn_from_message(json.loads(json.dumps(turn_to_message(sent)))) == sent
+
+
+@pytest.mark.parametrize("history", [TaskHistory([], known=False), TaskHistory([turn()], turn(status="open"))])
+def test_a_history_arrives_as_it_was_sent(history: TaskHistory) -> None:
+    assert history_from_message(json.loads(json.dumps(history_to_message(history)))) == history
+
+
+@asynccontextmanager
+async def link() -> AsyncIterator[tuple[Link, socket.socket]]:
+    """A link, and the socket of the process at its other end."""
+    one, other = socket.socketpair()
+    made = Link(*await asyncio.open_unix_connection(sock=one))
+    with other:
+        yield made, other
+    await made.close()
+
+
+async def received(sent: bytes) -> list[dict[str, Any]]:
+    """The messages of a process that sends these bytes and ends."""
+    async with link() as (receiver, other):
+        other.sendall(sent)
+        other.shutdown(socket.SHUT_WR)
+        return [message async for message in receiver.messages()]
+
+
+async def test_messages_arrive_in_order_until_the_other_process_ends() -> None:
+    async with link() as (sender, other):
+        for number in range(100):
+            sender.send("number", number=number, text="x" * number)
+        await sender.close()
+        sender.send("late")  # after the end: does nothing
+        sent = b"".join(iter(lambda: other.recv(65_536), b""))
+    assert [message["number"] for message in await received(sent)] == list(range(100))
+
+
+@pytest.mark.parametrize("junk", [b"", b"\0\0", struct.pack("!I", 1 << 31), struct.pack("!I", 9) + b"{}"])
+async def test_a_cut_or_oversized_message_ends_the_link(junk: bytes) -> None:
+    whole = b'{"kind":"whole"}'
+    assert await received(struct.pack("!I", len(whole)) + whole + junk) == [{"kind": "whole"}]
+
+
+async def test_a_process_that_is_far_behind_with_reading_is_noticed() -> None:
+    async with link() as (sender, other):
+        assert not sender.is_full
+        for _ in range(70):
+            sender.send("turn", text="x" * 1_000_000)
+        assert sender.is_full
+        other.close()
