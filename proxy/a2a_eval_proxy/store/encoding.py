@@ -25,7 +25,7 @@ ROW_BYTES = 1_500
 
 @dataclass(slots=True)
 class EncodedTurn:
-    """A turn as it waits to be written: its columns. `body` is its JSON, times are RFC 3339."""
+    """A turn as it waits to be written. `body` is its JSON, times are RFC 3339."""
 
     turn_id: str
     run: str
@@ -41,6 +41,18 @@ class EncodedTurn:
     def size(self) -> int:
         """Bytes of memory, about."""
         return len(self.body) + ROW_BYTES
+
+    def columns(self) -> dict[str, Any]:
+        """What every database stores of the turn, by the name of the column; its results are not among them."""
+        return {
+            "turn_id": self.turn_id,
+            "run": self.run,
+            "case_id": self.case_id,
+            "conversation_id": self.conversation_id,
+            "task_id": self.task_id,
+            "status": self.status,
+            "body": self.body.decode(),
+        }
 
 
 @dataclass(slots=True)

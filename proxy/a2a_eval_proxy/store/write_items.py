@@ -102,7 +102,7 @@ def latest_results(group: Iterable[Item]) -> list[EncodedScored]:
     return list(latest.values())
 
 
-def scored_at_once(turn: EncodedTurn, score: Score | None) -> tuple[str, Evaluations]:
-    """Status and results of a turn that is added: a closed one is done at once where `score` has results."""
+def added_columns(turn: EncodedTurn, score: Score | None) -> tuple[dict[str, Any], Evaluations]:
+    """The columns and the results of a turn that is added: a closed one is done at once where `score` has results."""
     results = score(turn.turn_id) if score is not None and turn.status != "open" else None
-    return (turn.status, []) if results is None else ("done", results)
+    return (turn.columns(), []) if results is None else (turn.columns() | {"status": "done"}, results)

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from itertools import count
@@ -18,6 +19,8 @@ from typing import Any
 
 import pytest
 from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, open_store, write_queue
+from a2a_eval_proxy.store.encoding import encoded_turn, json_text
+from a2a_eval_proxy.store.schema import POSTGRES, SQLITE
 from support.kept import Kept, result, turn
 
 
@@ -31,6 +34,40 @@ async def kept(path: Path) -> AsyncIterator[Kept]:
     store = SqliteStore(str(path))
     yield Kept(store)
     await asyncio.to_thread(store.close)
+
+
+# ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_every_column_of_a_turn_has_its_own_value(kept: Kept, path: Path) -> None:
+    """Whatever the order in which the schema declares the columns, and whatever the order in a file."""
+    added = turn(
+        1, case_id="the case", conversation_id="the conversation", task_id="the task", run="the run", status="open"
+    )
+    before = int(time.time())
+    await kept.add(added)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        row = dict(connection.execute("SELECT * FROM turns").fetchone())
+    heard_at = row.pop("heard_at")
+    assert before <= heard_at <= time.time()
+    assert row == {
+        "seq": 1,
+        "turn_id": added.turn_id,
+        "run": "the run",
+        "case_id": "the case",
+        "conversation_id": "the conversation",
+        "task_id": "the task",
+        "status": "open",
+        "body": json_text(added.to_dict()),
+        "evaluations": "[]",
+    }
+
+
+def test_what_both_databases_store_of_a_turn_has_columns_in_both() -> None:
+    columns = encoded_turn(turn(1)).columns().keys()
+    assert columns <= SQLITE.tables()["turns"].keys()
+    assert columns <= POSTGRES.tables()["turns"].keys()
 
 
 # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────

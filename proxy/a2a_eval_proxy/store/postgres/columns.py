@@ -10,22 +10,16 @@ from typing import Any
 from ..base import ConversationKey, Score
 from ..encoding import EncodedConversation, EncodedResults, EncodedScored, EncodedTurn, encoded_results
 from ..schema import OUTCOMES
-from ..write_items import scored_at_once
+from ..write_items import added_columns
 
 
 def turn_columns(turn: EncodedTurn, score: Score | None, held: bool) -> dict[str, Any]:
     """The row of a turn that is added, and whether it is `held`."""
-    status, evaluations = scored_at_once(turn, score)
+    columns, evaluations = added_columns(turn, score)
     return {
-        "turn_id": turn.turn_id,
-        "run": turn.run,
-        "case_id": turn.case_id,
-        "conversation_id": turn.conversation_id,
-        "task_id": turn.task_id,
-        "status": status,
+        **columns,
         "started_at": _moment(turn.started_at),
         "ended_at": _moment(turn.ended_at),
-        "body": turn.body.decode(),
         "held": held,
         **result_counts(encoded_results(evaluations)),
     }

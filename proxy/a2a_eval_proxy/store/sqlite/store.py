@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +20,7 @@ from tool_call_evaluators.judge.cache import SqliteJudgeCache
 from ..base import Score, Scored, StoreFileError
 from ..encoding import EncodedTurn, json_text
 from ..schema import SQLITE
-from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, latest_results, scored_at_once
+from ..write_items import Add, Discard, FinishConversations, Item, Mark, Prune, Settle, added_columns, latest_results
 from ..write_queue import QueuedWrites, StoreLostError
 from .file import Identity, StoreDamagedError, copied, identity, is_damage, moved_aside, open_file, write_ahead_log
 from .reads import SqliteReads
@@ -178,11 +179,15 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
                 yield from ((statement, (turn_id,)) for turn_id in turn_ids for statement in _DISCARD)
 
 
+_COLUMNS = [column for column in SQLITE.tables()["turns"] if column != "seq"]  # SQLite numbers rows itself
+_in_order: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(*_COLUMNS)
+
+
 def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
-    status, results = scored_at_once(turn, score)
-    found_by = turn.turn_id, turn.run, turn.case_id, turn.conversation_id
-    heard_at = int(time.time()) if status == "open" else 0
-    return *found_by, status, turn.body.decode(), json_text(results), turn.task_id, heard_at
+    columns, results = added_columns(turn, score)
+    columns["evaluations"] = json_text(results)
+    columns["heard_at"] = int(time.time()) if columns["status"] == "open" else 0
+    return _in_order(columns)
 
 
 _CONVERSATION = (
@@ -209,11 +214,10 @@ def _chunks(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 @lru_cache
 def _insert(rows: int) -> str:
-    columns = list(SQLITE.tables()["turns"])[1:]  # SQLite numbers rows itself
-    values = ", ".join([f"({', '.join('?' * len(columns))})"] * rows)
-    replaced = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
+    values = ", ".join([f"({', '.join('?' * len(_COLUMNS))})"] * rows)
+    replaced = ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS if column != "turn_id")
     return (
-        f"INSERT INTO turns ({', '.join(columns)}) VALUES {values}"  # noqa: S608  # fixed texts
+        f"INSERT INTO turns ({', '.join(_COLUMNS)}) VALUES {values}"  # noqa: S608  # fixed texts
         f" ON CONFLICT (turn_id) DO UPDATE SET {replaced} WHERE turns.status = 'open'"
     )
 
