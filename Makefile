@@ -31,7 +31,7 @@ types: $(STAMP) ## mypy --strict on the three packages
 
 test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
