@@ -68,6 +68,10 @@ class ClientTransport:
             return
         self._write(data)
 
+    def write_whole(self, response: bytes) -> None:
+        """Send a whole response at once; `write` would hold it back as a header."""
+        self._write(response)
+
     def close(self) -> None:
         """Send what is written, then close; in stages where the client may be sending."""
         self._flush()

@@ -38,7 +38,8 @@ class ResponseCycle(RequestResponseCycle):
             raise RuntimeError("a header of the response holds a line break or a NUL")
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
-        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + (b"" if self.scope["method"] == "HEAD" else body))
+        content = b"" if self.scope["method"] == "HEAD" else body
+        self.transport.write_whole(STATUS_LINE[status] + head + b"\r\n" + content)  # type: ignore[attr-defined]  # ours
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
