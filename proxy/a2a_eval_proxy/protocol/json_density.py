@@ -21,7 +21,7 @@ def may_be_dense(text: bytes | str) -> bool:
 
 def is_dense(text: bytes | str) -> bool:
     """Whether `text`, parsed as JSON, has more than `MAX_VALUES` commas and opening brackets outside strings."""
-    if not may_be_dense(text):
+    if len(text) <= _SMALL or not may_be_dense(text):
         return False
     # Valid JSON has at most two strings for each mark, so more need not be left out.
     if isinstance(text, str):

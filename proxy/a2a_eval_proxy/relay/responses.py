@@ -161,9 +161,16 @@ class ResponseRelay:
     async def _send_events(self, events: list[SseEvent], withheld: set[str]) -> None:
         """Send what the client may see of the events, then report them."""
         if events:
-            payloads = [extension_filter.decoded_once(event.data) for event in events]
-            if shown := b"".join([self._filtered(*item, withheld) for item in zip(events, payloads, strict=True)]):
-                await self._client.write(shown)
+            payloads, shown = [], []
+            for event in events:
+                payload, raw = None, event.raw
+                if withheld or extension_filter.may_hold_extension(event.data):
+                    payload = extension_filter.decoded_once(event.data)
+                    raw = self._filtered(event, payload, withheld)
+                payloads.append(payload)
+                shown.append(raw)
+            if content := b"".join(shown):
+                await self._client.write(content)
             self._tap.events(events, payloads)
 
     def _filtered(self, event: SseEvent, payload: Any, withheld: set[str]) -> bytes:
