@@ -43,8 +43,9 @@ ODD = [
     {"a": "one\ntwo\n", "b": ["x\n\ny", " indented\nfirst", "ends with blank \nx", "\n", "tab\tin\nit", "\u2028\n"]}
 )
 @example([[[]], [{}], {"": {"": [""]}}])
+@example(["0\n"])
 def test_what_is_written_is_read_back(value):
-    assert read_document("\n".join(block(value))).value == value
+    assert read_document("".join(f"{line}\n" for line in block(value))).value == value
     assert read_document("x: " + flow(value)).value == {"x": value}
 
 
