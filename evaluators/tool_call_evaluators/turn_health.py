@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from a2a_tool_capture.models import Finding, Severity
+from a2a_tool_capture.wire import TERMINAL_STATES
 
 from .model import EvalResult, Status
 
@@ -21,7 +22,6 @@ NO_CAPTURE = "no_capture"
 """The finding of a turn without calls if nothing shows that calls would have been captured."""
 
 _UNREAD = frozenset({NO_CAPTURE, "malformed_response", "client_gone"})
-_ENDED_STATES = frozenset({*FAILED_STATES, "TASK_STATE_COMPLETED"})
 
 
 class TurnFailure(NamedTuple):
@@ -53,7 +53,7 @@ def calls_unseen(state: str | None, calls: int, findings: Iterable[Finding]) -> 
     if calls:
         return None
     for finding in findings:
-        if finding.code == NO_CAPTURE or (finding.code in _UNREAD and state not in _ENDED_STATES):
+        if finding.code == NO_CAPTURE or (finding.code in _UNREAD and state not in TERMINAL_STATES):
             return f"the tool calls are unknown: {finding.message}"
     return None
 

@@ -39,12 +39,16 @@ def junit_xml(report: Report) -> str:
         case = ET.SubElement(suite, "testcase", classname=f"{printable(report.title)}.gates", time="0.000")
         case.set("name", printable(reason["metric"] or reason["code"]))
         _problem(case, [reason])
+    moment = {"timestamp": report.started_at.partition(".")[0]} if report.started_at else {}
+    return junit_document(suite, time=f"{seconds:.3f}", **moment)
+
+
+def junit_document(suite: ET.Element, **attributes: str) -> str:
+    """The document of one suite, which gets `attributes` and the numbers of its test cases and problems."""
     suite.set("tests", str(len(suite.findall("testcase"))))
     for kind in ("failures", "errors", "skipped"):
         suite.set(kind, str(len(suite.findall(f"testcase/{kind.removesuffix('s')}"))))
-    suite.set("time", f"{seconds:.3f}")
-    if report.started_at:
-        suite.set("timestamp", report.started_at.partition(".")[0])
+    suite.attrib.update(attributes)
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)

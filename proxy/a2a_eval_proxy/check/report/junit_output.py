@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from tool_call_evaluators.report.junit import junit_document
 from tool_call_evaluators.report.wording import printable
 
 from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
@@ -25,13 +26,7 @@ def report_junit(report: CheckReport, url: str) -> str:
     if report.verdict is CheckVerdict.INCONCLUSIVE:
         case = ET.SubElement(suite, "testcase", classname="check", name="tool-calls-seen")
         ET.SubElement(case, "failure", message=verdict_sentence(report), type="inconclusive")
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    for kind in ("failures", "errors", "skipped"):
-        suite.set(kind, str(len(suite.findall(f"testcase/{kind.removesuffix('s')}"))))
-    root = ET.Element("testsuites")
-    root.append(suite)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    return junit_document(suite)
 
 
 def _testcase(result: RuleResult) -> ET.Element:
