@@ -6,6 +6,7 @@ import ssl
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from ..errors import ConfigError
 
@@ -27,6 +28,18 @@ class TlsFiles:
     key: str | None = None
     key_password: str | None = field(default=None, repr=False)
     ca: str | None = None
+
+    @classmethod
+    def of(cls, options: object, setting: str, *, ca_setting: str) -> Self:
+        """The files that the fields of `options` with the names of these settings give."""
+        names = {
+            "cert": f"{setting}_cert",
+            "key": f"{setting}_key",
+            "key_password": f"{setting}_key_password",
+            "ca": ca_setting,
+        }
+        given = {field: getattr(options, name) for field, name in names.items()}
+        return cls(setting=setting, ca_setting=ca_setting, **given)
 
     @property
     def paths(self) -> tuple[str, ...]:

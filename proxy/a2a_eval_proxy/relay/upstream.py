@@ -47,14 +47,7 @@ class Upstream:
         references = [path for _, value in self._configured for path in referenced_files(value)]
         files.add("the headers for the agent", references, self._load_headers)
         if secure:
-            self._tls = TlsFiles(
-                setting="upstream",
-                ca_setting="upstream_ca",
-                cert=settings.upstream_cert,
-                key=settings.upstream_key,
-                key_password=settings.upstream_key_password,
-                ca=settings.upstream_ca,
-            )
+            self._tls = TlsFiles.of(settings, "upstream", ca_setting="upstream_ca")
             files.add("TLS to the agent", self._tls.paths, self._load_tls)
 
     def _load_headers(self) -> None:

@@ -131,17 +131,9 @@ class DataPort:
 
     def _server_tls(self) -> ssl.SSLContext | None:
         """What the port is opened with; None: plain text."""
-        settings = self._settings
-        if settings.tls_cert is None:
+        if self._settings.tls_cert is None:
             return None
-        files = TlsFiles(
-            setting="tls",
-            ca_setting="tls_client_ca",
-            cert=settings.tls_cert,
-            key=settings.tls_key,
-            key_password=settings.tls_key_password,
-            ca=settings.tls_client_ca,
-        )
+        files = TlsFiles.of(self._settings, "tls", ca_setting="tls_client_ca")
         tls = ServerTls(files)
         self._files.add("TLS for clients", files.paths, tls.load)
         return tls.context
