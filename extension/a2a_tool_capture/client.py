@@ -40,9 +40,7 @@ from .merge import TaskMerger
 from .models import CapturedTurn
 from .secret_references import resolve_header
 from .spec import EXTENSIONS_HEADER, KNOWN_VERSIONS
-from .wire import INTERRUPTED_STATES, SETTLED_STATES
-
-BINDINGS = ("JSONRPC", "HTTP+JSON")
+from .wire import BINDINGS, INTERRUPTED_STATES, SETTLED_STATES
 
 CARD_TIMEOUT_S = 30.0
 CLOSING_GRACE_S = 2.0

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+BINDINGS = ("JSONRPC", "HTTP+JSON")
+"""Protocol bindings of `CaptureClient`, as agent cards name them."""
+
 TERMINAL_STATES = frozenset({"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"})
 INTERRUPTED_STATES = frozenset({"TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"})
 SETTLED_STATES = TERMINAL_STATES | INTERRUPTED_STATES

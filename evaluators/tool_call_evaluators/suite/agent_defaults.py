@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from ..declared import Boolean, Declared, FieldError, Text, Value, kind, number, one_of, text, whole_number
+from a2a_tool_capture.wire import BINDINGS
 
-BINDINGS = ("JSONRPC", "HTTP+JSON")
+from ..declared import Boolean, Declared, FieldError, Text, Value, kind, number, one_of, text, whole_number
 
 
 def _url(value: Any) -> str:

@@ -13,7 +13,6 @@ from a2a_tool_capture.wire import normalize_event, parts_text
 
 from ..protocol.operations import (
     A2ARequest,
-    Binding,
     Operation,
     decode_json,
     rpc_method,
@@ -213,7 +212,7 @@ class Exchange:
                 message = f"the agent answered with error {_excerpt(code)}: {_excerpt(detail)}"
                 self.report("agent_error", message, Severity.ERROR)
                 return
-            if request.binding is Binding.JSONRPC:
+            if request.binding.has_envelope:
                 payload = payload.get("result")
         if request.operation is Operation.LIST:
             self._take_list(watcher, payload, request.includes_artifacts, now)

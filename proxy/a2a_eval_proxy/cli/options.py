@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from a2a_tool_capture.dialects import DIALECTS
+from a2a_tool_capture.wire import BINDINGS
 
 from ..errors import ConfigError
 from ..settings import parsing as types
@@ -75,22 +76,14 @@ class AgentClientOptions(Options):
             return None
         from ..net.tls import TlsFiles
 
-        files = TlsFiles(
-            setting="agent",
-            ca_setting="agent_ca",
-            cert=self.agent_cert,
-            key=self.agent_key,
-            key_password=self.agent_key_password,
-            ca=self.agent_ca,
-        )
-        return files.client_context()
+        return TlsFiles.of(self, "agent", ca_setting="agent_ca").client_context()
 
 
 class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
     suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
     agent: str | None = _agent(types.URL, "URL of the agent, or of a proxy for it. Default: from the suite.", None)
     binding: str | None = _agent(
-        types.one_of("JSONRPC", "HTTP+JSON"), "Protocol binding. Default: the first in the agent card.", None
+        types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card.", None
     )
     streaming: bool | None = _agent(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
     dialects: tuple[str, ...] = _agent(

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.spec import is_capture_uri
 
+from .operations import Binding
+
 WELL_KNOWN_PATHS = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 
 _INTERFACES = {"supportedInterfaces": "protocolBinding", "additionalInterfaces": "transport"}
 """Lists of interfaces, and the member that names the binding of an entry."""
 
-_CARRIED = frozenset({"JSONRPC", "HTTP+JSON"})
+_CARRIED = frozenset(Binding)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  how agents name themselves in cards
 _PORTS = {"http": 80, "https": 443}
 

@@ -38,6 +38,11 @@ class Binding(StrEnum):
     JSONRPC = "JSONRPC"
     HTTP_JSON = "HTTP+JSON"
 
+    @property
+    def has_envelope(self) -> bool:
+        """Whether a response carries its content as the `result` of a JSON-RPC response object."""
+        return self is Binding.JSONRPC
+
 
 RPC_METHODS = {
     Operation.SEND: ("SendMessage", "message/send"),

@@ -12,7 +12,7 @@ from ..net.http_client import RawHeaders, Response, UpstreamError
 from ..protocol import extension_filter
 from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, response_headers
-from ..protocol.operations import CARRIES_TASKS, A2ARequest, Binding, Operation
+from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent, with_data
 from .client_request import BODILESS, BodyCopy, ClientRequest, RelayContext
 from .tap import Tap
@@ -248,7 +248,7 @@ class ResponseRelay:
             await self._relay_body(body)
             return
         received = LocalResponse(response.status, self._headers(), body)
-        in_envelope = request.binding is Binding.JSONRPC
+        in_envelope = request.binding.has_envelope
         card = self._context.cards.extended(received, decoded, client.head, client.public_url, in_envelope=in_envelope)
         await client.send_whole(card.status, card.headers, card.body)
 

@@ -11,7 +11,7 @@ from a2a_tool_capture import METADATA_KEY, URI, TaskMerger, ToolCall, places
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, is_capture_uri, requested_uris
 from a2a_tool_capture.wire import SETTLED_STATES, normalize_event, normalize_state
 
-from ...protocol.operations import Binding, Operation, decode_json
+from ...protocol.operations import Operation, decode_json
 from .record import OperationRequest, ProbeExchange, ResponseEvent
 from .requests import STREAMING
 
@@ -57,7 +57,7 @@ def _read(request: OperationRequest, document: bytes, where: str) -> tuple[list[
         message = error.get("message") if isinstance(error, dict) else error
         code = error.get("code") if isinstance(error, dict) else ""
         return [ResponseEvent(where, payload, None)], f"error {code}: {str(message)[:_MAX_AGENT_TEXT_CHARS]}"
-    if request.interface.binding is Binding.JSONRPC:
+    if request.interface.binding.has_envelope:
         payload = payload.get("result") if isinstance(payload, dict) else None
         where += "result"
     if request.operation is Operation.LIST:
