@@ -137,6 +137,11 @@ class ClientRequest:
     def finish(self) -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": b""})
 
+    def send_complete(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
+        """Send a complete response, framed by `headers`; its body has at most `SMALL_BYTES`."""
+        self._begin(status)
+        return self._send({"type": WHOLE_RESPONSE, "status": status, "headers": headers, "body": body})
+
     async def send_whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Send a complete response, framed by its own body."""
         if status in BODILESS:
@@ -146,8 +151,7 @@ class ClientRequest:
             if status not in BODILESS:
                 headers.append((b"content-length", b"%d" % len(body)))
         if len(body) <= SMALL_BYTES:
-            self._begin(status)
-            await self._send({"type": WHOLE_RESPONSE, "status": status, "headers": headers, "body": body})
+            await self.send_complete(status, headers, body)
             return
         await self.send_head(status, headers)
         last = (len(body) - 1) // SMALL_BYTES * SMALL_BYTES

@@ -14,7 +14,7 @@ from ..protocol.error_bodies import LocalResponse
 from ..protocol.headers import DIGESTS, response_headers
 from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent, with_data
-from .client_request import BODILESS, BodyCopy, ClientRequest, RelayContext
+from .client_request import BODILESS, SMALL_BYTES, BodyCopy, ClientRequest, RelayContext
 from .tap import Tap
 
 logger = logging.getLogger(__name__)
@@ -94,6 +94,13 @@ class ResponseRelay:
         extension.
         """
         client, read = self._client, self._response.read
+        if not beginning and check is None and (body := self._small_whole()) is not None:
+            await client.send_complete(self._response.status, self._headers(), body)
+            if observe is not None:
+                observe(body)
+                observe(b"")
+                self._tap.end()
+            return
         beginning = _checked(check, beginning)
         await self._send_head()
         if beginning:
@@ -108,6 +115,11 @@ class ResponseRelay:
             observe(b"")
             self._tap.end()
         await client.finish()
+
+    def _small_whole(self) -> bytes | None:
+        """The body, if it has arrived completely, is small, and has its length in the header."""
+        length = self._response.fields.get(b"content-length", b"")
+        return self._response.whole() if length.isdigit() and int(length) <= SMALL_BYTES else None
 
     def _observe_events(self, chunk: bytes) -> None:
         if chunk and self._tap.unreadable is None:
