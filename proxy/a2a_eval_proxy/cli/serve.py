@@ -54,7 +54,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if role is not None:
-        loop.add_signal_handler(signal.SIGINT, _ignore)  # of Ctrl-C: the supervisor gets it, too
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # of Ctrl-C: the supervisor gets it, too
         loop.add_reader(role.supervised, stop.set)
     privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
     start_logging(settings.log_level, LOG_LINE, privacy)
@@ -89,10 +89,6 @@ async def _serve_for(role: Role) -> None:
     link = Link(*await asyncio.open_unix_connection(role.listener.getsockname()))
     _tune_interpreter()
     await ServingProcess(settings, link, role.caller_key).run()
-
-
-def _ignore() -> None:
-    pass
 
 
 _SWITCH_INTERVAL_S = 0.000_5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -31,13 +31,16 @@ _CREDENTIALS = frozenset(
 
 _FORWARDED_FOR = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
 
+MAX_TASKS = 100_000
+"""Of which it is remembered that a caller opted in, or that they have a webhook."""
+
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 Key = TypeVar("Key")
 
 
-class _RecentKeys(Generic[Key]):
+class RecentKeys(Generic[Key]):
     """A set of at most `limit` keys; the key that was added least recently is removed first."""
 
     def __init__(self, limit: int) -> None:
@@ -53,13 +56,16 @@ class _RecentKeys(Generic[Key]):
     def __contains__(self, key: Key) -> bool:
         return key in self._keys
 
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
 
 class OptedInTasks:
     """Remembers which caller opted in to which task, and which tasks have a webhook; at most `limit` of each."""
 
-    def __init__(self, limit: int = 100_000) -> None:
-        self._pairs: _RecentKeys[tuple[bytes, str]] = _RecentKeys(limit)
-        self._with_webhook: _RecentKeys[str] = _RecentKeys(limit)
+    def __init__(self, limit: int = MAX_TASKS) -> None:
+        self._pairs: RecentKeys[tuple[bytes, str]] = RecentKeys(limit)
+        self._with_webhook: RecentKeys[str] = RecentKeys(limit)
 
     def add(self, caller: bytes | None, task_ids: Iterable[str]) -> None:
         """`caller` is a key from `Callers.key`; without one, nothing is remembered."""

@@ -97,7 +97,8 @@ class ResponseRelay:
         if not beginning and check is None and (body := self._small_whole()) is not None:
             await client.send_complete(self._response.status, self._headers(), body)
             if observe is not None:
-                observe(body)
+                if body:
+                    observe(body)
                 observe(b"")
                 self._tap.end()
             return

@@ -33,7 +33,7 @@ _EXPIRE_EVERY_S = 0.5
 
 
 class DataPort:
-    """Where clients connect. `start` opens it; `retire` and `close_turns` end it in order."""
+    """Where clients connect: after `prepare`, `open` opens it, for the time of its stack."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class DataPort:
             await asyncio.sleep(_EXPIRE_EVERY_S / 5)
 
     def prepare(self, stack: AsyncExitStack) -> None:
-        """Read the files of TLS and secrets, and begin to fetch the agent's card. Raises ConfigError."""
+        """Read the files of TLS. Raises ConfigError."""
         self._tls = self._server_tls()
         stack.callback(self._no_room.close)
         stack.callback(self._upstream.http.close)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from ..relay.opted_in_tasks import OptedInTasks
+from ..relay.opted_in_tasks import MAX_TASKS, OptedInTasks, RecentKeys
 from .link import Link
 
 SHARED = frozenset({"opted_in", "webhooks"})
 """The kinds of these messages."""
-
-_LIMIT = 100_000
 
 
 class SharedOptedInTasks(OptedInTasks):
@@ -45,18 +42,17 @@ class OptedInEverywhere:
     """Those of all serving processes, in the main process: for processes that start later."""
 
     def __init__(self) -> None:
-        self._pairs: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._webhooks: OrderedDict[str, None] = OrderedDict()
+        self._pairs = RecentKeys[tuple[str, str]](MAX_TASKS)
+        self._webhooks = RecentKeys[str](MAX_TASKS)
 
     def learn(self, message: dict[str, Any]) -> None:
         """Take what a process reported."""
-        self._pairs.update(((caller, task_id), None) for caller, task_id in message.get("pairs", ()))
-        self._webhooks.update((task_id, None) for task_id in message.get("task_ids", ()))
-        for known in (self._pairs, self._webhooks):
-            while len(known) > _LIMIT:
-                known.popitem(last=False)
+        for caller, task_id in message.get("pairs", ()):
+            self._pairs.add((caller, task_id))
+        for task_id in message.get("task_ids", ()):
+            self._webhooks.add(task_id)
 
-    def tell(self, link: Link) -> None:
+    def send_all(self, link: Link) -> None:
         """Send everything to a process that has started."""
         link.send("opted_in", pairs=list(self._pairs))
         link.send("webhooks", task_ids=list(self._webhooks))

@@ -34,7 +34,9 @@ _START_S = 30.0
 class _OpenTurns:
     """The turns that are open in one serving process (`link`), or in none (None); reported to `reports`."""
 
-    def __init__(self, settings: Settings, knows: Callable[[str], bool], new_reports: NewReports, link: Link | None):
+    def __init__(
+        self, settings: Settings, knows: Callable[[str], bool], new_reports: NewReports, link: Link | None
+    ) -> None:
         self._silence = f"no event arrived for {settings.turn_timeout:g} s"
         self._link = link
         self.knows = knows
@@ -44,7 +46,7 @@ class _OpenTurns:
     def _made(self, _: TurnReports) -> _OpenTurns:
         return self
 
-    def found(self, task_id: str, history: TaskHistory, now: float) -> None:  # it has its own clock
+    def found(self, task_id: str, history: TaskHistory, now: float) -> None:
         if self._link is not None:
             if history.open is not None:
                 self.turns[history.open.turn_id] = history.open  # it continues there
@@ -125,6 +127,7 @@ class ServingProcesses:
         self._opted_in = OptedInEverywhere()
         self._changed = asyncio.Condition()
         self._failure: Exception | None = None
+        self._started = False
         self._numbers = itertools.count(1)
 
     @property
@@ -143,7 +146,7 @@ class ServingProcesses:
     def prepare(self, stack: AsyncExitStack) -> None:
         """Nothing: serving processes report what they cannot do."""
 
-    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:  # theirs
+    async def open(self, stack: AsyncExitStack, requests: RequestTelemetry | None) -> None:
         server = await asyncio.start_unix_server(self._serve, sock=self._listener)
         stack.callback(server.close)
         watch = asyncio.get_running_loop().create_task(self._ended.reports.continuity.watch_over())
@@ -156,6 +159,7 @@ class ServingProcesses:
             raise ListenError(0, f"the serving processes did not start within {_START_S:g} s") from None
         if self._failure is not None:
             raise self._failure
+        self._started = True
 
     def retire(self) -> None:
         for peer in self._peers:
@@ -205,7 +209,7 @@ class ServingProcesses:
         link = Link(reader, writer)
         peer = _Peer(link, self._open_turns(link))
         self._peers.add(peer)
-        self._opted_in.tell(link)
+        self._opted_in.send_all(link)
         async for message in link.messages():
             if message["kind"] in SHARED:
                 self._opted_in.learn(message)
@@ -219,7 +223,9 @@ class ServingProcesses:
         await continuity.answered(0)
         await continuity.close()
         self._peers.discard(peer)
-        if not peer.said_bye and peer.failure is None:
+        if peer.failure is not None and self._started:
+            logger.error("the serving process %d cannot serve: %s", peer.pid, peer.failure)
+        elif peer.failure is None and not peer.said_bye:
             logger.error("the serving process %d ended unexpectedly; its open turns are incomplete", peer.pid)
         peer.open.process_ended(CLOCK.now())
         await link.close()

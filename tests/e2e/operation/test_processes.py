@@ -119,6 +119,26 @@ def test_processes_that_die_are_replaced_and_their_open_turns_are_incomplete(age
     assert sorted(ends) == [[]] * 6 + [["the process that relayed it ended"]] * 6
 
 
+def test_a_task_without_a_client_survives_the_process_that_relayed_it(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
+        gate = uuid.uuid4().hex
+        task = say(proxy, f"gate {gate}", wait=False)
+        while not proxy.turns(status="open"):
+            pass
+        for child in children_of(proxy)[1:]:
+            os.kill(child, signal.SIGKILL)
+        while proxy.readiness() == 200:
+            pass
+        while proxy.readiness() != 200:
+            pass
+        open_gate(agent, gate)
+        while not (turns := proxy.turns(status="done")):
+            rpc(proxy, "GetTask", {"id": task["id"]})
+    assert [(turn["state"], len(turn["tool_calls"]), turn["findings"]) for turn in turns] == [
+        ("TASK_STATE_COMPLETED", 1, [])
+    ]
+
+
 @pytest.mark.parametrize("victim", ["main", "supervisor"])
 def test_where_the_main_process_or_the_supervisor_dies_all_end(agent: str, tmp_path: Path, victim: str) -> None:
     with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:

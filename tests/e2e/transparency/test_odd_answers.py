@@ -85,6 +85,18 @@ def test_a_length_where_there_is_no_body(status: bytes, agent: H11Agent, proxy: 
     assert b"content-length" not in received.lower()
 
 
+@pytest.mark.parametrize("asking", [True, False])
+def test_an_answer_without_body_is_reported_once(asking: bool, agent: H11Agent, proxy: Proxy) -> None:
+    answer_with(agent, b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n")
+    text = f"nobody, asking: {asking}"
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    headers = {"A2A-Version": "1.0"} | ({"A2A-Extensions": URI} if asking else {})
+    assert httpx.post(proxy.url, json=body, headers=headers, trust_env=False).status_code == 401
+    proxy.flush()
+    assert [finding["code"] for finding in proxy.turn_of(text)["findings"]] == ["agent_error"]
+
+
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"], ids=["CRLF", "LF"])
 def test_line_ends_that_lenient_clients_take(end: bytes, agent: H11Agent, proxy: Proxy) -> None:
     answer_with(agent, end.join([b"HTTP/1.1 200 OK", b"x-a: 1", b"content-length: 2", b"", b"ok"]))
