@@ -33,6 +33,9 @@ test: $(STAMP) ## the whole test suite, with real clients over loopback
 	@tests/system-packages
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+references: $(STAMP) ## write evaluators/docs/references.md from the markers of the tests
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m references.table
+
 bench: $(STAMP) ## traffic, stages, traces, evaluators, workers, or a profile; ARGS=--help lists them
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m bench $(ARGS)
 
@@ -48,4 +51,4 @@ demo: $(STAMP) ## the whole story in one process
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test bench fuzz soak demo clean
+.PHONY: help install lint format types test references bench fuzz soak demo clean
