@@ -178,6 +178,8 @@ class EvalCase:
     """A description of what the agent should do, for a judge."""
     user_goal: str | None
     knowledge: str | None
+    profile: str | None
+    """Who the user is, for a case with a simulated user."""
     tasks: tuple[str, ...] | None
     constraints: tuple[str, ...] | None
     tool_calls_order: tuple[str, ...] | None
@@ -202,6 +204,7 @@ class EvalCase:
         expected_behavior: str | None = None,
         user_goal: str | None = None,
         knowledge: str | Iterable[str] | None = None,
+        profile: str | None = None,
         tasks: Iterable[str] | None = None,
         constraints: str | Iterable[str] | None = None,
         tool_calls_order: Iterable[str] | None = None,
@@ -224,6 +227,7 @@ class EvalCase:
             expected_behavior=expected_behavior,
             user_goal=user_goal,
             knowledge=knowledge if knowledge is None or isinstance(knowledge, str) else "\n\n".join(knowledge),
+            profile=profile,
             tasks=None if tasks is None else _texts(tasks, "tasks"),
             constraints=None if constraints is None else _texts(constraints, "constraints"),
             tool_calls_order=None if tool_calls_order is None else _texts(tool_calls_order, "tool_calls_order"),

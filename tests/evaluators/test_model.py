@@ -166,6 +166,7 @@ def test_a_case_comes_back_from_json_whole():
         expected_behavior="b",
         user_goal="g",
         knowledge=["k", "l"],
+        profile="Impatient.",
         tasks=[],
         constraints=["c"],
         tool_calls_order=["a"],

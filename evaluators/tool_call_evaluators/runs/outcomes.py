@@ -107,7 +107,7 @@ def follow(
     conversations = []
     for case in suite.cases if suite else ():
         found = grouped.pop(case.id, [])
-        missing: list[tuple[str, list[TurnJson]]] = [("", [])] * (case.repetitions - len(found))
+        missing: list[tuple[str, list[TurnJson]]] = [("", [])] * (case.conversations - len(found))
         conversations += _conversations(case.id, case, [*found, *missing], results or {})
     without_case = grouped.pop(None, [])
     for case_id, found in grouped.items():
@@ -122,7 +122,7 @@ def remaining(turns: Iterable[TurnJson], suite: Suite) -> tuple[list[TurnJson], 
     without finished cases. An interrupted conversation is repeated from the beginning.
     """
     stand: list[TurnJson] = []
-    todo = {case.id: case.repetitions for case in suite.cases}
+    todo = {case.id: case.conversations for case in suite.cases}
     for conversation in follow(turns, suite):
         if conversation.case is None or not conversation.complete or not todo.get(conversation.case.id):
             continue
@@ -268,6 +268,8 @@ def _in_order(case: Case | None, turns: Iterable[TurnJson]) -> list[Conversation
         expect = case.turns[index].expect if index < len(case.turns) else None
         placed.append(ConversationTurn(index, turn, expect))
     came = {turn.index for turn in placed}
+    if case.simulate and not any(index >= len(case.turns) for index in came):
+        placed.append(ConversationTurn(len(case.turns), None))
     placed += [
         ConversationTurn(index, None, planned.expect) for index, planned in enumerate(case.turns) if index not in came
     ]

@@ -19,6 +19,7 @@ from .agent_defaults import AgentDefaults
 from .evaluator_spec import EvaluatorSpec
 from .model import Case, CaseTurn, Expectation, Suite
 from .parsing import load_suite, parse_case, parse_suite
+from .simulation import Simulation
 from .yaml_document import SuiteError
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "CaseTurn",
     "EvaluatorSpec",
     "Expectation",
+    "Simulation",
     "Suite",
     "SuiteError",
     "load_suite",

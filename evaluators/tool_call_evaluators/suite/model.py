@@ -48,6 +48,7 @@ from ..model import (
 from .agent_defaults import AgentDefaults
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
 from .files import Tools
+from .simulation import Simulation
 
 MAX_REPETITIONS = 1_000
 
@@ -186,7 +187,7 @@ class CaseTurn(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case(Declared):
-    """An expected behaviour: a conversation of at least one turn, run `repetitions` times."""
+    """An expected behaviour in a conversation of scripted turns, of a simulated user, or of the one after the other."""
 
     id: Annotated[str, Value(_case_id, TEXT)]
     """Unique in the suite."""
@@ -204,9 +205,35 @@ class Case(Declared):
     """Replaces the suite's: a list, or the name of a file with such a list."""
     evaluators: Evaluators | None = None
     """Replaces the suite's."""
-    turns: Annotated[tuple[CaseTurn, ...], Check(_at_least_one_turn, {"minItems": 1})]
+    turns: Annotated[tuple[CaseTurn, ...], Check(_at_least_one_turn, {"minItems": 1})] = ()
+    """Scripted messages. Required without `simulate`."""
+    simulate: Simulation | None = None
+    """A simulated user, who takes over after the scripted turns."""
     expect: Expectation = Expectation()
     """Expectations of all turns together; needs an evaluator with `scope: conversation`."""
+
+    @classmethod
+    def long_form(cls, value: Any) -> Any:
+        entries = cls.entries(value)
+        if "turns" not in entries and "simulate" not in entries:
+            raise FieldError("turns is missing; give turns, simulate, or both")
+        if "repetitions" in entries and "conversations" in (entries.get("simulate") or ()):
+            raise FieldError("repetitions and simulate.conversations are the same number: give one", "repetitions")
+        return entries
+
+    @classmethod
+    def schema(cls, declared: dict[str, Any]) -> dict[str, Any]:
+        return declared | {"anyOf": [{"required": ["turns"]}, {"required": ["simulate"]}]}
+
+    @property
+    def conversations(self) -> int:
+        """The number of conversations to hold."""
+        return (self.simulate and self.simulate.conversations) or self.repetitions
+
+    def held_once(self) -> Case:
+        """This case with one conversation."""
+        simulate = self.simulate and replace(self.simulate, conversations=None)
+        return replace(self, repetitions=1, simulate=simulate)
 
     def eval_case(
         self,
@@ -252,14 +279,21 @@ class Case(Declared):
         )
 
     def _case_fields(self) -> dict[str, Any]:
-        """The fields of the case itself for evaluators."""
-        return {name: getattr(self, name) for name in ("user_goal", "knowledge", "tasks", "constraints", "tools")}
+        """The fields of the case itself for evaluators; those of its `simulate` block where it has none."""
+        own = {name: getattr(self, name) for name in ("user_goal", "knowledge", "tasks", "constraints", "tools")}
+        user = self.simulate
+        if user is None:
+            return own
+        simulated = {"user_goal": user.goal, "knowledge": user.knowledge or None, "profile": user.profile}
+        return own | {name: value for name, value in simulated.items() if own.get(name) is None}
 
     def turn_index(self, user_text: str, earlier: int) -> int:
         """The index of a turn, from 0: the first later turn with exactly this text, else the next.
 
         `earlier` is the number of previous turns of the case in the conversation.
         """
+        if self.simulate and earlier >= len(self.turns):
+            return earlier
         texts = [turn.user.strip() for turn in self.turns]
         text = user_text.strip()
         for index in range(earlier, len(texts)):

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tool_call_evaluators.matching.placeholders import is_placeholder
-from tool_call_evaluators.suite import Case, CaseTurn, Expectation, Suite
+from tool_call_evaluators.suite import Case, CaseTurn, Expectation, Simulation, Suite
 
 from .redactor import Redactor
 
@@ -25,11 +25,20 @@ def redacted_case(case: Case, redactor: Redactor) -> Case:
         item.name: _texts(getattr(case, item.name), redactor) for item in fields(case) if item.name not in _KEPT
     }
     turns = tuple(CaseTurn(redactor.text(turn.user), _expectation(turn.expect, redactor)) for turn in case.turns)
-    return replace(case, turns=turns, expect=_expectation(case.expect, redactor), **texts)
+    simulate = case.simulate and _simulation(case.simulate, redactor)
+    return replace(case, turns=turns, simulate=simulate, expect=_expectation(case.expect, redactor), **texts)
 
 
-_KEPT = {"id", "tags", "repetitions", "tools", "evaluators", "turns", "expect"}
+_KEPT = {"id", "tags", "repetitions", "tools", "evaluators", "turns", "simulate", "expect"}
 """Fields of a case that are not redacted as texts. All others are, including fields that are added later."""
+
+
+def _simulation(simulate: Simulation, redactor: Redactor) -> Simulation:
+    values = {item.name: getattr(simulate, item.name) for item in fields(simulate)}
+    texts: dict[str, Any] = {
+        name: _texts(value, redactor) for name, value in values.items() if isinstance(value, str | tuple)
+    }
+    return replace(simulate, **texts)
 
 
 def _expectation(expect: Expectation, redactor: Redactor) -> Expectation:

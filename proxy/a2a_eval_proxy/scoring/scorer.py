@@ -103,7 +103,7 @@ class Scorer:
             return None
         case_id = turns[0]["case_id"]
         case = self._cases.case(case_id) or self._without_case if case_id else self._without_case
-        plan = Suite(name="", cases=(replace(case, repetitions=1),)) if case is not self._without_case else None
+        plan = Suite(name="", cases=(case.held_once(),)) if case is not self._without_case else None
         (conversation,) = follow(turns, plan)
         if not conversation.complete or any(turn.turn and turn.turn["status"] != "done" for turn in conversation.turns):
             return None
@@ -122,7 +122,7 @@ class Scorer:
     def _sample(self, case_id: str | None, conversation_id: str) -> str:
         """The conversation, where it is one of several repetitions: the judge is asked for each."""
         case = self._cases.case(case_id) if case_id else None
-        return conversation_id if case is not None and case.repetitions > 1 else ""
+        return conversation_id if case is not None and case.conversations > 1 else ""
 
     def conversation_errors(self, case_id: str | None, reason: str) -> Results:
         """Results of a conversation that could not be evaluated."""

@@ -227,3 +227,22 @@ def test_what_is_left_of_an_interrupted_run():
     failed = [whole[0], {**whole[1], "state": "TASK_STATE_FAILED"}]
     assert remaining(failed, SUITE) == (failed, {"status": 2})
     assert remaining([turn("x", case="other"), turn("y")], SUITE)[0] == []
+
+
+SIMULATED = parse_suite(
+    """
+suite: orders
+evaluators: [tool_error]
+cases:
+  - {id: refund, turns: [{user: Hello}], simulate: {goal: Money back., conversations: 2}}
+"""
+)
+
+
+def test_a_simulated_conversation_has_at_least_one_turn_of_its_user():
+    scripted = [turn("a", "Hello", case="refund", conversation="c", start=1)]
+    simulated = [*scripted, turn("b", "Hello", case="refund", conversation="c", start=2)]
+    assert plan([], SIMULATED) == [("refund #1", [(0, None), (1, None)]), ("refund #2", [(0, None), (1, None)])]
+    assert plan(scripted, SIMULATED)[0] == ("refund #1", [(0, "a"), (1, None)])
+    assert plan(simulated, SIMULATED)[0] == ("refund #1", [(0, "a"), (1, "b")])
+    assert "missing_turn" in {reason.code for reason in run_verdict(SIMULATED, follow(scripted, SIMULATED)).reasons}

@@ -18,6 +18,7 @@ from tool_call_evaluators import (
     Expectation,
     Gate,
     RunGates,
+    Simulation,
     Suite,
     SuiteError,
     evaluator_class,
@@ -140,6 +141,9 @@ CASE = "cases: [{id: a, turns: [{user: hi%s}]%s}]"
         "suite: x\ntolerate: [errors]",
         "suite: x\ncases: [{id: a}]",
         "suite: x\ncases: [{id: a, turns: []}]",
+        "suite: x\ncases: [{id: a, simulate: {}}]",
+        "suite: x\ncases: [{id: a, simulate: {goal: x, max_turns: 0}}]",
+        "suite: x\ncases: [{id: a, simulate: {goal: x, turns: []}}]",
         "suite: x\ncases: [{turns: [{user: hi}]}]",
         "suite: x\n" + CASE % ("", ", repetitions: 0"),
         "suite: x\n" + CASE % ("", ", tags: smoke"),
@@ -185,7 +189,7 @@ def test_a_key_that_is_declared_is_read_written_and_described():
             owned.validate_python(wrong)
 
 
-@pytest.mark.parametrize("declared", [Suite, Case, CaseTurn, Expectation, AgentDefaults, Gate, RunGates])
+@pytest.mark.parametrize("declared", [Suite, Case, CaseTurn, Simulation, Expectation, AgentDefaults, Gate, RunGates])
 def test_every_declared_key_is_in_the_schema(declared):
     described = {**SHIPPED["definitions"], "Suite": SHIPPED, "RunGates": SHIPPED["properties"]["gates"]}
     form = described[declared.__name__]

@@ -15,6 +15,7 @@ from tool_call_evaluators import (
     ExpectedOutput,
     Gate,
     RunGates,
+    Simulation,
     Status,
     SuiteError,
     ToolDefinition,
@@ -194,7 +195,24 @@ def turn(*lines):
         ),
         ("suite: x\ncases: 0", "s.yaml:2:1: cases: expected a list, got 0"),
         ("suite: x\ncases: [3]", "s.yaml:2:9: cases[0]: expected an object, got 3"),
-        ("suite: x\ncases: [{id: a}]", "s.yaml:2:9: cases[0]: turns is missing"),
+        ("suite: x\ncases: [{id: a}]", "s.yaml:2:9: cases[0]: turns is missing; give turns, simulate, or both"),
+        ("suite: x\ncases: [{id: a, simulate: {}}]", "s.yaml:2:17: cases[0].simulate: goal is missing"),
+        (
+            "suite: x\ncases: [{id: a, simulate: null}]",
+            "s.yaml:2:17: cases[0].simulate: expected an object, got nothing",
+        ),
+        (
+            "suite: x\ncases: [{id: a, simulate: {goal: x, max_turns: 0}}]",
+            "s.yaml:2:37: cases[0].simulate.max_turns: expected a whole number from 1 to 100, got 0",
+        ),
+        (
+            "suite: x\ncases: [{id: a, simulate: {goal: x, knowlege: y}}]",
+            "s.yaml:2:37: cases[0].simulate.knowlege: unknown key (did you mean knowledge?); accepted are goal, ",
+        ),
+        (
+            "suite: x\ncases: [{id: a, repetitions: 2, simulate: {goal: x, conversations: 2}}]",
+            "s.yaml:2:17: cases[0].repetitions: repetitions and simulate.conversations are the same number: give one",
+        ),
         ("suite: x\ncases: [{id: a, turns: []}]", "s.yaml:2:17: cases[0].turns: needs at least one turn"),
         (
             "suite: x\ncases:\n- {id: a, turns: [{user: x}]}\n- {id: a, turns: [{user: x}]}",
@@ -577,3 +595,58 @@ def test_plugins_outside_the_folder_are_run_where_that_is_allowed_only(tmp_path,
     assert not ran.exists()
     assert load_suite(file, allow_plugins=True).plugins == (tmp_path / "mine.py",)
     assert ran.exists()
+
+
+SIMULATED = """
+suite: refunds
+cases:
+  - id: refund
+    simulate:
+      goal: Get the money back.
+      profile: Impatient.
+      knowledge: [The order is ORD-1001., It was broken.]
+      context: The support chat of a shop.
+      opening: Hello
+      max_turns: 6
+      stop: Goodbye
+      conversations: 3
+  - id: own texts
+    user_goal: Keep the customer.
+    knowledge: Refunds take two days.
+    turns: [{user: Hi, expect: {tool_calls: []}}]
+    simulate: {goal: Get the money back., knowledge: It was broken.}
+    repetitions: 2
+"""
+
+
+def test_a_simulated_user():
+    full, mixed = parse_suite(SIMULATED).cases
+    assert full.simulate == Simulation(
+        goal="Get the money back.",
+        profile="Impatient.",
+        knowledge=("The order is ORD-1001.", "It was broken."),
+        context="The support chat of a shop.",
+        opening="Hello",
+        max_turns=6,
+        stop="Goodbye",
+        conversations=3,
+    )
+    assert (full.turns, full.conversations, mixed.conversations) == ((), 3, 2)
+    assert mixed.simulate is not None
+    assert (mixed.simulate.max_turns, mixed.simulate.knowledge) == (10, ("It was broken.",))
+
+
+def test_evaluators_see_what_the_simulated_user_has_unless_the_case_has_its_own():
+    full, mixed = parse_suite(SIMULATED).cases
+    case = full.eval_case(0, user_text="Hello")
+    assert (case.user_goal, case.profile) == ("Get the money back.", "Impatient.")
+    assert case.knowledge == "The order is ORD-1001.\n\nIt was broken."
+    case = mixed.conversation_case([mixed.eval_case(0)])
+    assert (case.user_goal, case.knowledge, case.profile) == ("Keep the customer.", "Refunds take two days.", None)
+
+
+def test_the_turns_of_a_simulated_user_come_after_the_scripted_ones():
+    """Even with the text of a scripted one, which has expectations of its own."""
+    mixed = parse_suite(SIMULATED).cases[1]
+    assert [mixed.turn_index("Hi", earlier) for earlier in (0, 1, 2)] == [0, 1, 2]
+    assert mixed.eval_case(1).expected_tool_calls is None

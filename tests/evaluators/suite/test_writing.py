@@ -55,6 +55,9 @@ cases:
     expect: {tool_calls: [{name: f}]}
     evaluators: [{tool_trajectory: {scope: conversation}}]
     turns: [{user: hi}]
+  - id: three
+    simulate:
+      {goal: g, profile: p, knowledge: [a, b], context: c, opening: o, max_turns: 3, stop: s, conversations: 2}
 """
 
 
