@@ -135,6 +135,7 @@ LAYERS = {
         "grouping | options | tool_definition",
     ],
     EXTENSION: [
+        "connector",
         "bridges | client",
         "a2e | agent | merge",
         "dialects | merge_state | recorder | secret_references",

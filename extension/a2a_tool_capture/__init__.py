@@ -10,7 +10,7 @@ from .dedupe import Reconciliation, reconcile
 from .merge import TaskMerger
 from .models import CapturedTurn, Finding, Severity, ToolCall, ToolCallSource
 from .payload import ToolCallReading, read_tool_calls
-from .spec import METADATA_KEY, URI, agent_extension
+from .spec import METADATA_KEY, URI, A2AToolCaptureExtension, agent_extension
 
 __version__ = "0.1.0"
 
@@ -44,6 +44,7 @@ _NEWER_SDK = frozenset({"CaptureClient", "GatedPushConfigStore"})
 __all__ = [
     "METADATA_KEY",
     "URI",
+    "A2AToolCaptureExtension",
     "ActivationGate",
     "ActivationInterceptor",
     "CaptureClient",

@@ -49,6 +49,13 @@ URI = V1.uri
 METADATA_KEY = V1.metadata_key
 
 
+class A2AToolCaptureExtension:
+    """The same constants under arksim's name."""
+
+    URI = URI
+    METADATA_KEY = METADATA_KEY
+
+
 def agent_extension(description: str = DESCRIPTION) -> AgentExtension:
     """The declaration for `AgentCard.capabilities.extensions`: optional for clients, without parameters.
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from a2a_tool_capture import ToolCallRecorder
 from a2a_tool_capture.bridges.openai_agents import ToolCallProcessor
+from a2a_tool_capture.connector import recorder as connector_recorder
+from a2a_tool_capture.connector.tracing import ArksimTracingProcessor, extract_tool_calls
 from agents import Agent, RunConfig, Runner, function_tool, set_trace_processors
 from agents.items import ModelResponse
 from agents.models.interface import Model
@@ -62,7 +64,7 @@ async def ship(count: int) -> str:
     return "x" * count
 
 
-async def run(order_id: str, *, content: bool = True) -> None:
+async def run(order_id: str, *, content: bool = True) -> Any:
     calls = {
         "look_up": json.dumps({"order_id": order_id}),
         "refund": json.dumps({"order_id": order_id}),
@@ -71,6 +73,7 @@ async def run(order_id: str, *, content: bool = True) -> None:
     agent = Agent(name="shop", tools=[look_up, refund, ship], model=ScriptedModel(calls))
     result = await Runner.run(agent, "go", run_config=RunConfig(trace_include_sensitive_data=content))
     assert result.final_output == "done"
+    return result
 
 
 async def run_example() -> list[dict[str, Any]]:
@@ -94,6 +97,11 @@ async def main() -> None:
     first, second = await asyncio.gather(request("ORD-1"), request("ORD-2"))
     hidden = await request("ORD-3", content=False)
     await run("ORD-4")
+    report["extracted"] = [call.to_dict() for call in extract_tool_calls(await run("ORD-5"))]
+    set_trace_processors([ArksimTracingProcessor()])
+    with connector_recorder.request():
+        await run("ORD-6")
+        report["connector"] = [call.to_dict() for call in connector_recorder.tool_calls]
     report |= {"first": first, "second": second, "hidden": hidden, "outside": recorder.metadata()}
     print(json.dumps(report))
 

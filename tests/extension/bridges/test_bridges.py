@@ -223,5 +223,24 @@ def test_content_the_sdk_withholds_is_unknown() -> None:
     ]
 
 
+def test_calls_of_a_result_of_the_sdk_have_what_the_model_was_told() -> None:
+    calls = report("openai_agents")["extracted"]
+    assert brief(calls) == [
+        ("look_up", {"order_id": "ORD-5"}, SHIPPED.replace("ORD-1", "ORD-5"), None),
+        ("refund", {"order_id": "ORD-5"}, "the model is told something else", None),
+        ("ship", {"count": 2}, "xx", None),
+    ]
+    assert {call["id"]: call["name"] for call in calls} == {"c0": "look_up", "c1": "refund", "c2": "ship"}
+    assert {call["source"] for call in calls} == {"openai_agents"}
+
+
+def test_the_processor_with_the_name_of_arksim_needs_no_recorder() -> None:
+    assert brief(report("openai_agents")["connector"]) == [
+        ("look_up", {"order_id": "ORD-6"}, SHIPPED.replace("ORD-1", "ORD-6"), None),
+        ("refund", {"order_id": "ORD-6"}, None, "not allowed"),
+        ("ship", {"count": 2}, "xx", None),
+    ]
+
+
 def test_the_openai_example_of_the_readme_records_its_call() -> None:
     assert brief(report("openai_agents")["example"]) == [("look_up", {"order_id": "ORD-1"}, SHIPPED, None)]

@@ -1,0 +1,24 @@
+"""What the file of a Python agent imports that `a2a-eval-proxy run --agent python:FILE` drives.
+
+Names and signatures are those of arksim's Python connector. Where arksim is not installed, `arksim_names` serves them
+under arksim's module names, so that an agent written for it runs unchanged. `tracing` needs openai-agents.
+
+Nothing in the package imports this room. Imports the bridges and the core.
+"""
+
+from __future__ import annotations
+
+from ..models import ToolCall, ToolCallSource
+from ..spec import A2AToolCaptureExtension
+from .agent import AgentConfig, AgentResponse, BaseAgent, CustomConfig, recorder
+
+__all__ = [
+    "A2AToolCaptureExtension",
+    "AgentConfig",
+    "AgentResponse",
+    "BaseAgent",
+    "CustomConfig",
+    "ToolCall",
+    "ToolCallSource",
+    "recorder",
+]

@@ -1,0 +1,101 @@
+"""What agent files import: names of our own, and those of arksim where it is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import a2a_tool_capture
+import pytest
+from a2a_tool_capture.connector import A2AToolCaptureExtension, AgentConfig, AgentResponse, BaseAgent, ToolCall
+
+AGENT = """
+from arksim import A2AToolCaptureExtension, AgentResponse, ToolCall
+from arksim.config import AgentConfig
+from arksim.simulation_engine.agent.base import BaseAgent
+from arksim.simulation_engine.tool_types import ToolCallSource
+
+
+class Orders(BaseAgent):
+    def __init__(self, agent_config: AgentConfig) -> None:
+        super().__init__(agent_config)
+
+    async def get_chat_id(self) -> str:
+        return "chat"
+
+    async def execute(self, user_query: str, **kwargs: object) -> str | AgentResponse:
+        call = ToolCall(id="c1", name="look_up", arguments={"order": 1}, result="{}", source=ToolCallSource.OTEL_TRACE)
+        return AgentResponse(content=user_query, tool_calls=[call])
+"""
+
+INSTALLED = "class AgentConfig:\n    real = True\n"
+
+
+def run(script: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    """In an interpreter of its own: the names stay in a process."""
+    paths = ":".join(map(str, [Path(a2a_tool_capture.__file__).parents[1], *path]))
+    command = [sys.executable, "-c", f"from a2a_tool_capture.connector.arksim_names import names\n{script}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": paths}, timeout=60)
+
+
+@pytest.mark.statement(322, 328)
+def test_the_uri_and_the_key_have_their_names_in_arksim() -> None:
+    assert a2a_tool_capture.A2AToolCaptureExtension is A2AToolCaptureExtension
+    assert A2AToolCaptureExtension.URI == "https://arksim.arklex.ai/a2a/tool-call-capture/v1" == a2a_tool_capture.URI
+    assert f"{A2AToolCaptureExtension.URI}/tool_calls" == A2AToolCaptureExtension.METADATA_KEY
+    assert a2a_tool_capture.METADATA_KEY == A2AToolCaptureExtension.METADATA_KEY
+
+
+async def test_an_agent_is_a_class_with_execute() -> None:
+    class Echo(BaseAgent):
+        async def execute(self, user_query: str, **kwargs: object) -> AgentResponse:
+            return AgentResponse(content=user_query, tool_calls=[ToolCall(name="t", arguments={})])
+
+    agent = Echo(AgentConfig("echo"))
+    assert agent.agent_config.agent_name == "echo"
+    assert (await agent.execute("hello")).content == "hello"
+    await agent.close()
+    with pytest.raises(TypeError, match="execute"):
+        BaseAgent(AgentConfig("none"))  # type: ignore[abstract]
+
+
+@pytest.mark.statement(314)
+def test_a_file_written_for_arksim_loads_without_arksim(tmp_path: Path) -> None:
+    Path(tmp_path, "orders.py").write_text(AGENT, "utf-8")
+    done = run(
+        "names.install(); import asyncio, orders\n"
+        "agent = orders.Orders(orders.AgentConfig('orders'))\n"
+        "print(asyncio.run(agent.execute('hello')).tool_calls[0].to_dict())",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{'id': 'c1', 'name': 'look_up', 'arguments': {'order': 1}, 'result': '{}'")
+
+
+def test_names_that_are_not_served_are_named() -> None:
+    done = run("names.install()\ntry: from arksim import Simulator\nexcept ImportError as error: print(error)")
+    assert "cannot import name 'Simulator' from 'arksim'" in done.stdout
+    done = run("names.install()\nimport arksim\nprint(arksim.Simulator)")
+    assert "arksim is served by a2a-eval-proxy, because arksim is not installed; it has no Simulator" in done.stderr
+    done = run("names.install()\nimport arksim.llms")
+    assert "No module named 'arksim.llms'" in done.stderr
+
+
+def test_an_installed_arksim_takes_precedence(tmp_path: Path) -> None:
+    package = tmp_path / "arksim"
+    package.mkdir()
+    Path(package, "__init__.py").write_text(INSTALLED, "utf-8")
+    done = run("names.install()\nfrom arksim import AgentConfig; print(AgentConfig.real)", tmp_path)
+    assert done.stdout == "True\n"
+    done = run("names.install()\nimport arksim.config", tmp_path)
+    assert "No module named 'arksim.config'" in done.stderr
+
+
+def test_other_packages_add_names() -> None:
+    done = run(
+        "names.add({'arksim': 'fractions', 'arksim.evaluator': 'fractions'}); names.install(); names.install()\n"
+        "from arksim import AgentConfig, Fraction; from arksim.evaluator import Fraction as same\n"
+        "import sys; print(Fraction is same, sys.meta_path.count(names))"
+    )
+    assert done.stdout == "True 1\n", done.stderr
