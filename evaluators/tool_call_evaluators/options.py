@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
@@ -42,16 +43,52 @@ def check_options(evaluator: Any, owner: str) -> None:
             raise OptionError(f"{owner}: option {name} must be {_describe(hint)}; got {value!r}{suggestion}", name)
 
 
+def snake_case(word: str) -> str:
+    """`matchMode`, `match-mode` and `MATCH_MODE` as `match_mode`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).replace("-", "_").lower()
+
+
+def in_our_words(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for the dataclass `cls` under the names of its fields.
+
+    Names, and words that must be one of a list, may be in camel case, upper case or with hyphens. `cls.spellings`, if
+    it exists, maps further names to those of fields. Raises OptionError for an unknown name, and for two names of one
+    field.
+    """
+    known = [item.name for item in fields(cls) if item.init]
+    spellings: Mapping[str, str] = getattr(cls, "spellings", {})
+    meant: dict[str, str] = {}
+    for name in given:
+        word = name if name in known else snake_case(str(name))
+        option = spellings.get(word, word)
+        if option not in known:
+            raise OptionError(f"unknown option {name!r}{or_known(word, known, spellings)}", name)
+        if option in meant:
+            one, other = sorted((meant[option], name), key=option.__eq__)
+            raise OptionError(f"options {one} and {other} are the same; give one of them", name)
+        meant[option] = name
+    return {option: _in_our_words(given[name], _hints(cls)[option]) for option, name in meant.items()}
+
+
+def _in_our_words(value: Any, hint: Any) -> Any:
+    """`value`, or the word among the choices of `hint` that it spells in another case."""
+    if not isinstance(value, str) or value in (choices := _choices(hint)):
+        return value
+    return word if (word := snake_case(value)) in choices else value
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`" (did you mean X?)"`; empty if no known name is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def or_known(word: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown word: a suggestion, and the known names unless there are many."""
+def or_known(word: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
+    """The end of an error about an unknown word: a suggestion, and the known names unless there are many.
+
+    Names in `also` are suggested, but not listed."""
     names = list(known)
-    hint = did_you_mean(word, names)
+    hint = did_you_mean(word, [*names, *also])
     return hint if hint and len(names) > _FEW else f"{hint}; known are {', '.join(names)}"
 
 

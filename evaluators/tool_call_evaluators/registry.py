@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 from .evaluator import FAILURES, EvaluatorBase
-from .options import OptionError, or_known
+from .options import OptionError, in_our_words, or_known, snake_case
 
 ENTRY_POINT_GROUP = "a2a_eval_proxy.evaluators"
 
@@ -43,11 +44,14 @@ def evaluator_names() -> list[str]:
 
 
 def evaluator_class(name: str) -> type[EvaluatorBase]:
-    """The class of the evaluator `name`.
+    """The class of the evaluator `name`, which may be in another case or have hyphens, and may end with `Evaluator`.
 
     Raises OptionError with the known names, or with the error of a broken plug-in. A broken plug-in has no effect
     unless it is used.
     """
+    if name not in _registered and name not in _installed():
+        word = snake_case(name)
+        name = next((one for one in (word, word.removesuffix("_evaluator")) if one in evaluator_names()), name)
     if name not in _registered and (entry_point := _installed().get(name)):
         try:
             loaded = entry_point.load()  # which runs the `register` decorators
@@ -66,19 +70,20 @@ def evaluator_class(name: str) -> type[EvaluatorBase]:
 
 def get_evaluator(name: str, **options: Any) -> EvaluatorBase:
     """Build the evaluator `name`. Raises OptionError for an unknown name or option, or a value out of range."""
-    known = option_names(name)
     cls = evaluator_class(name)
-    for option in list(options):
-        meant = cls.spellings.get(option, option)
-        if meant not in known:
-            raise OptionError(f"{name}: unknown option {option!r}{or_known(option, known)}", option)
-        if meant != option and meant in options:
-            raise OptionError(f"{name}: options {option} and {meant} are the same; give one of them", option)
-        options[meant] = options.pop(option)
+    options = named_options(name, options)
     for item in fields(cls):
         if item.init and item.name not in options and item.default is MISSING and item.default_factory is MISSING:
             raise OptionError(f"{name}: option {item.name} must be given", item.name)
     return cls(**options)
+
+
+def named_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the evaluator `name` under its own names, from any spelling (`in_our_words`). Raises OptionError."""
+    try:
+        return in_our_words(evaluator_class(name), given)
+    except OptionError as error:
+        raise OptionError(f"{name}: {error}", error.option) from None
 
 
 def option_names(name: str) -> list[str]:

@@ -70,6 +70,75 @@ def test_options_may_be_spelled_as_elsewhere(name, spelling, option, value):
         get_evaluator(name, **{spelling: value, option: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "spelled", "options"),
+    [
+        pytest.param("tool_trajectory", {"matchMode": "IN_ORDER"}, {}, marks=pytest.mark.statement(183)),
+        pytest.param("tool_trajectory", {"matchMode": "ANY_ORDER"}, {"mode": "any_order"}),
+        pytest.param("tool_correctness", {"matchMode": "NAMES_AND_ARGS"}, {"mode": "names_and_args"}),
+        pytest.param(
+            "tool_trajectory",
+            {"argumentMatcher": "SUBSET"},
+            {"matcher": "subset"},
+            marks=pytest.mark.statement(184),
+        ),
+        pytest.param(
+            "tool_trajectory",
+            {"argumentMatcher": {"mode": "EXACT", "perTool": {"book_hotel": "SUBSET"}}},
+            {"matcher": {"per_tool": {"book_hotel": "subset"}}},
+            marks=pytest.mark.statement(185),
+        ),
+        pytest.param(
+            "tool_efficiency",
+            {"argumentMatcher": {"trimStrings": True, "caseInsensitive": True}},
+            {"matcher": {"trim": True, "case_insensitive": True}},
+            marks=pytest.mark.statement(217),
+        ),
+        pytest.param("tool_call_validity", {"strictMode": True}, {"strict": True}, marks=pytest.mark.statement(253)),
+        pytest.param(
+            "tool_description_reliability",
+            {"maxInputArgs": 4, "maxOptionalArgs": 2},
+            {"max_num_input_arguments": 4, "max_optional_input_arguments": 2},
+            marks=pytest.mark.statement(254),
+        ),
+        pytest.param("exact_match", {"Expected-Output": "sent"}, {"expected": "sent"}),
+    ],
+)
+def test_names_and_words_may_be_in_another_case(name, spelled, options):
+    assert get_evaluator(name, **spelled) == get_evaluator(name, **options)
+
+
+def test_in_another_case_an_option_is_still_given_once_and_checked():
+    with pytest.raises(OptionError, match="options matchMode and mode are the same; give one of them"):
+        get_evaluator("tool_trajectory", matchMode="STRICT", mode="strict")
+    with pytest.raises(OptionError, match="options matchMode and match_mode are the same"):
+        get_evaluator("tool_trajectory", matchMode="STRICT", match_mode="strict")
+    with pytest.raises(OptionError, match=r"option mode must be one of .*; got 'UNORDERED'"):
+        get_evaluator("tool_trajectory", matchMode="UNORDERED")
+    with pytest.raises(OptionError, match=r"unknown option 'argumentMatchr' \(did you mean argument_matcher\?\)"):
+        get_evaluator("tool_trajectory", argumentMatchr="exact")
+    with pytest.raises(OptionError, match=r"option matcher: unknown option 'trimString' \(did you mean"):
+        get_evaluator("tool_trajectory", matcher={"trimString": True})
+
+
+@pytest.mark.parametrize("spelled", ["ToolTrajectoryEvaluator", "toolTrajectory", "tool-trajectory", "TOOL_TRAJECTORY"])
+def test_an_evaluator_may_be_named_in_another_case(spelled):
+    assert get_evaluator(spelled) == get_evaluator("tool_trajectory")
+
+
+def test_the_exact_name_comes_first():
+    @dataclass(frozen=True, kw_only=True)
+    class Shouting(Politeness):
+        name: ClassVar[str] = "Tool-Error"
+        inAnyCase: str = "x"  # noqa: N815
+        in_any_case: str = "y"
+
+    register(Shouting)
+    shouting = get_evaluator("Tool-Error", inAnyCase="z")
+    assert (shouting.inAnyCase, shouting.in_any_case) == ("z", "y")
+    assert get_evaluator("tool_error").name == "tool_error"
+
+
 def test_every_spelling_means_an_option():
     for name in evaluator_names():
         cls = evaluator_class(name)

@@ -129,6 +129,10 @@ class ToolDescriptionReliability(_ToolReliability):
         "input_arguments_format",
         "return_statement_quality",
     )
+    spellings: ClassVar[Mapping[str, str]] = {
+        "max_input_args": "max_num_input_arguments",
+        "max_optional_args": "max_optional_input_arguments",
+    }
 
     max_num_input_arguments: int = 5
     max_optional_input_arguments: int = 3

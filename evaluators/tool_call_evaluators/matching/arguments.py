@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
-from ..options import IN_FILES, OptionError, check_options, or_known
+from ..options import IN_FILES, OptionError, check_options, in_our_words
 from .equality import equal_values, value_key
 from .placeholders import ATOMS, accepts, is_placeholder
 
@@ -63,6 +63,7 @@ class ArgumentMatcher:
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
+    spellings: ClassVar[Mapping[str, str]] = {"trim_strings": "trim"}
 
     mode: MatchMode = "exact"
     _: KW_ONLY
@@ -72,9 +73,20 @@ class ArgumentMatcher:
     per_tool: Mapping[str, MatcherLike] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.per_tool, Mapping):
+            tools = {tool: as_matcher(matcher) for tool, matcher in self.per_tool.items()}
+            object.__setattr__(self, "per_tool", tools)
         check_options(self, "arguments")
-        tools = {tool: as_matcher(matcher) for tool, matcher in self.per_tool.items()}
-        object.__setattr__(self, "per_tool", tools)
+
+    @classmethod
+    def of(cls, mode: str) -> ArgumentMatcher:
+        """The matcher of a mode, in any case: `ArgumentMatcher.of("SUBSET")`. Raises OptionError for no mode."""
+        return cls(**in_our_words(cls, {"mode": mode}))
+
+    @classmethod
+    def tolerant(cls) -> ArgumentMatcher:
+        """The default: numbers by value, strings and keys exactly."""
+        return cls()
 
     @cached_property
     def has_functions(self) -> bool:
@@ -174,18 +186,20 @@ MatcherLike: TypeAlias = ArgumentMatcher | Matcher | MatchMode | Mapping[str, An
 """What `as_matcher` accepts: a matcher, a mode, or a mapping of ArgumentMatcher's options."""
 
 
+MATCHER_SPELLINGS: Mapping[str, str] = {"arguments": "matcher", "argument_matcher": "matcher"}
+"""Further names of the option `matcher` of evaluators."""
+
+
 def as_matcher(value: MatcherLike) -> Matcher:
-    """A matcher from a matcher, a mode, or a mapping of options. Raises OptionError for anything else."""
+    """A matcher from a matcher, a mode, or a mapping of options, in any of the spellings of `in_our_words`.
+
+    Raises OptionError for anything else."""
     if isinstance(value, ArgumentMatcher):
         return value
     if isinstance(value, str):
-        return ArgumentMatcher(mode=value)
+        value = {"mode": value}
     if isinstance(value, Mapping):
-        unknown = [key for key in value if key not in ArgumentMatcher.__dataclass_fields__]
-        if unknown:
-            known = list(ArgumentMatcher.__dataclass_fields__)
-            raise OptionError(f"unknown option {unknown[0]!r}{or_known(str(unknown[0]), known)}")
-        return ArgumentMatcher(**value)
+        return ArgumentMatcher(**in_our_words(ArgumentMatcher, value))
     if callable(value):
         return value
     raise OptionError(f"must be a mode, a mapping of options or a function; got {value!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -47,6 +48,7 @@ class ToolCallValidity(SyncEvaluator):
     name: ClassVar[str] = "tool_call_validity"
     reads_calls: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("tools",)
+    spellings: ClassVar[Mapping[str, str]] = {"strict_mode": "strict"}
 
     strict: bool = False
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import ArgumentMatcher, MatcherLike, as_matcher, matcher_option
+from ..matching.arguments import MATCHER_SPELLINGS, ArgumentMatcher, MatcherLike, as_matcher, matcher_option
 from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, matched_text, sentence
 from ..matching.match_table import match_table
@@ -35,7 +35,7 @@ class ToolCorrectness(SyncEvaluator):
 
     name: ClassVar[str] = "tool_correctness"
     reads_calls: ClassVar[bool] = True
-    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", "arguments": "matcher"}
+    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", **MATCHER_SPELLINGS}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: Literal["names_only", "names_and_order", "names_and_args"] = "names_only"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import MatcherLike, as_matcher, matcher_option
+from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher, matcher_option
 from ..matching.explain import call_name, counted, sentence
 from ..matching.match_table import match_table
 from ..matching.pairing import items
@@ -29,6 +30,7 @@ class ToolEfficiency(SyncEvaluator):
 
     name: ClassVar[str] = "tool_efficiency"
     reads_calls: ClassVar[bool] = True
+    spellings: ClassVar[Mapping[str, str]] = MATCHER_SPELLINGS
 
     matcher: MatcherLike = "exact"
 

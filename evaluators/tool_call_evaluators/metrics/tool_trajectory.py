@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from ..evaluator import Measurement, SyncEvaluator
-from ..matching.arguments import MatcherLike, as_matcher, matcher_option
+from ..matching.arguments import MATCHER_SPELLINGS, MatcherLike, as_matcher, matcher_option
 from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, matched_text, sentence, unless_all
 from ..matching.match_table import match_table
@@ -42,7 +42,7 @@ class ToolTrajectory(SyncEvaluator):
 
     name: ClassVar[str] = "tool_trajectory"
     reads_calls: ClassVar[bool] = True
-    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", "arguments": "matcher"}
+    spellings: ClassVar[Mapping[str, str]] = {"match_mode": "mode", **MATCHER_SPELLINGS}
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: TrajectoryMode = "in_order"

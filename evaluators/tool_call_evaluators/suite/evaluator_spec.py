@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from ..declared import TEXT, Check, FieldError, Value, at, checked_object, choice, text
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES
-from ..registry import get_evaluator, load_plugin, option_names
+from ..registry import evaluator_class, get_evaluator, load_plugin, named_options, option_names
 from .files import ReadContext
 
 _FILE_OPTIONS = frozenset({"command", "folder", "judge"})
@@ -41,7 +41,8 @@ def _read(value: Any, context: ReadContext) -> EvaluatorSpec:
 
 
 def _spec(name: str, given: Mapping[str, Any], context: ReadContext) -> EvaluatorSpec:
-    options = {option: value for option, value in given.items() if option != "scope"}
+    name = evaluator_class(name).name
+    options = named_options(name, {option: value for option, value in given.items() if option != "scope"})
     if context.folder is None and (refused := _FILE_OPTIONS & options.keys()):
         raise FieldError(
             "may only be set in a suite file: it decides what is run, or who gets the judge's key", min(refused)

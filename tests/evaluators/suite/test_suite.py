@@ -24,6 +24,7 @@ from tool_call_evaluators import (
     parse_case,
     parse_suite,
 )
+from tool_call_evaluators.suite.writing import suite_text
 
 SMALLEST = """
 suite: orders
@@ -650,3 +651,17 @@ def test_the_turns_of_a_simulated_user_come_after_the_scripted_ones():
     mixed = parse_suite(SIMULATED).cases[1]
     assert [mixed.turn_index("Hi", earlier) for earlier in (0, 1, 2)] == [0, 1, 2]
     assert mixed.eval_case(1).expected_tool_calls is None
+
+
+def test_options_in_another_case_are_read_and_written_under_their_own_names():
+    spelled = {"ToolTrajectoryEvaluator": {"matchMode": "IN_ORDER", "argumentMatcher": {"trimStrings": True}}}
+    suite = parse_suite(json.dumps({"suite": "x", "evaluators": [spelled]}))
+    (spec,) = suite.evaluators
+    assert (spec.name, spec.options) == ("tool_trajectory", {"mode": "in_order", "matcher": {"trimStrings": True}})
+    assert parse_suite(suite_text(suite)) == suite
+
+
+def test_another_case_does_not_open_what_only_a_file_may_set():
+    case = {"id": "a", "turns": [{"user": "hi"}], "evaluators": [{"External": {"Command": ["x"]}}]}
+    with pytest.raises(SuiteError, match="may only be set in a suite file"):
+        parse_case(case)

@@ -1,7 +1,7 @@
 """Generates the schema from the declarations of suites and of the options of evaluators.
 
-It describes what `parse_suite` accepts, as far as a schema can. It contains the built-in evaluators; in a suite with
-plug-ins it accepts others.
+It describes what `parse_suite` accepts, as far as a schema can, except for evaluators and options in another case
+(`options.in_our_words`). It contains the built-in evaluators; in a suite with plug-ins it accepts others.
 """
 
 from __future__ import annotations
