@@ -47,7 +47,7 @@ from .suite import (
     parse_suite,
 )
 from .tool_definition import ToolDefinition
-from .typed import arguments_as, result_as
+from .typed import arguments_as, result_as, result_json
 from .verdict import MetricSummary, Verdict, gate
 
 AwaitedEvaluator, ComputedEvaluator = AsyncEvaluator, SyncEvaluator  # their former names
@@ -138,6 +138,7 @@ __all__ = [
     "parse_suite",
     "register",
     "result_as",
+    "result_json",
     "unique_errors",
     "with_judge",
 ]

@@ -18,6 +18,11 @@ class ToolDefinition:
     strict: bool = False
 
     @classmethod
+    def of(cls, name: str, description: str, parameters: Mapping[str, Any]) -> ToolDefinition:
+        """From its parts. Raises ValueError for an empty name."""
+        return cls(required_name(name), description, parameters)
+
+    @classmethod
     def from_json_schema(cls, schema: Mapping[str, Any], name: str = "", *, strict: bool = False) -> ToolDefinition:
         """From a bare JSON Schema of the arguments. Without `name`, its `title` is the name."""
         return cls(required_name(name or schema.get("title")), schema.get("description") or "", schema, strict=strict)
@@ -53,6 +58,13 @@ class ToolDefinition:
         cls, tool: Mapping[str, Any], parameters: Mapping[str, Any] | None, *, strict: bool = False
     ) -> ToolDefinition:
         return cls(required_name(tool.get("name")), tool.get("description") or "", parameters or {}, strict=strict)
+
+    def to_openai(self) -> dict[str, Any]:
+        """A function tool for OpenAI's chat completions; `from_openai` is the inverse."""
+        function = self.to_dict()
+        if not function.pop("strict"):
+            return {"type": "function", "function": function}
+        return {"type": "function", "function": {**function, "strict": True}}
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"parameters": dict(self.parameters)}

@@ -26,20 +26,28 @@ def arguments_as(call: ToolCall, model: type[T]) -> T:
     return value
 
 
-def result_as(call: ToolCall, model: type[T]) -> T:
-    """The result as `model`: its JSON value, or the string itself if it is not JSON.
+def result_as(call: ToolCall, model: type[T]) -> T | None:
+    """The result as `model`: its JSON value, or the string itself if it is not JSON; None without a result.
 
-    Raises pydantic's ValidationError, a ValueError, if it does not fit, and ValueError without a result.
+    Raises pydantic's ValidationError, a ValueError, if it does not fit.
     """
-    if call.result is None:
-        raise ValueError(f"{call.name}: there is no result" + (f": {call.error}" if call.error else ""))
     text = call.result
+    if text is None or not text.strip():
+        return None
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = text
     value: T = adapter(cast(Any, model)).validate_python(text if model is str else found)
     return value
+
+
+def result_json(value: Any) -> str:
+    """The text of a tool's result for a value: JSON on one line, without blanks; `null` for None.
+
+    `result_as` is the inverse, except for strings. Raises ValueError for a value that pydantic does not write as JSON.
+    """
+    return adapter(Any).dump_json(value).decode()
 
 
 @lru_cache(maxsize=256)

@@ -99,6 +99,24 @@ def test_tool_definitions_from_every_dialect():
         ToolDefinition.from_json_schema(SCHEMA)
 
 
+@pytest.mark.statement(146)
+def test_a_tool_definition_of_name_description_and_schema():
+    assert ToolDefinition.of("find", "Finds.", SCHEMA) == ToolDefinition("find", "Finds.", SCHEMA)
+    with pytest.raises(ValueError, match="name must be a non-empty string, got ''"):
+        ToolDefinition.of("", "Finds.", SCHEMA)
+
+
+@pytest.mark.statement(257)
+def test_a_tool_definition_in_the_form_of_openai():
+    tool = ToolDefinition("find", "Finds.", SCHEMA)
+    function = {"name": "find", "description": "Finds.", "parameters": SCHEMA}
+    assert tool.to_openai() == {"type": "function", "function": function}
+    strict = ToolDefinition("find", "Finds.", SCHEMA, strict=True)
+    assert strict.to_openai() == {"type": "function", "function": {**function, "strict": True}}
+    for one in (tool, strict, ToolDefinition("bare")):
+        assert ToolDefinition.from_openai(one.to_openai()) == one
+
+
 def test_the_status_follows_from_the_verdict():
     assert EvalResult("x", 0.5).status is Status.SCORED
     assert EvalResult("x", 0.5, passed=True).status is Status.PASSED

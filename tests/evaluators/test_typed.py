@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from a2a_tool_capture.models import ToolCall
 from pydantic import BaseModel
-from tool_call_evaluators import arguments_as, result_as
+from tool_call_evaluators import arguments_as, result_as, result_json
 from typing_extensions import TypedDict
 
 
@@ -26,6 +26,7 @@ class Typed(TypedDict):
     id: str
 
 
+@pytest.mark.statement(235)
 def test_arguments_as_a_model_a_dataclass_or_a_typed_dict():
     call = ToolCall("order", {"id": "7", "count": 2.0})
     assert arguments_as(call, Order) == Order(id="7", count=2)
@@ -41,11 +42,33 @@ def test_arguments_that_do_not_fit_and_unknown_ones():
         arguments_as(ToolCall("order", None), Order)
 
 
+@pytest.mark.statement(231)
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Order(id="ü"), '{"id":"ü","count":1}'),
+        (Plain("7"), '{"id":"7","count":1}'),
+        ({"a": [1, 2.5, None, "x\ny"]}, '{"a":[1,2.5,null,"x\\ny"]}'),
+        ("sent", '"sent"'),
+        pytest.param(None, "null", marks=pytest.mark.statement(232)),
+    ],
+)
+def test_a_value_as_the_json_text_of_a_result(value, text):
+    assert result_json(value) == text
+    if not isinstance(value, str):  # `result_as` gives a string as it is
+        assert result_as(ToolCall("order", result=text), type(value)) == value
+
+
+def test_a_value_that_json_does_not_have():
+    with pytest.raises(ValueError, match="object"):
+        result_json(object())
+
+
 @pytest.mark.parametrize(
     ("text", "model", "expected"),
     [
-        ('{"id": "7"}', Order, Order(id="7")),
-        ('[{"id": "7"}]', list[Order], [Order(id="7")]),
+        pytest.param('{"id": "7"}', Order, Order(id="7"), marks=pytest.mark.statement(233)),
+        pytest.param('[{"id": "7"}]', list[Order], [Order(id="7")], marks=pytest.mark.statement(234)),
         ("3", int, 3),
         ("3", str, "3"),
         ("sent", str, "sent"),
@@ -58,8 +81,14 @@ def test_results(text, model, expected):
     assert result_as(ToolCall("order", result=text), model) == expected
 
 
-def test_results_that_are_not_there_or_do_not_fit():
-    with pytest.raises(ValueError, match="order: there is no result: timed out"):
-        result_as(ToolCall("order", error="timed out"), Order)
+@pytest.mark.statement(236)
+@pytest.mark.parametrize("text", [None, "", " \n"])
+@pytest.mark.parametrize("model", [Order, list[Order], str])
+def test_no_result_is_none(text, model):
+    assert result_as(ToolCall("order", result=text, error="timed out"), model) is None
+
+
+@pytest.mark.statement(237)
+def test_results_that_do_not_fit():
     with pytest.raises(ValueError, match="Order"):
         result_as(ToolCall("order", result="sent"), Order)

@@ -20,13 +20,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .equality import is_number
-from .patterns import compiled_pattern
+from .patterns import MAX_MATCH_S, compiled_pattern, too_slow
 
 MAX_PATTERN_LENGTH = 1_000
 MAX_TEXT_LENGTH = 10_000
 """Longer strings match no pattern."""
-MAX_MATCH_S = 1.0
-"""Timeout of a pattern on one string: nested repetitions may backtrack for very long."""
 
 DEFAULT_TOLERANCE = 1e-6
 
@@ -112,10 +110,7 @@ def _matches(pattern: Any, actual: Any, *, ignore_case: bool) -> bool:
     try:
         return compiled.fullmatch(actual, timeout=MAX_MATCH_S) is not None
     except TimeoutError:
-        raise PlaceholderError(
-            f"$regex {pattern!r} took more than {MAX_MATCH_S:g} s on a text of {len(actual)} characters; "
-            "write it without repetitions within repetitions"
-        ) from None
+        raise PlaceholderError(f"$regex {too_slow(pattern, actual)}") from None
 
 
 def _is_near(centre: Any, tolerance: Any, actual: Any) -> bool:

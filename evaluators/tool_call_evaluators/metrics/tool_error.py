@@ -12,7 +12,9 @@ from a2a_tool_capture.models import ToolCall
 from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import json_excerpt
 from ..matching.explain import call_name, counted, sentence
+from ..matching.patterns import compiled_pattern, found_in
 from ..model import EvalCase
+from ..options import OptionError
 from ..registry import register
 from .case_parts import from_json
 
@@ -23,14 +25,24 @@ class ToolError(SyncEvaluator):
     """The fraction of calls that succeeded; 1 without calls.
 
     A call failed if it has an error that is not blank; or its result is null or blank; or its result is
-    a JSON object whose top-level `error` is present and not null; or `is_error`, a function of the ToolCall,
-    returns true. Details: `failed`, a list of `{position, name, reason}`.
+    a JSON object whose top-level `error` is present and not null; or `error_detector`, a regular expression
+    or a function, finds an error in its result; or `is_error`, a function of the ToolCall, returns true.
+    Details: `failed`, a list of `{position, name, reason}`.
     """
 
     name: ClassVar[str] = "tool_error"
     reads_calls: ClassVar[bool] = True
 
     is_error: Callable[[ToolCall], bool] | None = None
+    error_detector: str | Callable[[str], bool] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.error_detector, str):
+            try:
+                compiled_pattern(self.error_detector)
+            except ValueError as error:
+                raise OptionError(f"{self.name}: option error_detector: {error}", "error_detector") from None
 
     def measure(self, case: EvalCase) -> Measurement:
         calls = case.tool_calls
@@ -59,6 +71,11 @@ class ToolError(SyncEvaluator):
                 return "result is null"
             if isinstance(result, Mapping) and result.get("error") is not None:
                 return f"result has error {json_excerpt(result['error'])}"
+        detector = self.error_detector
+        if isinstance(detector, str) and found_in(detector, call.result):
+            return f"the result matches {detector!r}"
+        if callable(detector) and detector(call.result):
+            return "error_detector returned true"
         if self.is_error is not None and self.is_error(call):
             return "is_error returned true"
         return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tool_call_evaluators import EvalCase, ToolError
+from tool_call_evaluators import EvalCase, Status, SuiteError, ToolError, parse_suite
 
 
 def evaluate(*calls, **options):
@@ -13,11 +13,11 @@ def evaluate(*calls, **options):
 @pytest.mark.parametrize(
     "call",
     [
-        {"result": "ok", "error": "timed out"},
-        {"result": None},
+        pytest.param({"result": "ok", "error": "timed out"}, marks=pytest.mark.statement(191)),
+        pytest.param({"result": None}, marks=pytest.mark.statement(187)),
         {},
-        {"result": ""},
-        {"result": " \n\t"},
+        pytest.param({"result": ""}, marks=pytest.mark.statement(187)),
+        pytest.param({"result": " \n\t"}, marks=pytest.mark.statement(187)),
         {"result": "null"},
         {"result": "\n null\t"},
         {"result": '{"\\u0065rror": "an escape in the key"}'},
@@ -64,6 +64,30 @@ def test_a_predicate_may_say_more():
         return "sorry" in call.result
 
     assert evaluate({"result": "sorry"}, {"result": "fine"}, is_error=is_error).score == 0.5
+
+
+@pytest.mark.statement(189, 190)
+@pytest.mark.parametrize("detector", ["HTTP 5\\d\\d", lambda result: "HTTP 500" in result])
+def test_a_detector_of_the_result_counts_on_top_of_the_defaults(detector):
+    result = evaluate(
+        {"result": "HTTP 500: try later"}, {"result": "fine"}, {"result": ""}, {"result": "2"}, error_detector=detector
+    )
+    assert result.score == 0.5
+    why = "the result matches 'HTTP 5\\\\d\\\\d'" if detector == "HTTP 5\\d\\d" else "error_detector returned true"
+    assert [entry["reason"] for entry in result.details["failed"]] == [why, "no result"]
+
+
+def test_a_detector_of_a_suite_is_a_pattern():
+    suite = parse_suite('{suite: x, evaluators: [{tool_error: {errorDetector: "HTTP 5"}}]}')
+    assert suite.build_evaluators() == [ToolError(error_detector="HTTP 5")]
+    with pytest.raises(SuiteError, match=r"tool_error: option error_detector: '\(' does not compile"):
+        parse_suite('{suite: x, evaluators: [{tool_error: {errorDetector: "("}}]}')
+
+
+def test_a_detector_that_takes_too_long_is_an_error_of_the_evaluator():
+    result = evaluate({"result": "a" * 5_000 + "!"}, error_detector="(a|a)*$")
+    assert result.status is Status.ERRORED
+    assert "took more than" in result.reason
 
 
 def test_fraction_details_and_reason():
