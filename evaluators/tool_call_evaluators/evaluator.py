@@ -31,12 +31,12 @@ class Evaluator(Protocol):
 
 @dataclass(slots=True)
 class Measurement:
-    """The score of an evaluator before it is compared with the threshold.
+    """The score of an evaluator before it is compared with the threshold; None for a label without a score.
 
     `explain` returns the details instead when they are first read.
     """
 
-    score: float
+    score: float | None
     reason: str
     details: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
@@ -123,14 +123,14 @@ class EvaluatorBase(ABC):
         )
 
     def _scored(self, found: Measurement) -> EvalResult:
-        low, high = self.scale
-        if not (math.isfinite(found.score) and low <= found.score <= high):
-            raise ValueError(f"score {found.score!r} is outside the scale {low:g} to {high:g}")
+        (low, high), score = self.scale, found.score
+        if score is not None and not (math.isfinite(score) and low <= score <= high):
+            raise ValueError(f"score {score!r} is outside the scale {low:g} to {high:g}")
         return EvalResult(
             self.metric,
-            score=float(found.score),
-            passed=None if self.threshold is None else found.score >= self.threshold,
-            threshold=self.threshold,
+            score=None if score is None else float(score),
+            passed=None if score is None or self.threshold is None else score >= self.threshold,
+            threshold=None if score is None else self.threshold,
             reason=found.reason,
             details=found.details,
             label=found.label,

@@ -71,16 +71,22 @@ class Reason:
     turn_id: str | None = None
 
 
-Scored = Sequence[tuple[Outcome, EvalResult]]
-"""The results of a metric that have a score, each with its outcome."""
+Measured = Sequence[tuple[Outcome, EvalResult]]
+"""The results of a metric that have a score or a label, each with its outcome."""
 
 
 def reason_of(code: str, message: str, outcome: Outcome, metric: str | None = None) -> Reason:
     return Reason(code, message, metric, outcome.where, outcome.case_id, outcome.turn_id)
 
 
-def _mean(scored: Scored) -> float:
-    return fmean(result.score for _, result in scored if result.score is not None)
+def _mean(measured: Measured) -> float | None:
+    """None if there are labels only."""
+    scores = [result.score for _, result in measured if result.score is not None]
+    return fmean(scores) if scores else None
+
+
+def _without_scores(gate: str, metric: str) -> Reason:
+    return Reason("unmeasured", f"{metric}: the gate {gate} needs scores, but its results are labels only", metric)
 
 
 # ── gates on a metric: each is a rule and a field of `Gate` ─────────────────────────────────────────────────────
@@ -106,21 +112,25 @@ def _limits(gate: Gate | RunGates) -> Iterator[tuple[Field[Any], Any]]:
             yield item, limit
 
 
-def _low_mean(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
-    if (mean := _mean(scored)) < limit:
+def _low_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
+    if (mean := _mean(measured)) is None:
+        yield _without_scores("mean", metric)
+    elif mean < limit:
         yield Reason("below_mean", f"{metric}: mean {mean:g} is below {limit:g}", metric)
 
 
-def _low_conversation_mean(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
-    by_conversation = grouped((outcome.conversation, (outcome, result)) for outcome, result in scored)
+def _low_conversation_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
+    by_conversation = grouped((outcome.conversation, (outcome, result)) for outcome, result in measured)
+    if _mean(measured) is None:
+        yield _without_scores("conversation_mean", metric)
     for conversation, results in by_conversation.items():
-        if (mean := _mean(results)) < limit:
+        if (mean := _mean(results)) is not None and mean < limit:
             message = f"{conversation}: {metric}: mean {mean:g} is below {limit:g}"
             yield Reason("below_conversation_mean", message, metric, conversation, results[0][0].case_id)
 
 
-def _low_pass_rate(limit: float, metric: str, scored: Scored) -> Iterator[Reason]:
-    verdicts = [result.passed for _, result in scored if result.passed is not None]
+def _low_pass_rate(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
+    verdicts = [result.passed for _, result in measured if result.passed is not None]
     if not verdicts:
         message = f"{metric}: the gate pass_rate needs an evaluator with a threshold"
         yield Reason("unmeasured", message, metric)
@@ -128,8 +138,8 @@ def _low_pass_rate(limit: float, metric: str, scored: Scored) -> Iterator[Reason
         yield Reason("below_pass_rate", f"{metric}: pass rate {rate:g} is below {limit:g}", metric)
 
 
-def _forbidden_labels(labels: Sequence[str], metric: str, scored: Scored) -> Iterator[Reason]:
-    for outcome, result in scored:
+def _forbidden_labels(labels: Sequence[str], metric: str, measured: Measured) -> Iterator[Reason]:
+    for outcome, result in measured:
         if result.label in labels:
             message = f"{outcome.where}: {metric} is {result.label!r}: {result.reason}"
             yield reason_of("forbidden_label", message, outcome, metric)
@@ -189,9 +199,9 @@ class Gate(Declared):
             for item, limit in _limits(self)
         ]
 
-    def reasons(self, metric: str, scored: Scored) -> list[Reason]:
-        """Why `scored`, which is not empty, does not meet the limits."""
-        return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, metric, scored)]
+    def reasons(self, metric: str, measured: Measured) -> list[Reason]:
+        """Why `measured`, which is not empty, does not meet the limits."""
+        return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, metric, measured)]
 
     def check(self, evaluator: EvaluatorBase) -> None:
         """Raise FieldError, whose path begins with the gate's field, for a limit that `evaluator` cannot decide."""

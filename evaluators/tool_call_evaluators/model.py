@@ -36,7 +36,7 @@ class Status(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     SCORED = "scored"
-    """Measured, without a threshold for the score."""
+    """Measured, without a threshold for the score: neither passed nor failed."""
     SKIPPED = "skipped"
     """Not measured: an input it needs is missing; the reason says which."""
     ERRORED = "errored"
@@ -51,10 +51,10 @@ class EvalResult:
     """The result of one evaluator for one turn or conversation.
 
     `evaluator` is the registry name, or the `id` that a suite gave the evaluator. `score` lies within `scale` and is
-    None only if nothing was measured (skipped, errored). `passed` is None then too, and without a `threshold`.
-    `label` is set by evaluators that choose among labels. `details` is JSON data, documented on each evaluator's page;
-    given as `explain`, a function, they are computed when they are first read. `status` follows from `passed`. Raises
-    ValueError for a result without a score that is neither skipped nor errored.
+    None if nothing was measured (skipped, errored), or only a `label` without a score. `passed` is None then too, and
+    without a `threshold`. `label` is set by evaluators that choose among labels. `details` is JSON data, documented on
+    each evaluator's page; given as `explain`, a function, they are computed when they are first read. `status` follows
+    from `passed`. Raises ValueError for a result without score and label that is neither skipped nor errored.
     """
 
     evaluator: str
@@ -76,9 +76,17 @@ class EvalResult:
             if self.score is not None or self.passed is not None:
                 raise ValueError(f"{self.evaluator}: a {self.status} result has neither score nor verdict")
         elif self.score is None:
-            raise ValueError(f"{self.evaluator}: a result without a score must be skipped or errored")
+            if self.label is None:
+                raise ValueError(f"{self.evaluator}: a result without score and label must be skipped or errored")
+            if self.passed is not None:
+                raise ValueError(f"{self.evaluator}: a label without a score has no verdict")
         elif self.passed is not None:
             object.__setattr__(self, "status", Status.PASSED if self.passed else Status.FAILED)
+
+    @property
+    def measured(self) -> bool:
+        """Whether it has a score or a label: it was neither skipped nor errored."""
+        return self.status not in _WITHOUT_SCORE
 
     def __getattr__(self, name: str) -> Any:
         """The details, the first time; no other attribute can be missing."""

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from .gates import TOLERABLE, Gate, Outcome, Reason, RunGates, Scored, reason_of
+from .gates import TOLERABLE, Gate, Measured, Outcome, Reason, RunGates, reason_of
 from .model import CALLS_UNSEEN, EvalResult, Status
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """The number of results of a metric by status. `mean` is None if none has a score."""
+    """The number of results of a metric by status. `measured`: scores and labels; `mean` is None without scores."""
 
     metric: str
     measured: int
@@ -75,15 +75,15 @@ def gate(
             found.setdefault(result.evaluator, []).append((outcome, result))
     for metric, results in found.items():
         reasons += _results_that(Status.ERRORED, metric, results)
-        scored = [(outcome, result) for outcome, result in results if result.score is not None]
-        if not scored:
+        measured = [(outcome, result) for outcome, result in results if result.measured]
+        if not measured:
             all_unseen = results and all(result.label == CALLS_UNSEEN for _, result in results)
             if metric in gates or not all_unseen:  # a reason of the run covers these
                 reasons.append(_unmeasured(metric, results))
         elif metric in gates:
-            reasons += gates[metric].reasons(metric, scored)
+            reasons += gates[metric].reasons(metric, measured)
         elif run.pass_rate is None:
-            reasons += _results_that(Status.FAILED, metric, scored)
+            reasons += _results_that(Status.FAILED, metric, measured)
     if outcomes and not found:
         reasons.append(Reason("unmeasured", "nothing was measured: no evaluator is configured"))
     return Verdict(
@@ -100,7 +100,7 @@ _NOTHING_CAPTURED = (
 )
 
 
-def _results_that(ended: Status, metric: str, results: Scored) -> list[Reason]:
+def _results_that(ended: Status, metric: str, results: Measured) -> list[Reason]:
     return [
         reason_of(ended, f"{outcome.where}: {metric} {ended}: {result.reason}", outcome, metric)
         for outcome, result in results
@@ -108,7 +108,7 @@ def _results_that(ended: Status, metric: str, results: Scored) -> list[Reason]:
     ]
 
 
-def _unmeasured(metric: str, results: Scored) -> Reason:
+def _unmeasured(metric: str, results: Measured) -> Reason:
     errored = [result.reason for _, result in results if result.status is Status.ERRORED]
     skipped = [result.reason for _, result in results if result.status is Status.SKIPPED]
     if errored:
@@ -142,4 +142,5 @@ def _summary(metric: str, results: Sequence[EvalResult]) -> MetricSummary:
     passed, failed, skipped, errored = (
         counts[status] for status in (Status.PASSED, Status.FAILED, Status.SKIPPED, Status.ERRORED)
     )
-    return MetricSummary(metric, len(scores), fmean(scores) if scores else None, passed, failed, skipped, errored)
+    measured = sum(result.measured for result in results)
+    return MetricSummary(metric, measured, fmean(scores) if scores else None, passed, failed, skipped, errored)

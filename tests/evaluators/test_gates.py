@@ -140,6 +140,28 @@ def test_forbidden_labels():
     assert verdict.reasons[0].message == "case a, turn 2: behavior is 'repetition': said it twice"
 
 
+def labelled(label, reason="seen"):
+    return EvalResult("tone", label=label, reason=reason)
+
+
+@pytest.mark.statement(84, 95, 109)
+def test_a_label_without_a_score_neither_passes_nor_fails_unless_it_is_forbidden():
+    planned = outcomes([labelled("kind")], [labelled("rude")])
+    verdict = gate(planned, metrics=["tone"])
+    assert verdict.passed
+    (summary,) = verdict.metrics
+    assert (summary.measured, summary.mean, summary.passed, summary.failed) == (2, None, 0, 0)
+    (reason,) = gate(planned, gates={"tone": Gate(forbid=("rude",))}).reasons
+    assert (reason.code, reason.where) == ("forbidden_label", "case a, turn 2")
+    assert reason.message == "case a, turn 2: tone is 'rude': seen"
+
+
+@pytest.mark.parametrize("limit", [{"mean": 0.5}, {"conversation_mean": 0.5}, {"pass_rate": 0.5}])
+def test_a_limit_on_scores_is_not_met_by_labels(limit):
+    verdict = gate(outcomes([labelled("kind")]), gates={"tone": Gate(**limit)})
+    assert codes(verdict) == ["unmeasured"]
+
+
 def test_the_summary_counts_each_metric():
     verdict = gate(
         outcomes([good(score=0.5)], [bad(score=0.1)], [EvalResult.skipped("tool_error", "x")]), metrics=["judge"]

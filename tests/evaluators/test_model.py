@@ -123,11 +123,24 @@ def test_the_status_follows_from_the_verdict():
     assert EvalResult("x", 0.5, passed=False).status is Status.FAILED
     assert EvalResult.skipped("x", "why").status is Status.SKIPPED
     assert EvalResult.errored("x", "how").score is None
+    assert EvalResult("x", label="rude").status is Status.SCORED
+
+
+def test_a_label_needs_no_score():
+    labels = [EvalResult("x", label="rude"), EvalResult("x", 0.0, label="rude")]
+    assert [result.measured for result in labels] == [True, True]
+    assert not EvalResult.unseen("x", "why").measured
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"passed": True}, {"score": 1.0, "status": Status.SKIPPED}, {"passed": False, "status": Status.ERRORED}],
+    [
+        {},
+        {"passed": True},
+        {"passed": True, "label": "rude"},
+        {"score": 1.0, "status": Status.SKIPPED},
+        {"passed": False, "status": Status.ERRORED},
+    ],
 )
 def test_a_result_cannot_contradict_itself(fields):
     with pytest.raises(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,16 +33,8 @@ class TurnSuccessRatio(SyncEvaluator):
 
     def measure(self, case: EvalCase) -> Measurement:
         turns = case.turns or ()
-        if not turns:
-            raise SkipEvaluation("the conversation has no turns")
-        failed = []
-        for number, turn in enumerate(turns, start=1):
-            judged = [item for item in turn.results if item.evaluator in self.metrics and item.score is not None]
-            if not judged:
-                raise SkipEvaluation(f"turn {number} has no result of {' or '.join(self.metrics)}")
-            failed += [(number, result) for result in judged if _is_failure(result)]
-        failed_turns = {number for number, _ in failed}
-        succeeded = len(turns) - len(failed_turns)
+        failed = _failures(turns, self.metrics)
+        succeeded = len(turns) - len({number for number, _ in failed})
         return Measurement(
             succeeded / len(turns),
             sentence(
@@ -79,7 +71,9 @@ class OverallAgentScore(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         ratio = _score_of("turn_success_ratio", case)
         if ratio is None:
-            ratio = TurnSuccessRatio().measure(case).score
+            turns = case.turns or ()
+            failed = {number for number, _ in _failures(turns, FAILURE_METRICS)}
+            ratio = (len(turns) - len(failed)) / len(turns)
         goal = _score_of("goal_completion", case)
         if goal is None and case.user_goal is not None:
             raise SkipEvaluation("there is a goal, but goal_completion has no score")
@@ -95,6 +89,20 @@ def conversation_status(overall: float) -> str:
     if overall >= 1.0:
         return "Done"
     return "Partial Failure" if overall >= 0.6 else "Failed"
+
+
+def _failures(turns: Sequence[EvalCase], metrics: Collection[str]) -> list[tuple[int, EvalResult]]:
+    """The results of `metrics` that are failures, each with its turn from 1. Raises SkipEvaluation without turns, or
+    for a turn without a result."""
+    if not turns:
+        raise SkipEvaluation("the conversation has no turns")
+    failed = []
+    for number, turn in enumerate(turns, start=1):
+        judged = [item for item in turn.results if item.evaluator in metrics and item.measured]
+        if not judged:
+            raise SkipEvaluation(f"turn {number} has no result of {' or '.join(metrics)}")
+        failed += [(number, result) for result in judged if _is_failure(result)]
+    return failed
 
 
 def _is_failure(result: EvalResult) -> bool:

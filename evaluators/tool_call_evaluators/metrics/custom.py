@@ -74,7 +74,7 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
     """The measurement that a custom metric returned.
 
     - a number is the score; true is 1 and false is 0
-    - a string is a label with a score in `labels`
+    - a string is a label, with a score in `labels`; without `labels` it has none
     - an object has `score` or `label` or both, and optionally `reason` and `details`; or only `skipped`, the reason
     - an EvalResult, of another evaluator counts with its score, reason, details and label
 
@@ -99,25 +99,25 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
     score, label, details = value.get("score"), value.get("label"), value.get("details") or {}
     if label is not None and not isinstance(label, str):
         raise ValueError(f"label must be a string, got {label!r}")
-    if score is None and label is not None:
-        if label not in (labels or {}):
-            known = ", ".join(labels) if labels else "none"
+    if score is None and label is not None and labels is not None:
+        if label not in labels:
             raise ValueError(
-                f"label {label!r} has no score: return a score with it, or list it in labels (known are {known})"
+                f"label {label!r} has no score: return a score with it, or list it in labels "
+                f"(known are {', '.join(labels)})"
             )
-        score = (labels or {})[label]
-    if not isinstance(score, bool | int | float):
+        score = labels[label]
+    if not isinstance(score, bool | int | float) and (score is not None or label is None):
         raise ValueError(f"score must be a number, got {score!r}")
     if not isinstance(details, Mapping):
         raise ValueError(f"details must be an object, got {details!r}")
-    return Measurement(float(score), str(value.get("reason") or ""), details, label)
+    return Measurement(None if score is None else float(score), str(value.get("reason") or ""), details, label)
 
 
 def _measurement_of_result(result: EvalResult) -> Measurement:
     """The measurement of another evaluator; the threshold is the metric's own."""
     if result.status is Status.SKIPPED:
         raise SkipEvaluation(result.reason)
-    if result.score is None:
+    if not result.measured:
         raise ValueError(f"{result.evaluator} has no score: {result.reason}")
     return Measurement(result.score, result.reason, result.details, result.label)
 

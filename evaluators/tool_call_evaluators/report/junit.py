@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 from ..gates import TOLERABLE
 from ..grouping import grouped
+from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import ReasonJson, Report, duration
 from .wording import call_text, cut, printable, score_text
@@ -98,8 +99,13 @@ def _turn_lines(turn: ConversationTurn) -> list[str]:
     lines += [f"  call: {call_text(call)}{' [error]' if call['error'] else ''}" for call in calls]
     lines.append(f"  agent: {cut(turn.turn['response_text'], MAX_TEXT)}")
     lines += [
-        f"  {result.status}: {result.evaluator} {score_text(result.score)}: {cut(result.reason, MAX_TEXT)}"
+        f"  {result.status}: {result.evaluator} {_value(result)}: {cut(result.reason, MAX_TEXT)}"
         for result in turn.results
     ]
     lines += [f"  finding: {item['severity']} {item['code']}: {item['message']}" for item in turn.turn["findings"]]
     return lines
+
+
+def _value(result: EvalResult) -> str:
+    """The score, else the label."""
+    return result.label if result.score is None and result.label else score_text(result.score)

@@ -105,7 +105,7 @@ class Report:
         """Failed if a reason names it; unscored if it has no measured result."""
         if self.reasons_of(conversation):
             return "failed"
-        return "passed" if any(result.score is not None for result in conversation.all_results) else "unscored"
+        return "passed" if any(result.measured for result in conversation.all_results) else "unscored"
 
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:

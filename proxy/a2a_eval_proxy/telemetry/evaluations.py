@@ -80,7 +80,7 @@ class EvaluationTelemetry(TurnListener):
 
 
 def result_attributes(result: Mapping[str, Any]) -> dict[str, str | float]:
-    """A result (JSON form) in the words of the convention. One without a score has neither value nor label."""
+    """A result (JSON form) in the words of the convention. One without a score has no value."""
     attributes: dict[str, str | float] = {
         "gen_ai.evaluation.name": result["evaluator"],
         "a2a_eval_proxy.evaluation.status": result["status"],

@@ -132,6 +132,8 @@ async def test_from_a_file_beside_a_suite(tmp_path):
         ({"label": "bad", "score": 0.5, "reason": "r"}, {"bad": 0}, Measurement(0.5, "r", {}, "bad")),
         ({"score": False, "details": {"a": 1}, "reason": None}, None, Measurement(0.0, "", {"a": 1})),
         (Measurement(0.5, "r"), None, Measurement(0.5, "r")),
+        ("good", None, Measurement(None, "", {}, "good")),
+        ({"label": "good", "reason": "r"}, None, Measurement(None, "r", {}, "good")),
     ],
 )
 def test_what_an_answer_means(value, labels, expected):
@@ -143,7 +145,6 @@ def test_what_an_answer_means(value, labels, expected):
     [
         (None, "expected a number, a label or an object, got NoneType"),
         ([1], "expected a number, a label or an object, got list"),
-        ("good", r"label 'good' has no score: return a score with it, or list it in labels \(known are none\)"),
         ({}, "score must be a number, got None"),
         ({"score": "1"}, "score must be a number, got '1'"),
         ({"score": 1, "labels": "x"}, "unknown key 'labels'; accepted are score, label, reason, details, skipped"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, finding, many_turns, result, turn
-from tool_call_evaluators import load_suite, parse_suite
+from tool_call_evaluators import EvalResult, load_suite, parse_suite
 from tool_call_evaluators.report import Report, html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
@@ -277,3 +277,12 @@ def test_junit_shows_a_problem_exactly_where_the_run_did_not_pass(turns, gates):
     made = report(turns, suite)
     xml = checked(junit_xml(made))
     assert (int(xml.get("failures")) + int(xml.get("errors")) == 0) == made.passed
+
+
+def test_a_label_without_a_score_is_shown_in_place_of_the_score():
+    labelled = EvalResult("tone", label="rude", reason="It shouts.").to_dict()
+    shown = report([turn("a", conversation="free", evaluations=[labelled])])
+    assert "scored: tone rude: It shouts." in checked(junit_xml(shown)).findtext("testcase[@name='free']/system-out")
+    assert shown.counts["passed"] == 1
+    assert '"label": "rude"' in json_report(shown)
+    assert "It shouts." in html_report(shown)
