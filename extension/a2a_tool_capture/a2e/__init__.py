@@ -1,12 +1,15 @@
 """A2E: tools behind typed messages, with recorded calls. Requires only the standard library.
 
 The agent calls tools through a `ToolAPI`; a `ToolPlugin` on the host lists, searches and executes them. Between the two
-is a transport: `InProcessTransport`, or JSON lines over a stream (`host_process`, `serve_stdio`).
+is a transport: `InProcessTransport`, or JSON lines over a stream (`host_process`, `serve_stdio`). For code without
+asyncio: `A2EClient`, `BlockingToolAPI`, `BlockingToolPlugin`, which `a2a_tool_capture.a2e.sdk` has under A2E's names.
 """
 
+from .blocking import A2EClient, BlockingToolAPI, BlockingToolPlugin
 from .client import ToolAPI
 from .errors import A2EError, HostGoneError, HostRefusedError, ProtocolError
 from .messages import (
+    A2EEvent,
     ErrorMessage,
     ToolCallRequest,
     ToolCallResponse,
@@ -16,12 +19,17 @@ from .messages import (
     ToolResult,
 )
 from .models import EventKind, ToolDefinition, ToolErrorCode, ToolParameter
-from .plugin import ToolDeniedError, ToolPlugin
+from .plugin import A2EPlugin, ToolDeniedError, ToolPlugin
 from .serving import serve, serve_stdio
 from .transport import InProcessTransport, StreamTransport, Transport, host_process
 
 __all__ = [
+    "A2EClient",
     "A2EError",
+    "A2EEvent",
+    "A2EPlugin",
+    "BlockingToolAPI",
+    "BlockingToolPlugin",
     "ErrorMessage",
     "EventKind",
     "HostGoneError",

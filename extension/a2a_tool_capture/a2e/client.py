@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,13 +23,11 @@ from .messages import (
     ToolResult,
 )
 from .models import ToolDefinition, ToolErrorCode
-from .plugin import MAX_EVENTS, OnEvent
+from .plugin import MAX_EVENTS, OnEvent, notify
 from .transport import Transport
 
 ANSWER_GRACE_S = 2.0
 """Time that the client waits longer than the host, whose timeout error is more precise."""
-
-_log = logging.getLogger(__name__)
 
 
 class ToolAPI:
@@ -47,17 +44,20 @@ class ToolAPI:
         self._listed: tuple[ToolDefinition, ...] | None = None
 
     async def list(
-        self, *, query: str = "", tags: Iterable[str] = (), include_deferred: bool = False
+        self, *, query: str = "", tags: Iterable[str] = (), kind: str = "", include_deferred: bool | None = None
     ) -> tuple[ToolDefinition, ...]:
-        """The host's tools, without deferred ones by default; with a `query`, matching tools, including deferred ones.
+        """The host's tools; with a `query`, those that it matches.
 
-        `tags`: only tools that have all of these tags. The list without arguments is requested once and cached.
+        `tags`: only tools that have all of these tags. `kind`: only tools of this kind, "" for all.
+        `include_deferred`: with deferred tools; by default, a search includes them, a list does not.
+        The list without arguments is requested once and cached.
 
         Raises HostRefusedError if the host responds with an error, ProtocolError if the response is invalid,
         HostGoneError without a response.
         """
-        request = ToolListRequest(query=query, filter_tags=tuple(tags), include_deferred=include_deferred)
-        plain = not (query or request.filter_tags or include_deferred)
+        deferred = bool(query) if include_deferred is None else include_deferred
+        request = ToolListRequest(query=query, filter_tags=tuple(tags), filter_kind=kind, include_deferred=deferred)
+        plain = not (query or request.filter_tags or kind or deferred)
         if plain and self._listed is not None:
             return self._listed
         try:
@@ -116,7 +116,7 @@ class ToolAPI:
             if len(events) < MAX_EVENTS:
                 events.append(event)
                 if on_event is not None:
-                    _notify(on_event, event)
+                    notify(on_event, event)
 
         try:
             async with asyncio.timeout(request.timeout + ANSWER_GRACE_S):
@@ -138,13 +138,6 @@ def _result(response: Response) -> ToolResult:
     if isinstance(response, ErrorMessage):
         return ToolResult.failed(response.code, response.message)
     return ToolResult.failed(ToolErrorCode.TOOL_ERROR, f"the host responded to a call with {response.TYPE}")
-
-
-def _notify(on_event: OnEvent, event: ToolEvent) -> None:
-    try:
-        on_event(event)
-    except Exception:  # noqa: BLE001 - the caller's code, which runs where exceptions cannot reach the caller
-        _log.exception("on_event failed")
 
 
 def _record(recording: CallRecording, call_id: str, result: ToolResult) -> None:

@@ -48,9 +48,9 @@ class Message(JsonObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListRequest(Message):
-    """Agent to host: list tools. With a `query`, search all tools, including deferred ones.
+    """Agent to host: list tools; with a `query`, search them. Deferred tools are left out unless `include_deferred`.
 
-    `filter_tags`: only tools that have all of these tags. `filter_kind` is passed on to hosts that support kinds.
+    `filter_kind`: only tools of this kind, "" for all. `filter_tags`: only tools that have all of these tags.
     """
 
     TYPE = "tool/list/req"
@@ -86,19 +86,26 @@ class ToolCallRequest(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolEvent(Message):
-    """Host to agent, during the call `req_id`; `seq` counts the call's events from 1.
+class A2EEvent(Message):
+    """Host to agent, while the request `req_id` is processed; `seq` counts its events from 1.
 
     `kind` is an EventKind or a value defined by the host. `data` is `{pct, message}` for progress, `{message}` for
     status, `{level, message}` for log, `{name, mime, chunk, final}` for artifact, with the chunk in base64.
     """
 
-    TYPE = "tool/event"
+    TYPE = "invoke/event"
 
     kind: str = read_by(read_string)
     data: dict[str, Any] = read_by(read_object, dict)
     req_id: str = read_by(read_string, "")
     seq: int = read_by(read_integer, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEvent(A2EEvent):
+    """An event of a tool's call."""
+
+    TYPE = "tool/event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +143,7 @@ class ToolCallResponse(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorMessage(Message):
-    """The message `req_id` ("" if its id is unknown) could not be processed."""
+    """Host to agent: the request `req_id` ("" if its id is unknown) could not be processed. A2E's name is A2EError."""
 
     TYPE = "error"
 

@@ -13,7 +13,7 @@ from .errors import ProtocolError
 from .lines import MAX_LINE_BYTES, read_lines
 from .messages import ErrorMessage, Message, ToolEvent, decode, encode
 from .models import ToolErrorCode
-from .plugin import ToolPlugin
+from .plugin import A2EPlugin
 
 MAX_PARALLEL = 64
 """Maximum number of concurrent calls per agent; further requests wait unread."""
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 async def respond(
-    plugin: ToolPlugin, line: bytes, post: Callable[[bytes], object], max_line_bytes: int = MAX_LINE_BYTES
+    plugin: A2EPlugin, line: bytes, post: Callable[[bytes], object], max_line_bytes: int = MAX_LINE_BYTES
 ) -> None:
     """Respond to the message in `line`; `post` receives each line to send, events in the thread that emits them."""
     try:
@@ -40,7 +40,7 @@ async def respond(
         except ValueError as error:
             _log.warning("an event of %r was not sent because its data is not JSON: %s", _tool(message), error)
 
-    response = await plugin.handle(message, post_event)
+    response = await plugin.answer(message, post_event)
     problem = ""
     try:
         answer = encode(response)
@@ -54,7 +54,7 @@ async def respond(
 
 
 async def serve(
-    plugin: ToolPlugin,
+    plugin: A2EPlugin,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     *,
@@ -95,7 +95,7 @@ async def serve(
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def serve_stdio(plugin: ToolPlugin) -> None:
+async def serve_stdio(plugin: A2EPlugin) -> None:
     """Serve the parent process over stdin and stdout. Output of tools is redirected to stderr."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()

@@ -12,7 +12,7 @@ from typing import Protocol, Self
 from .errors import HostGoneError, ProtocolError
 from .lines import MAX_LINE_BYTES, read_lines
 from .messages import ErrorMessage, Request, Response, ToolCallResponse, ToolEvent, ToolListResponse, decode, encode
-from .plugin import OnEvent, ToolPlugin
+from .plugin import A2EPlugin, OnEvent
 from .serving import respond
 
 STOP_GRACE_S = 5.0
@@ -90,7 +90,7 @@ class _Waiting:
 class InProcessTransport:
     """A plug-in in this process, with the same messages as a remote one. Cancelling an exchange cancels the call."""
 
-    def __init__(self, plugin: ToolPlugin) -> None:
+    def __init__(self, plugin: A2EPlugin) -> None:
         self._plugin = plugin
         self._waiting = _Waiting()
 

@@ -29,7 +29,9 @@ class Shop(ToolPlugin):
         count = ToolParameter(name="count", type="integer")
         return [
             ToolDefinition(name="search", description="Finds goods", tags=("Read", "catalog"), input_parameters=(q,)),
-            ToolDefinition(name="reserve", tags=("write",), input_parameters=(q, count), idempotent=True),
+            ToolDefinition(
+                name="reserve", tags=("write",), input_parameters=(q, count), idempotent=True, toolkit="stock"
+            ),
             ToolDefinition(name="refund", description="Pays back", tags=("write", "money"), defer_loading=True),
             *(
                 ToolDefinition(name=name)

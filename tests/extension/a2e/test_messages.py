@@ -126,6 +126,83 @@ def test_what_the_protocol_fixes_is_on_the_wire() -> None:
     assert ToolCallResponse(req_id="1", data=result).to_dict()["data"]["error_code"] == "tool_denied"
 
 
+PATH = {"name": "path", "type": "string", "description": "Where", "required": True, "enum": ["/a", "/b"]}
+DEFINITION = {
+    "name": "read_file",
+    "description": "Reads a file",
+    "input_parameters": [
+        {"name": "file", "type": "object", "description": "Which", "required": False, "properties": [PATH]}
+    ],
+    "output_parameters": [{"name": "content", "type": "string", "description": "", "required": True}],
+    "streaming": True,
+    "idempotent": True,
+    "tags": ["fs"],
+    "version": "2.0.0",
+    "toolkit": "files",
+    "defer_loading": True,
+}
+EVENT = {"kind": "progress", "data": {"pct": 50, "message": "half"}, "req_id": "7", "seq": 1}
+RESULT = {
+    "success": False,
+    "tool_name": "read_file",
+    "data": {"content": "of it"},
+    "summary": "read one file",
+    "truncated": True,
+    "exit_code": 3,
+    "error": "disk full",
+    "error_code": "tool_error",
+    "duration_ms": 12,
+    "events": [{"type": "tool/event", "id": "9", "ts": 1.5, "version": "1.0", **EVENT}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "fields"),
+    [
+        pytest.param(
+            "tool/list/req",
+            ToolListRequest,
+            {"filter_kind": "files", "filter_tags": ["fs"], "query": "read", "include_deferred": True},
+            marks=pytest.mark.statement(261),
+        ),
+        pytest.param(
+            "tool/list/resp",
+            ToolListResponse,
+            {"req_id": "7", "tools": [DEFINITION]},
+            marks=pytest.mark.statement(262, 266, 267, 268, 269, 270, 271),
+        ),
+        pytest.param(
+            "tool/call/req",
+            ToolCallRequest,
+            {
+                "tool_name": "read_file",
+                "arguments": {"path": "/a"},
+                "session_id": "s-1",
+                "correlation_id": "turn-1",
+                "streaming": True,
+                "timeout": 5.0,
+            },
+            marks=pytest.mark.statement(263, 276, 277, 278, 279, 280),
+        ),
+        pytest.param(
+            "tool/call/resp",
+            ToolCallResponse,
+            {"req_id": "7", "data": RESULT},
+            marks=pytest.mark.statement(264, 281, 282, 283, 284, 285, 286),
+        ),
+        pytest.param("tool/event", ToolEvent, EVENT, marks=pytest.mark.statement(265)),
+    ],
+)
+def test_each_message_has_the_fields_of_the_documentation(
+    kind: str, model: type[Message], fields: dict[str, Any]
+) -> None:
+    data = {"type": kind, "id": "1", "ts": 1.5, "version": "1.0", **fields}
+    message = decode(json.dumps(data).encode())
+    assert type(message) is model
+    assert message.to_dict() == data
+
+
+@pytest.mark.statement(271)
 def test_properties_may_be_a_list_or_a_map() -> None:
     inner = {"name": "city", "type": "string", "description": "where", "required": True}
     as_list = {"name": "to", "type": "object", "properties": [inner]}

@@ -17,6 +17,7 @@ import pytest
 from a2a_tool_capture import ToolCall, ToolCallRecorder, ToolCallSource
 from a2a_tool_capture.a2e import (
     ErrorMessage,
+    EventKind,
     HostGoneError,
     HostRefusedError,
     InProcessTransport,
@@ -79,6 +80,7 @@ async def names(listing: Awaitable[tuple[ToolDefinition, ...]]) -> list[str]:
     return [tool.name for tool in await listing]
 
 
+@pytest.mark.statement(270, 274, 300, 301, 304, 305)
 async def test_the_plain_list_leaves_deferred_tools_to_the_search(shop: ToolAPI) -> None:
     plain = await names(shop.list())
     assert plain[:2] == ["search", "reserve"]
@@ -89,11 +91,38 @@ async def test_the_plain_list_leaves_deferred_tools_to_the_search(shop: ToolAPI)
     assert await names(shop.list(query="nothing like that")) == []
 
 
+@pytest.mark.statement(273, 306)
 async def test_tags_narrow_down_lists_and_searches(shop: ToolAPI) -> None:
     assert await names(shop.list(tags=["write"])) == ["reserve"]
     assert await names(shop.list(tags=["READ", "catalog"])) == ["search"]
     assert await names(shop.list(tags=["read", "write"])) == []
     assert await names(shop.list(query="re", tags=["money"])) == ["refund"]
+
+
+@pytest.mark.statement(272)
+async def test_a_kind_narrows_down_lists_and_searches(shop: ToolAPI) -> None:
+    """A tool's kind is its toolkit, or the plug-in's name."""
+    assert await names(shop.list(kind="Stock")) == ["reserve"]
+    assert (await names(shop.list(kind="shop")))[:2] == ["search", "meet"]
+    assert await names(shop.list(kind="nothing like that")) == []
+    assert await names(shop.list(kind="", tags=["write"])) == ["reserve"]
+    assert await names(shop.list(query="re", kind="stock")) == ["reserve"]
+
+
+async def test_a_plug_in_may_define_kinds_of_its_own() -> None:
+    class Kinds(Shop):
+        def kind_of(self, tool: ToolDefinition) -> str:
+            return "safe" if tool.idempotent else "unsafe"
+
+    assert await names(ToolAPI(InProcessTransport(Kinds())).list(kind="safe")) == ["reserve"]
+
+
+@pytest.mark.statement(275)
+async def test_deferred_tools_are_in_the_results_if_the_request_includes_them(shop: ToolAPI) -> None:
+    assert "refund" not in await names(shop.list(include_deferred=False))
+    assert "refund" in await names(shop.list(include_deferred=True))
+    assert await names(shop.list(query="refund", include_deferred=False)) == []
+    assert await names(shop.list(query="refund", include_deferred=True)) == ["refund"]
 
 
 async def test_the_plain_list_is_asked_for_once(shop: ToolAPI) -> None:
@@ -104,11 +133,13 @@ async def test_the_plain_list_is_asked_for_once(shop: ToolAPI) -> None:
 @pytest.mark.parametrize(
     ("tool", "code", "error"),
     [
-        ("reserve", ToolErrorCode.TOOL_ERROR, "sold out"),
-        ("refund", ToolErrorCode.TOOL_DENIED, "refunds are not allowed"),
-        ("teleport", ToolErrorCode.UNKNOWN_TOOL, "there is no tool 'teleport'"),
+        pytest.param("reserve", ToolErrorCode.TOOL_ERROR, "sold out", marks=pytest.mark.statement(284, 291)),
+        pytest.param("refund", ToolErrorCode.TOOL_DENIED, "refunds are not allowed", marks=pytest.mark.statement(290)),
+        pytest.param(
+            "teleport", ToolErrorCode.UNKNOWN_TOOL, "there is no tool 'teleport'", marks=pytest.mark.statement(289)
+        ),
         ("junk", ToolErrorCode.TOOL_ERROR, "Object of type object is not JSON serializable"),
-        ("hang", ToolErrorCode.TOOL_ERROR, "no result within 0.05 s"),
+        pytest.param("hang", ToolErrorCode.TOOL_ERROR, "no result within 0.05 s", marks=pytest.mark.statement(280)),
         ("search", ToolErrorCode.TOOL_ERROR, "'q'"),  # the tool's own KeyError
     ],
 )
@@ -117,6 +148,7 @@ async def test_failures_are_results(shop: ToolAPI, tool: str, code: ToolErrorCod
     assert (result.success, result.error_code, result.error, result.tool_name) == (False, code, error, tool)
 
 
+@pytest.mark.statement(281, 282, 283, 285, 307, 308)
 async def test_results(shop: ToolAPI) -> None:
     found = await shop.call("search", {"q": "kettle"})
     assert (found.success, found.data, found.error) == (True, {"found": ["kettle"]}, None)
@@ -134,6 +166,7 @@ async def test_calls_run_at_the_same_time(shop: ToolAPI) -> None:
     assert (await first).data == second.data == {"met": True}
 
 
+@pytest.mark.statement(279, 286, 298)
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_events_come_in_order_before_the_result_and_are_in_it(shop: ToolAPI, streaming: bool) -> None:
     heard: list[ToolEvent] = []
@@ -170,6 +203,7 @@ async def test_giving_up_on_a_call_leaves_the_others_alone(shop: ToolAPI) -> Non
 # ── the host's side ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(297, 298)
 async def test_events_are_told_to_the_callback_of_the_plug_in_too() -> None:
     shop = Shop()
     told: list[tuple[int, str]] = []
@@ -181,6 +215,31 @@ async def test_events_are_told_to_the_callback_of_the_plug_in_too() -> None:
     await shop.handle(ToolCallRequest(tool_name="report", arguments={"events": 1}))
     assert len(told) == 2
     shop.emit("log", {})  # outside of calls: nobody hears it
+
+
+@pytest.mark.statement(288)
+async def test_events_of_every_kind_are_sent() -> None:
+    class Reports(Shop):
+        async def execute(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+            for kind in ("progress", "status", "artifact", "log"):
+                self.emit(kind, {"of": kind})
+            return {}
+
+    heard: list[ToolEvent] = []
+    await ToolAPI(InProcessTransport(Reports())).call("report", streaming=True, on_event=heard.append)
+    assert [event.kind for event in heard] == list(EventKind) == ["progress", "status", "artifact", "log"]
+    assert [event.data for event in heard] == [{"of": kind} for kind in EventKind]
+
+
+async def test_a_callback_that_fails_does_not_harm_the_tool(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(event: ToolEvent) -> None:
+        raise RuntimeError("I cannot listen")
+
+    shop = Shop()
+    shop.set_event_callback(fail)
+    result = await ToolAPI(InProcessTransport(shop)).call("report", {"events": 1})
+    assert (result.success, len(result.events)) == (True, 2)
+    assert "I cannot listen" in caplog.text
 
 
 async def test_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,6 +488,7 @@ async def captured(shop: ToolAPI, *calls: tuple[str, dict[str, Any]]) -> list[To
     return recording.tool_calls
 
 
+@pytest.mark.statement(312)
 async def test_every_call_is_recorded(shop: ToolAPI) -> None:
     calls = await captured(
         shop, ("search", {"q": "kettle"}), ("reserve", {"q": "kettle"}), ("refund", {}), ("nope", {}), ("whole", {})
@@ -445,6 +505,7 @@ async def test_every_call_is_recorded(shop: ToolAPI) -> None:
     assert all(call.started_at and call.ended_at and call.started_at <= call.ended_at for call in calls)
 
 
+@pytest.mark.statement(276, 277, 278, 280)
 async def test_the_id_of_a_call_is_that_of_its_request() -> None:
     sent: list[bytes] = []
 
@@ -487,6 +548,7 @@ async def test_nothing_is_recorded_outside_of_requests(shop: ToolAPI) -> None:
     assert recorder.tool_calls == []
 
 
+@pytest.mark.statement(311)
 async def test_listed_tools_are_what_calls_are_checked_against(shop: ToolAPI) -> None:
     tools = [Tool.from_a2e(tool.to_dict()) for tool in await shop.list()]
     calls = await captured(shop, ("search", {"q": "kettle"}))
