@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..suite import Suite, parse_suite
 from ..suite.files import read_text
 from ..suite.node import Node
 from ..suite.yaml_document import Document, SuiteError, read_document
-from . import adk, arksim, dokimos, uipath
+from . import adk, dokimos, uipath
+from .arksim.config import CONFIG_KEYS, ArksimRun, read_run
 from .common import Notes, read_lines
 
-_Reader = Callable[[Node, Path, Notes], Suite]
+_Reader = Callable[[Node, Path, Notes], Suite | ArksimRun]
 
 _READERS: dict[str, tuple[tuple[str, ...], _Reader]] = {
-    "arksim": (("scenarios",), arksim.read),
+    "arksim": (("scenarios",), read_run),
     "google-adk": (("eval_cases", "evalCases"), adk.read),
     "uipath": (("evaluations",), uipath.read),
     "dokimos": (("examples",), dokimos.read),
@@ -29,37 +30,58 @@ FORMATS = ("suite", *_READERS)
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A suite, its original format (one of `FORMATS`), and a sentence for each kind of content not imported."""
+    """A suite, its original format (one of `FORMATS`), and a sentence for each kind of content not imported.
+
+    `arksim` has what ArkSim's files state beyond a suite."""
 
     suite: Suite
     format: str
     notes: tuple[str, ...] = ()
+    arksim: ArksimRun | None = None
 
 
-def import_suite(path: str | Path, form: str | None = None, *, allow_plugins: bool = False) -> Imported:
+def import_suite(
+    path: str | Path, form: str | None = None, *, allow_plugins: bool = False, scenario_file: Path | None = None
+) -> Imported:
     """Read the file at `path`, in the format `form` or the detected one. Raises SuiteError.
 
-    `allow_plugins`: see `parse_suite`."""
+    `allow_plugins`: see `parse_suite`; `scenario_file`: see `import_text`."""
     path = Path(path)
-    return import_text(read_text(path), str(path), form, allow_plugins=allow_plugins)
+    return import_text(read_text(path), str(path), form, allow_plugins=allow_plugins, scenario_file=scenario_file)
 
 
 def import_text(
-    text: str, filename: str = "suite", form: str | None = None, *, allow_plugins: bool = False
+    text: str,
+    filename: str = "suite",
+    form: str | None = None,
+    *,
+    allow_plugins: bool = False,
+    scenario_file: Path | None = None,
 ) -> Imported:
     """The suite in `text`. Raises SuiteError with `filename` and position; ValueError for an unknown `form`.
 
-    Related files are read relative to `filename`: those that a suite names, and UiPath's evaluators.
+    Related files are read relative to `filename`: those that a suite names, and UiPath's evaluators. `scenario_file`
+    replaces the one that an ArkSim configuration names.
     """
     if form is not None and form not in FORMATS:
         raise ValueError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")
     document = (read_lines if filename.endswith(".jsonl") else read_document)(text, filename)
     form = form or _detected(document)
+    if scenario_file is not None:
+        document = _with_scenario_file(document, form, scenario_file)
     if form == "suite":
         return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)
     notes = Notes()
-    suite = _READERS[form][1](Node(document, document.value), Path(filename), notes)
-    return Imported(suite, form, notes.sentences)
+    read = _READERS[form][1](Node(document, document.value), Path(filename), notes)
+    if isinstance(read, ArksimRun):
+        return Imported(read.suite, form, notes.sentences, read)
+    return Imported(read, form, notes.sentences)
+
+
+def _with_scenario_file(document: Document, form: str, scenario_file: Path) -> Document:
+    if form != "arksim" or not isinstance(document.value, dict) or "scenarios" in document.value:
+        raise SuiteError("names no scenario file to replace: it is not an ArkSim configuration", document.filename)
+    return replace(document, value=document.value | {"scenario_file_path": str(scenario_file.absolute())})
 
 
 def _detected(document: Document) -> str:
@@ -69,11 +91,13 @@ def _detected(document: Document) -> str:
     for name, (keys, _) in _READERS.items():
         if isinstance(value, dict) and any(isinstance(value.get(key), list) for key in keys):
             return name
+    if isinstance(value, dict) and any(key in value for key in CONFIG_KEYS):
+        return "arksim"
     if adk.is_old_form(value):
         return "google-adk"
     raise SuiteError(
         "is neither a suite (an object with the key `suite`) nor in a format that can be imported: "
-        "arksim scenarios (`scenarios`), a google-adk evalset (`eval_cases`), a UiPath evaluation set "
-        "(`evaluations`), a Dokimos dataset (`examples`)",
+        "an ArkSim configuration, its scenarios (`scenarios`), a google-adk evalset (`eval_cases`), "
+        "a UiPath evaluation set (`evaluations`), a Dokimos dataset (`examples`)",
         document.filename,
     )

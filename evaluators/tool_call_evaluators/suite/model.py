@@ -230,10 +230,10 @@ class Case(Declared):
         """The number of conversations to hold."""
         return (self.simulate and self.simulate.conversations) or self.repetitions
 
-    def held_once(self) -> Case:
-        """This case with one conversation."""
+    def held(self, times: int) -> Case:
+        """This case with that number of conversations."""
         simulate = self.simulate and replace(self.simulate, conversations=None)
-        return replace(self, repetitions=1, simulate=simulate)
+        return replace(self, repetitions=times, simulate=simulate)
 
     def eval_case(
         self,

@@ -103,7 +103,7 @@ class Scorer:
             return None
         case_id = turns[0]["case_id"]
         case = self._cases.case(case_id) or self._without_case if case_id else self._without_case
-        plan = Suite(name="", cases=(case.held_once(),)) if case is not self._without_case else None
+        plan = Suite(name="", cases=(case.held(1),)) if case is not self._without_case else None
         (conversation,) = follow(turns, plan)
         if not conversation.complete or any(turn.turn and turn.turn["status"] != "done" for turn in conversation.turns):
             return None

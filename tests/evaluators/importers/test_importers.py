@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 from tool_call_evaluators import (
     CaseTurn,
     CountCriterion,
-    EvalCase,
     EvaluatorSpec,
     Expectation,
     ExpectedOutput,
-    Status,
     Suite,
     SuiteError,
     TaskCompletion,
     ToolDefinition,
-    evaluate_sync,
     parse_suite,
 )
 from tool_call_evaluators.importers import FORMATS, import_suite, import_text
@@ -54,69 +51,6 @@ def test_the_format_is_detected_and_may_be_named(form, name):
 def test_our_own_suites_are_read_too():
     imported = import_text("suite: x")
     assert (imported.format, imported.suite, imported.notes) == ("suite", Suite(name="x"), ())
-
-
-# arksim
-
-
-def test_arksim_scenarios():
-    imported = import_suite(FIXTURES / FILES["arksim"])
-    assert imported.suite.name == "arksim-scenarios"
-    kettle, talk, browse = imported.suite.cases
-    assert kettle.turns == (CaseTurn("Send the kettle of order ORD-1001 back."),)
-    assert kettle.user_goal == "Send the kettle of order ORD-1001 back."
-    assert kettle.knowledge == "Returns are free for 30 days.\n\nThe label comes by mail."
-    assert kettle.expect.tool_calls == (
-        ToolCall("lookup_order", {"order_id": "ORD-1001"}),
-        ToolCall("send_label", {"order_id": "ORD-1001"}),
-        ToolCall("log", None),
-    )
-    assert kettle.evaluators == (
-        EvaluatorSpec("tool_error"),
-        EvaluatorSpec(
-            "tool_trajectory", {"mode": "superset", "matcher": {"per_tool": {"send_label": "subset"}}}, "conversation"
-        ),
-    )
-    assert (talk.expect, talk.evaluators) == (Expectation(), None)
-    assert browse.evaluators[1].options == {"mode": "within"}
-    assert len(imported.notes) == 2
-    assert imported.notes[1].endswith("(2 times)")
-
-
-def call(name, **arguments):
-    return ToolCall(name, arguments)
-
-
-# (mode, expected, made, whether arksim 0.3.8 lets it pass)
-ARKSIM = [
-    ("strict", [{"name": "a"}], [call("a", x=1)], True),
-    ("strict", [{"name": "a"}, {"name": "b"}], [call("b"), call("a")], False),
-    ("unordered", [{"name": "a"}, {"name": "b"}], [call("b"), call("a")], True),
-    ("unordered", [{"name": "a"}], [call("a"), call("a")], False),
-    (None, [{"name": "a"}], [call("a"), call("b")], False),
-    ("contains", [{"name": "a"}], [call("b"), call("a")], True),
-    ("contains", [{"name": "a"}, {"name": "a"}], [call("a")], False),
-    ("within", [{"name": "a"}], [call("a"), call("a")], True),
-    ("within", [{"name": "a"}], [], True),
-    ("within", [{"name": "a"}], [call("b")], False),
-    ("strict", [{"name": "a"}], [], False),
-    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "exact"}], [call("a", x=1.0)], True),
-    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "exact"}], [call("a", x=1, y=2)], False),
-    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "partial"}], [call("a", x=1, y=2)], True),
-    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "partial"}], [call("a", x=2)], False),
-    ("strict", [{"name": "a", "arguments": {"x": {"$any": True}}, "arg_match_mode": "exact"}], [call("a", x=2)], False),
-]
-
-
-@pytest.mark.parametrize(("mode", "expected", "made", "passes"), ARKSIM)
-def test_arksim_assertions_pass_what_they_passed(mode, expected, made, passes):
-    assertion = {"type": "tool_calls", "expected": expected} | ({"match_mode": mode} if mode else {})
-    scenario = {"scenario_id": "s", "goal": "g", "assertions": [assertion]}
-    suite = import_text(json.dumps({"scenarios": [scenario]})).suite
-    (case,) = suite.cases
-    (trajectory,) = suite.build_evaluators("conversation", case)
-    (result,) = evaluate_sync(case.conversation_case([EvalCase(tool_calls=made)]), [trajectory])
-    assert (result.status is Status.PASSED) == passes
 
 
 # google-adk

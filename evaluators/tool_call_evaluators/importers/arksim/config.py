@@ -1,0 +1,207 @@
+"""A configuration of ArkSim: one YAML file of `simulate`, `evaluate` and `simulate-evaluate`, as a suite.
+
+Its gates alone decide whether a run passes, as with ArkSim: `numeric_thresholds` and `qualitative_failure_labels`. A
+metric with a limit is measured even where `metrics_to_run` omits it. Paths are relative to the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...behavior_failures import FAILURE_METRICS
+from ...declared import boolean, number, texts, whole_number
+from ...gates import Gate, RunGates
+from ...judge.settings import JudgeSettings
+from ...suite import AgentDefaults, Case, EvaluatorSpec, Suite
+from ...suite.files import read_source
+from ...suite.node import Node
+from ..common import Notes
+from .scenarios import Scenarios, read_scenarios
+
+TURN_METRICS = ("faithfulness", "helpfulness", "coherence", "verbosity", "relevance")
+GOAL = "goal_completion"
+METRICS = (*TURN_METRICS, GOAL, *FAILURE_METRICS)
+_DEFAULT_METRICS = tuple(name for name in METRICS if name != "tool_call_behavior_failure")
+_OVERALL = {"overall_score": "overall_agent_score"}
+
+CONFIG_KEYS = (
+    *("scenario_file_path", "simulation_file_path", "agent_config", "agent_config_file_path", "metrics_to_run"),
+    *("custom_metrics_file_paths", "numeric_thresholds", "qualitative_failure_labels", "output_dir"),
+    *("output_file_path", "num_conversations_per_scenario"),
+)
+"""Keys of which a configuration has at least one; no other format has any."""
+_FURTHER_KEYS = (
+    *("model", "provider", "num_workers", "max_turns", "generate_html_report", "score_threshold"),
+    *("simulated_user_prompt_template", "trace_receiver"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArksimRun:
+    """A suite from ArkSim's files, and the places of the files of its run. A place that is None is not given."""
+
+    suite: Suite
+    scenarios: Scenarios
+    simulation: Path | None = None
+    """Conversations to score."""
+    simulation_output: Path | None = None
+    """Where `run` writes the conversations."""
+    output_dir: Path | None = None
+    """Where results are written."""
+    html: bool = True
+    """Whether the results have an HTML page."""
+
+
+def read_run(node: Node, path: Path, notes: Notes) -> ArksimRun:
+    """The run of a configuration, or of a file of scenarios alone. Raises SuiteError."""
+    if isinstance(node.object().get("scenarios"), list):
+        scenarios = read_scenarios(node, notes, {})
+        errors = (EvaluatorSpec("tool_error"),)
+        cases = tuple(_with_evaluators(case, errors) for case in scenarios.cases)
+        return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
+    return _read_config(node, path, notes)
+
+
+def _read_config(node: Node, path: Path, notes: Notes) -> ArksimRun:
+    for key in sorted(node.object().keys() - {*CONFIG_KEYS, *_FURTHER_KEYS}):
+        notes.add(f"key {key} is unknown")
+    if node.get("trace_receiver") and node.at("trace_receiver").object().get("enabled"):
+        notes.add("trace_receiver: `run` receives no traces; send them to `a2a-eval-proxy serve` and run through it")
+    if node.items_at("custom_metrics_file_paths"):
+        notes.add("custom_metrics_file_paths: their metrics do not run")
+    if node.get("simulated_user_prompt_template"):
+        notes.add("simulated_user_prompt_template does not apply")
+    folder = path.parent
+    scenarios = _scenarios(node, folder, notes)
+    evaluators = _evaluators(node)
+    return ArksimRun(
+        suite=Suite(
+            name=path.stem,
+            agent=_agent(node, folder, notes),
+            evaluators=evaluators,
+            judge=_judge(node, notes),
+            gates=_gates(node),
+            run_gates=RunGates(pass_rate=0.0),
+            cases=tuple(_with_evaluators(case, evaluators) for case in scenarios.cases),
+        ),
+        scenarios=scenarios,
+        simulation=_path(node, "simulation_file_path", folder),
+        simulation_output=_path(node, "output_file_path", folder) or folder / "simulation.json",
+        output_dir=_path(node, "output_dir", folder) or folder / "results/evaluation",
+        html=_switch(node, "generate_html_report"),
+    )
+
+
+def _scenarios(node: Node, folder: Path, notes: Notes) -> Scenarios:
+    file = _path(node, "scenario_file_path", folder)
+    if file is None:
+        return Scenarios()
+    simulation = {
+        "conversations": _whole(node, "num_conversations_per_scenario", 5),
+        "max_turns": _whole(node, "max_turns", 5),
+    }
+    return read_scenarios(read_source(file), notes, simulation)
+
+
+def _with_evaluators(case: Case, evaluators: Sequence[EvaluatorSpec]) -> Case:
+    """`case` with those of all cases before its own, if it has any."""
+    return case if case.evaluators is None else replace(case, evaluators=(*evaluators, *case.evaluators))
+
+
+def _evaluators(node: Node) -> tuple[EvaluatorSpec, ...]:
+    chosen = node.get("metrics_to_run")
+    wanted = _DEFAULT_METRICS if chosen is None else chosen.convert(texts) or METRICS
+    limited = {_OVERALL.get(name, name) for name in (*_limits(node), *_labels(node))}
+    if chosen is not None:
+        for item in chosen.items():
+            item.choice(METRICS)
+    if "overall_agent_score" in limited:
+        limited.add("agent_behavior_failure")
+    names = [name for name in METRICS if name in wanted or name in limited]
+    if any(name in FAILURE_METRICS for name in names):
+        names += ["turn_success_ratio", "overall_agent_score"]
+    return tuple(EvaluatorSpec(name) for name in names)
+
+
+def _limits(node: Node) -> dict[str, Node]:
+    """The numeric thresholds by the name of their metric there."""
+    thresholds = node.at("numeric_thresholds").entries()
+    if (old := node.get("score_threshold")) is not None:  # the former key of one of them
+        thresholds.setdefault("overall_score", old)
+    return thresholds
+
+
+def _labels(node: Node) -> dict[str, Node]:
+    return node.at("qualitative_failure_labels").entries()
+
+
+def _gates(node: Node) -> Mapping[str, Gate]:
+    gates = {
+        _OVERALL.get(name, name): Gate(conversation_mean=limit.convert(number)) for name, limit in _limits(node).items()
+    }
+    for name, labels in _labels(node).items():
+        gates[name] = replace(gates.get(name, Gate()), forbid=labels.convert(texts))
+    return gates
+
+
+def _judge(node: Node, notes: Notes) -> JudgeSettings:
+    provider = node.text_at("provider") or "openai"
+    if provider not in _PROVIDERS:
+        notes.add(f"provider {provider}: give the URL of its OpenAI-compatible API in A2A_EVAL_PROXY_JUDGE_BASE_URL")
+    url, key = _PROVIDERS.get(provider, (None, None))
+    model = node.text_at("model") or "gpt-5.1"
+    return JudgeSettings(base_url=url, model=model, api_key_env=key, concurrency=_workers(node))
+
+
+_ANTHROPIC = ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
+_GOOGLE = ("https://generativelanguage.googleapis.com/v1beta/openai", "GOOGLE_API_KEY")
+_PROVIDERS: Mapping[str, tuple[str | None, str | None]] = {
+    "openai": (None, None),
+    "anthropic": _ANTHROPIC,
+    "claude": _ANTHROPIC,
+    "google": _GOOGLE,
+    "gemini": _GOOGLE,
+}
+"""By ArkSim's names: the OpenAI-compatible API of each, and the variable with its key."""
+
+
+def _agent(node: Node, folder: Path, notes: Notes) -> AgentDefaults:
+    concurrency = _workers(node)
+    if (file := _path(node, "agent_config_file_path", folder)) and node.get("agent_config") is None:
+        agent = read_source(file)
+    else:
+        agent = node.at("agent_config")
+    kind = agent.get("agent_type")
+    if kind is None:
+        return AgentDefaults(concurrency=concurrency)
+    if kind.choice(("a2a", "custom", "chat_completions")) != "a2a":
+        notes.add(f"agent_config of type {kind.value}: give --agent URL")
+        return AgentDefaults(concurrency=concurrency)
+    api = agent.at("api_config")
+    headers = {name: value.text() for name, value in api.at("headers").entries().items()}
+    return AgentDefaults(url=api.need("endpoint").text(), headers=headers, concurrency=concurrency)
+
+
+def _workers(node: Node) -> int:
+    given = node.get("num_workers")
+    if given is None or given.value == "auto":
+        return 50  # ArkSim's default
+    count: int = given.convert(whole_number(1, 1_000_000).read)
+    return min(count, 1_000)
+
+
+def _whole(node: Node, key: str, default: int) -> int:
+    given = node.get(key)
+    return default if given is None else int(given.convert(whole_number(1, 1_000).read))
+
+
+def _switch(node: Node, key: str) -> bool:
+    given = node.get(key)
+    return True if given is None else given.convert(boolean)
+
+
+def _path(node: Node, key: str, folder: Path) -> Path | None:
+    given = node.text_at(key)
+    return None if given is None else folder / given

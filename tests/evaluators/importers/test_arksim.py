@@ -1,0 +1,348 @@
+"""ArkSim's files as suites: scenarios, configurations, and the conversations of a simulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from a2a_tool_capture import ToolCall
+from tool_call_evaluators import EvalCase, EvaluatorSpec, Expectation, Status, SuiteError, evaluate_sync, parse_suite
+from tool_call_evaluators.gates import Gate, RunGates
+from tool_call_evaluators.importers import import_suite, import_text
+from tool_call_evaluators.importers.arksim.scenarios import Scenarios
+from tool_call_evaluators.importers.arksim.simulation import (
+    SimulatedConversation,
+    SimulatedTurn,
+    cases_by_scenario,
+    load_simulation,
+    read_simulation,
+    simulation_text,
+)
+from tool_call_evaluators.suite import Simulation
+from tool_call_evaluators.suite.writing import suite_text
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+EXAMPLE = FIXTURES / "arksim/customer-service"
+SCENARIOS = {"scenario_file_path": str(FIXTURES / "arksim-scenarios.json")}
+
+
+# ── scenarios ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.statement(71)
+def test_a_scenario_is_a_case_with_a_simulated_user() -> None:
+    imported = import_suite(FIXTURES / "arksim-scenarios.json")
+    assert (imported.suite.name, imported.format, imported.notes) == ("arksim-scenarios", "arksim", ())
+    kettle, talk, browse = imported.suite.cases
+    assert (kettle.id, kettle.turns) == ("return_kettle", ())
+    assert kettle.simulate == Simulation(
+        goal="Send the kettle of order ORD-1001 back.",
+        profile="You are patient.",
+        knowledge=("Returns are free for 30 days.", "The label comes by mail."),
+        context="A shop's assistant.",
+    )
+    assert kettle.eval_case(0).knowledge == "Returns are free for 30 days.\n\nThe label comes by mail."
+    assert kettle.expect.tool_calls == (
+        ToolCall("lookup_order", {"order_id": "ORD-1001"}),
+        ToolCall("send_label", {"order_id": "ORD-1001"}),
+        ToolCall("log", None),
+    )
+    assert kettle.evaluators == (
+        EvaluatorSpec("tool_error"),
+        EvaluatorSpec(
+            "tool_trajectory", {"mode": "superset", "matcher": {"per_tool": {"send_label": "subset"}}}, "conversation"
+        ),
+    )
+    assert (talk.expect, talk.evaluators) == (Expectation(), None)
+    assert browse.evaluators is not None
+    assert browse.evaluators[1].options == {"mode": "within"}
+    assert parse_suite(suite_text(imported.suite)) == imported.suite
+
+
+def test_unknown_keys_of_scenarios_are_named() -> None:
+    scenario = {"scenario_id": "s", "goal": "g", "mood": "bad", "user_id": "u", "origin": {}}
+    scenario["assertions"] = [{"type": "prices", "expected": []}]
+    imported = import_text(json.dumps({"scenarios": [scenario, scenario]}))
+    assert imported.notes == (
+        "key mood of a scenario is unknown (2 times)",
+        "assertions of type prices are unknown and were not imported (2 times)",
+    )
+    assert [case.id for case in imported.suite.cases] == ["s", "s-2"]
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(name, arguments)
+
+
+# (mode, expected, made, whether arksim 0.3.8 lets it pass)
+ASSERTIONS: list[tuple[str | None, list[dict[str, Any]], list[ToolCall], bool]] = [
+    ("strict", [{"name": "a"}], [call("a", x=1)], True),
+    ("strict", [{"name": "a"}, {"name": "b"}], [call("b"), call("a")], False),
+    ("unordered", [{"name": "a"}, {"name": "b"}], [call("b"), call("a")], True),
+    ("unordered", [{"name": "a"}], [call("a"), call("a")], False),
+    (None, [{"name": "a"}], [call("a"), call("b")], False),
+    ("contains", [{"name": "a"}], [call("b"), call("a")], True),
+    ("contains", [{"name": "a"}, {"name": "a"}], [call("a")], False),
+    ("within", [{"name": "a"}], [call("a"), call("a")], True),
+    ("within", [{"name": "a"}], [], True),
+    ("within", [{"name": "a"}], [call("b")], False),
+    ("strict", [{"name": "a"}], [], False),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "exact"}], [call("a", x=1.0)], True),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "exact"}], [call("a", x=1, y=2)], False),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "partial"}], [call("a", x=1, y=2)], True),
+    ("strict", [{"name": "a", "arguments": {"x": 1}, "arg_match_mode": "partial"}], [call("a", x=2)], False),
+    ("strict", [{"name": "a", "arguments": {"x": {"$any": True}}, "arg_match_mode": "exact"}], [call("a", x=2)], False),
+]
+
+
+@pytest.mark.parametrize(("mode", "expected", "made", "passes"), ASSERTIONS)
+def test_assertions_pass_what_they_passed(
+    mode: str | None, expected: list[dict[str, Any]], made: list[ToolCall], passes: bool
+) -> None:
+    assertion = {"type": "tool_calls", "expected": expected} | ({"match_mode": mode} if mode else {})
+    scenario = {"scenario_id": "s", "goal": "g", "assertions": [assertion]}
+    suite = import_text(json.dumps({"scenarios": [scenario]})).suite
+    (case,) = suite.cases
+    (trajectory,) = suite.build_evaluators("conversation", case)
+    (result,) = evaluate_sync(case.conversation_case([EvalCase(tool_calls=made)]), [trajectory])
+    assert (result.status is Status.PASSED) == passes
+
+
+# ── configurations ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def configured(folder: Path, **keys: Any) -> Any:
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({"metrics_to_run": ["relevance"], **keys}))
+    return import_suite(path)
+
+
+@pytest.mark.statement(72, 78)
+def test_a_configuration_of_arksims_example() -> None:
+    imported = import_suite(EXAMPLE / "config_evaluate.yaml")
+    suite, run = imported.suite, imported.arksim
+    assert run is not None
+    assert (imported.format, suite.name, len(suite.cases)) == ("arksim", "config_evaluate", 7)
+    assert (run.simulation, run.output_dir) == (
+        EXAMPLE / "results/simulation/simulation.json",
+        EXAMPLE / "results/evaluation",
+    )
+    assert run.html
+    assert (suite.judge.model, suite.judge.concurrency, suite.agent.concurrency) == ("gpt-4.1-mini", 50, 50)
+    assert suite.gates["goal_completion"] == Gate(conversation_mean=0.6)
+    assert suite.gates["unauthorized_action"] == Gate(forbid=("violated",))
+    assert suite.run_gates == RunGates(pass_rate=0.0)
+    status = suite.cases[0]
+    assert (status.id, status.conversations) == ("order_status_check", 5)
+    assert status.evaluators == (
+        *suite.evaluators,
+        EvaluatorSpec("tool_trajectory", {"mode": "superset"}, "conversation"),
+    )
+
+
+def test_an_a2a_agent_of_a_configuration() -> None:
+    imported = import_suite(EXAMPLE / "config_a2a.yaml")
+    assert imported.arksim is not None
+    assert imported.suite.agent.url == "http://localhost:9998"
+    assert imported.suite.cases[0].conversations == 1
+    assert imported.suite.cases[0].simulate is not None
+    assert imported.suite.cases[0].simulate.max_turns == 5
+    assert imported.arksim.simulation_output == EXAMPLE / "results/simulation/simulation_a2a.json"
+
+
+def test_the_agent_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+    api = {"endpoint": "http://localhost:1", "headers": {"api-key": "${A2A_API_KEY}"}}
+    (tmp_path / "agent.json").write_text(json.dumps({"agent_type": "a2a", "agent_name": "x", "api_config": api}))
+    agent = configured(tmp_path, agent_config_file_path="./agent.json").suite.agent
+    assert (agent.url, agent.headers) == ("http://localhost:1", {"api-key": "${A2A_API_KEY}"})
+
+
+def names(imported: Any) -> list[str]:
+    return [spec.name for spec in imported.suite.evaluators]
+
+
+TURN_METRICS = ["faithfulness", "helpfulness", "coherence", "verbosity", "relevance"]
+CONVERSATION = ["turn_success_ratio", "overall_agent_score"]
+
+
+@pytest.mark.statement(76, 88)
+def test_metrics_to_run(tmp_path: Path) -> None:
+    assert names(configured(tmp_path)) == ["relevance"]
+    assert names(configured(tmp_path, metrics_to_run=None)) == [
+        *TURN_METRICS,
+        "goal_completion",
+        "agent_behavior_failure",
+        *CONVERSATION,
+    ]
+    assert names(configured(tmp_path, metrics_to_run=[])) == [
+        *TURN_METRICS,
+        *("goal_completion", "agent_behavior_failure", "tool_call_behavior_failure"),
+        *CONVERSATION,
+    ]
+    with pytest.raises(SuiteError, match=r"config.yaml:2:\d+: metrics_to_run\[0\]: unknown 'relevanse'"):
+        configured(tmp_path, metrics_to_run=["relevanse"])
+
+
+def test_a_metric_with_a_limit_is_measured(tmp_path: Path) -> None:
+    limited = configured(tmp_path, numeric_thresholds={"overall_score": 0.7, "helpfulness": 3})
+    assert names(limited) == ["helpfulness", "relevance", "agent_behavior_failure", *CONVERSATION]
+    assert limited.suite.gates["overall_agent_score"] == Gate(conversation_mean=0.7)
+    former = configured(tmp_path, score_threshold=0.8)
+    assert former.suite.gates == {"overall_agent_score": Gate(conversation_mean=0.8)}
+
+
+@pytest.mark.statement(75)
+@pytest.mark.parametrize(("given", "workers"), [(None, 50), ("auto", 50), (3, 3), (100_000, 1_000)])
+def test_workers(tmp_path: Path, given: Any, workers: int) -> None:
+    suite = configured(tmp_path, num_workers=given).suite
+    assert (suite.judge.concurrency, suite.agent.concurrency) == (workers, workers)
+
+
+@pytest.mark.statement(73)
+@pytest.mark.parametrize(
+    ("provider", "url", "key"),
+    [
+        ("openai", "https://api.openai.com/v1", None),
+        ("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+        ("google", "https://generativelanguage.googleapis.com/v1beta/openai", "GOOGLE_API_KEY"),
+    ],
+)
+def test_provider_and_model(tmp_path: Path, provider: str, url: str, key: str | None) -> None:
+    judge = configured(tmp_path, provider=provider, model="m").suite.judge
+    assert (judge.url, judge.model, judge.api_key_env) == (url, "m", key)
+
+
+@pytest.mark.statement(74)
+def test_the_default_model(tmp_path: Path) -> None:
+    assert configured(tmp_path).suite.judge.model == "gpt-5.1"
+
+
+def test_what_a_configuration_has_beyond_is_named(tmp_path: Path) -> None:
+    imported = configured(
+        tmp_path, colour="red", trace_receiver={"enabled": True, "wait_timeout": 5}, provider="selfmade"
+    )
+    assert [note.split(":")[0] for note in imported.notes] == [
+        "key colour is unknown",
+        "trace_receiver",
+        "provider selfmade",
+    ]
+    assert configured(tmp_path, trace_receiver={"enabled": False}, simulated_user_prompt_template=None).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"num_workers": 0}, "num_workers: expected a whole number from 1"),
+        (
+            {"max_turns": "many", "scenario_file_path": str(FIXTURES / "arksim-scenarios.json")},
+            "max_turns: expected a whole number",
+        ),
+        ({"scenario_file_path": "none.json"}, "none.json: cannot be read"),
+        ({"numeric_thresholds": {"relevance": "high"}}, "numeric_thresholds.relevance: expected a number"),
+        ({"numeric_thresholds": [1]}, "numeric_thresholds: expected an object"),
+        ({"qualitative_failure_labels": {"x": "violated"}}, "qualitative_failure_labels.x: expected a list"),
+        ({"agent_config": {"agent_type": "b2b"}}, "agent_config.agent_type: unknown 'b2b'"),
+        ({"agent_config": {"agent_type": "a2a"}}, "endpoint is missing"),
+        ({"generate_html_report": "yes"}, "generate_html_report: expected true or false"),
+    ],
+)
+def test_wrong_values_are_named(tmp_path: Path, keys: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SuiteError) as raised:
+        configured(tmp_path, **keys)
+    assert problem in str(raised.value)
+
+
+def test_another_scenario_file_replaces_that_of_a_configuration() -> None:
+    other = FIXTURES / "arksim-scenarios.json"
+    imported = import_suite(EXAMPLE / "config_a2a.yaml", scenario_file=other)
+    assert [case.id for case in imported.suite.cases] == ["return_kettle", "small_talk", "browse"]
+    with pytest.raises(SuiteError, match="not an ArkSim configuration"):
+        import_suite(other, scenario_file=other)
+
+
+# ── conversations ───────────────────────────────────────────────────────────────────────────────────────────────
+
+CALL = ToolCall("get_order", {"id": "1"}, id="c1", result="shipped", source="a2a_protocol")  # type: ignore[arg-type]
+USER = {"goal": "Find the order.", "user_profile": "Brief.", "knowledge": ["It is late."], "agent_context": "A shop."}
+CONVERSATIONS = [
+    SimulatedConversation(
+        "c-1", "order", [SimulatedTurn("Where?", "Which one?"), SimulatedTurn("1", "Shipped.", (CALL,))], USER, "Be {x}"
+    ),
+    SimulatedConversation("c-2", "order", [SimulatedTurn("Hello", "")], USER),
+    SimulatedConversation("c-3", "unknown", [SimulatedTurn("Hi", "Hello.")]),
+]
+
+
+@pytest.mark.statement(70)
+def test_conversations_are_read_as_they_were_written(tmp_path: Path) -> None:
+    text = simulation_text("s-1", "2026-11-22T15:00:00Z", CONVERSATIONS)
+    (tmp_path / "simulation.json").write_text(text)
+    simulation = load_simulation(tmp_path / "simulation.json")
+    assert (simulation.simulation_id, simulation.generated_at) == ("s-1", "2026-11-22T15:00:00Z")
+    assert (simulation.conversations, simulation.notes) == (CONVERSATIONS, ())
+
+
+def simulated(*messages: dict[str, Any], **members: Any) -> bytes:
+    conversation = {"conversation_id": "c", "scenario_id": "s", "conversation_history": messages, **members}
+    return json.dumps({"simulation_id": "i", "conversations": [conversation]}).encode()
+
+
+def test_messages_without_an_answer_are_no_turns() -> None:
+    user, agent = {"role": "simulated_user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}
+    simulation = read_simulation(simulated(agent, user, user, agent, user))
+    assert simulation.conversations[0].turns == [SimulatedTurn("Hi", "Hello")]
+    assert [note.partition(": ")[2] for note in simulation.notes] == [
+        "an answer to no message is not scored",
+        "a message of the user has no answer and is not scored",
+        "the last message of the user has no answer and is not scored",
+    ]
+
+
+def test_malformed_calls_are_findings() -> None:
+    calls = [{"name": "a", "arguments": '{"x": 1}'}, {"arguments": {}}, 3]
+    messages = {"role": "simulated_user", "content": "Hi"}, {"role": "assistant", "content": "", "tool_calls": calls}
+    (turn,) = read_simulation(simulated(*messages)).conversations[0].turns
+    assert turn.tool_calls == (ToolCall("a", {"x": 1}),)
+    assert [finding.code for finding in turn.findings] == ["repaired_entry", "malformed_entry", "malformed_entry"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"{", "is not JSON"),
+        (b"[]", "expected an object"),
+        (b"\xff", "is not JSON"),
+        (b'{"conversations": [{}]}', "conversations[0]: conversation_id is missing"),
+        (simulated({"role": "tool", "content": ""}), "conversation_history[0].role: unknown 'tool'"),
+        (simulated({"role": "assistant"}), "content is missing"),
+        (simulated({"role": "assistant", "content": 3}), "expected a string"),
+        (simulated(simulated_user_prompt=3), "simulated_user_prompt: expected an object"),
+        (b"[" * 100_000, "is not JSON"),
+    ],
+)
+def test_a_wrong_simulation_is_one_sentence(data: bytes, problem: str) -> None:
+    with pytest.raises(SuiteError) as raised:
+        read_simulation(data)
+    assert problem in str(raised.value)
+
+
+def test_conversations_have_unique_ids() -> None:
+    twice = simulation_text("s", "", [CONVERSATIONS[0], CONVERSATIONS[0]]).encode()
+    with pytest.raises(SuiteError, match=r"conversations\[1\].*is that of an earlier"):
+        read_simulation(twice)
+
+
+def test_a_scenario_is_held_as_often_as_there_are_conversations() -> None:
+    scenarios = import_suite(FIXTURES / "arksim-scenarios.json").arksim
+    assert scenarios is not None
+    browsing = SimulatedConversation("c-4", "browse", [SimulatedTurn("Hi", "Hello.")], USER)
+    cases = cases_by_scenario([*CONVERSATIONS, browsing], scenarios.scenarios)
+    assert {key: case.conversations for key, case in cases.items()} == {"order": 2, "unknown": 1, "browse": 1}
+    assert cases["browse"].expect.tool_calls == (ToolCall("search", None),)
+    order = cases["order"].eval_case(0)
+    assert (order.user_goal, order.knowledge, order.profile) == ("Find the order.", "It is late.", "Brief.")
+    assert cases["unknown"].eval_case(0).user_goal is None
+    assert cases_by_scenario(CONVERSATIONS[:1], Scenarios())["order"].id == "order"
