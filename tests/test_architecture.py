@@ -124,7 +124,7 @@ LAYERS = {
     f"{PROXY}.check": ["report", "rules", "probe"],
     EVALUATORS: [
         "report",
-        "importers | runs",
+        "importers | runs | uipath",
         "suite",
         "judged | metrics",
         "registry | run",

@@ -226,7 +226,7 @@ class EvalCase:
         vars(self).update(  # the dataclass is frozen
             tool_calls=_models(tool_calls or (), ToolCall, _tool_call, "tool_calls"),
             calls_unseen=calls_unseen,
-            expected_tool_calls=None if expected_tool_calls is None else _expected_calls(expected_tool_calls),
+            expected_tool_calls=None if expected_tool_calls is None else expected_calls(expected_tool_calls),
             tools=None if tools is None else _models(tools, ToolDefinition, ToolDefinition.from_dict, "tools"),
             user_text=user_text,
             response_text=response_text,
@@ -306,7 +306,8 @@ def _models(
     return tuple(out)
 
 
-def _expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
+def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
+    """Expected calls from models or their JSON forms. Raises ValueError."""
     if isinstance(entries, ExpectedCalls):
         return entries
     return ExpectedCalls(_models(entries, ToolCall, _tool_call, "expected_tool_calls"))

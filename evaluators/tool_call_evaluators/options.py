@@ -56,7 +56,7 @@ def in_our_words(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
     field.
     """
     known = [item.name for item in fields(cls) if item.init]
-    spellings: Mapping[str, str] = getattr(cls, "spellings", {})
+    spellings = spellings_of(cls)
     meant: dict[str, str] = {}
     for name in given:
         word = name if name in known else snake_case(str(name))
@@ -68,6 +68,11 @@ def in_our_words(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
             raise OptionError(f"options {one} and {other} are the same; give one of them", name)
         meant[option] = name
     return {option: _in_our_words(given[name], _hints(cls)[option]) for option, name in meant.items()}
+
+
+def spellings_of(cls: type) -> Mapping[str, str]:
+    """The `spellings` of `cls` and of its bases."""
+    return {name: option for base in reversed(cls.__mro__) for name, option in vars(base).get("spellings", {}).items()}
 
 
 def _in_our_words(value: Any, hint: Any) -> Any:

@@ -75,7 +75,8 @@ def _is_tool(attributes: Mapping[str, Any]) -> bool:
         return bool(kind == "TOOL")
     if attributes.get("gen_ai.operation.name") is not None:
         return bool(attributes["gen_ai.operation.name"] == "execute_tool")
-    return isinstance(attributes.get("tool.name"), str)  # as UiPath's evaluators read them
+    # as UiPath's evaluators read them: a synthesized span repeats a call
+    return isinstance(attributes.get("tool.name"), str) and not attributes.get("tool.synthesized")
 
 
 _NO_CALL = (

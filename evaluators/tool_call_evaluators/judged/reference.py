@@ -22,6 +22,7 @@ class LlmJudgeOutput(GradedEvaluator):
     """
 
     name: ClassVar[str] = "llm_judge_output"
+    criterion: ClassVar[str] = "expected"
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
     needs: ClassVar[tuple[str, ...]] = ("response_text",)
     grades: ClassVar[tuple[int, int]] = (0, 100)
@@ -52,6 +53,8 @@ class LlmJudgeTrajectory(GradedEvaluator):
     """
 
     name: ClassVar[str] = "llm_judge_trajectory"
+    criterion: ClassVar[str] = "expected_behavior"
+    spellings: ClassVar[Mapping[str, str]] = {"expected_agent_behavior": "expected_behavior"}
     reads_calls: ClassVar[bool] = True
     grades: ClassVar[tuple[int, int]] = (0, 100)
 

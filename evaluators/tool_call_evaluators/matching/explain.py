@@ -147,7 +147,7 @@ def matched_text(matched: int, expected: int, actual: int, *, of_made: bool) -> 
     return f"{of}, {counted(actual, 'call')} made"
 
 
-def unless_all(score: float, matched: int) -> str:
+def unless_all(score: float, matched: float) -> str:
     """A note after a fraction that is not the score, because the score is all or nothing."""
     return " (all or nothing)" if matched and not score else ""
 

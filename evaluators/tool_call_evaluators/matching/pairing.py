@@ -55,9 +55,9 @@ def maximum_matching(table: Table, right_size: int) -> list[tuple[int, int]]:
 
 
 def first_fitting(
-    expected: Sequence[tuple[str, Any]], actual: Sequence[tuple[str, Any]], fits: Callable[[int, int], bool]
+    expected: Sequence[tuple[str, Any]], actual: Sequence[tuple[str, Any]], score: Callable[[int, int], float]
 ) -> tuple[list[tuple[int, int]], dict[str, Any]]:
-    """Pair each expected (name, value), in order, with the first unused actual one of that name that `fits`.
+    """Pair each expected (name, value), in order, with the first unused actual one of that name with `score` 1.
 
     Returns also every attempt as `{expected, actual, score}`, those of a name under `<name>_0`, `<name>_1`, ...
     """
@@ -67,10 +67,10 @@ def first_fitting(
     pairs, attempts, tried = [], {}, Counter[str]()
     for left, (name, wanted) in enumerate(expected):
         for right in unused[name]:
-            fit = fits(left, right)
-            attempts[f"{name}_{tried[name]}"] = {"expected": wanted, "actual": actual[right][1], "score": float(fit)}
+            scored = float(score(left, right))
+            attempts[f"{name}_{tried[name]}"] = {"expected": wanted, "actual": actual[right][1], "score": scored}
             tried[name] += 1
-            if fit:
+            if scored == 1.0:
                 pairs.append((left, right))
                 unused[name].remove(right)
                 break

@@ -1,11 +1,14 @@
-"""Selects the part of a case that an evaluator of text or JSON reads."""
+"""Selects the part of a case that an evaluator reads, and checks its criteria."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, replace
 from typing import Any
+
+from a2a_tool_capture.models import ToolCall
 
 from ..evaluator import SkipEvaluation
 from ..model import EvalCase
@@ -61,3 +64,23 @@ def from_json(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
+
+
+def calls_named(case: EvalCase, names: AbstractSet[str]) -> tuple[ToolCall, ...]:
+    """The calls; one whose id is among the expected names goes by its id, as in UiPath's criteria, which may name a
+    tool by the `tool.id` of its spans."""
+    if names.isdisjoint(call.id for call in case.tool_calls):
+        return case.tool_calls
+    return tuple(replace(call, name=call.id) if call.id in names else call for call in case.tool_calls)
+
+
+def no_criteria(field: str) -> SkipEvaluation:
+    return SkipEvaluation(f"not given: {field}, in the case or as an option")
+
+
+def checked_criterion(read: Callable[[Any], Any], entry: Any, owner: str, option: str) -> Any:
+    """The criterion that `read` makes of the option's value. Raises OptionError."""
+    try:
+        return read(entry)
+    except ValueError as error:
+        raise OptionError(f"{owner}: option {option}: {error}", option) from None

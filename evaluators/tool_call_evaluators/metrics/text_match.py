@@ -25,6 +25,7 @@ class ExactMatch(SyncEvaluator):
     """
 
     name: ClassVar[str] = "exact_match"
+    criterion: ClassVar[str] = "expected"
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
 
     expected: Any = None
@@ -65,6 +66,7 @@ class Contains(SyncEvaluator):
     """
 
     name: ClassVar[str] = "contains"
+    criterion: ClassVar[str] = "search_text"
 
     search_text: str | None = None
     field: str = "response_text"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
 
@@ -14,8 +14,11 @@ from ..matching.exact import made_exactly
 from ..matching.explain import Pairing, counted, sentence, unless_all
 from ..matching.match_table import match_table
 from ..matching.pairing import first_fitting
-from ..model import EvalCase, ExpectedCalls
+from ..matching.placeholders import check_placeholders
+from ..matching.similarity import leaves
+from ..model import EvalCase, ExpectedCalls, expected_calls
 from ..registry import register
+from .case_parts import calls_named, checked_criterion, no_criteria
 
 _EQUAL = ArgumentMatcher()
 _CONTAINED = ArgumentMatcher(mode="subset")
@@ -31,52 +34,101 @@ class ToolCallArgs(SyncEvaluator):
     in any order. Both empty: 1; exactly one empty: 0. The greedy order is not optimal: with
     placeholders or `subset` it may leave a later call unmatched; `tool_trajectory` with `recall` is optimal.
 
+    With `argument_score: similarity`, each expected call that no call fits then takes the unused call of its name with
+    the most similar arguments, and counts by their similarity as `json_similarity` computes it, where each further
+    argument is a value of similarity 0 unless `subset`.
+
+    The expected calls are the case's, else the option `expected_tool_calls`; without both: skipped. An expected name
+    may also be the id of a call, as UiPath's criteria name a tool by the `tool.id` of its spans.
+
     Rule: UiPath's tool call args evaluator, which accepts extra arguments even without `subset`, contrary to its
     documentation; here they fail. Details: each pair tried under `<name>_0`, `<name>_1`, ... as
-    `{expected, actual, score}`; and the pairing (positions from 1).
+    `{expected, actual, score}`, and as a sentence in `explained_tool_calls_args`; and the pairing (positions from 1).
     """
 
     name: ClassVar[str] = "tool_call_args"
+    criterion: ClassVar[str] = "expected_tool_calls"
+    spellings: ClassVar[Mapping[str, str]] = {"tool_calls": "expected_tool_calls"}
     reads_calls: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
+    expected_tool_calls: Sequence[Mapping[str, Any] | ToolCall] | None = None
     strict: bool = False
     subset: bool = False
+    argument_score: Literal["match", "similarity"] = "match"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.expected_tool_calls is not None:
+            given = checked_criterion(_expected, self.expected_tool_calls, self.name, "expected_tool_calls")
+            object.__setattr__(self, "expected_tool_calls", given)
 
     def measure(self, case: EvalCase) -> Measurement:
-        expected, actual = case.expected_tool_calls or ExpectedCalls(), case.tool_calls
+        criteria = self.expected_tool_calls if case.expected_tool_calls is None else case.expected_tool_calls
+        if criteria is None:
+            raise no_criteria("expected_tool_calls")
+        expected, actual = expected_calls(criteria), case.tool_calls
         matcher = _CONTAINED if self.subset else _EQUAL
         if expected and made_exactly(expected, actual, matcher):
             own = [1 << index for index in range(len(actual))]
             summary = _summary(len(expected), len(expected))
-            return Measurement(1.0, f"{summary}.", explain=lambda: _paired(expected, actual, own, matcher)[1])
-        pairing, details = _paired(expected, actual, match_table(expected, actual, matcher), matcher)
-        matched = len(pairing.pairs)
+            return Measurement(1.0, f"{summary}.", explain=lambda: self._paired(expected, actual, own, matcher)[2])
+        actual = calls_named(case, {call.name for call in expected})
+        pairing, partial, details = self._paired(expected, actual, match_table(expected, actual, matcher), matcher)
+        matched = len(pairing.pairs) + partial
         if not expected or not actual:
             score = float(len(expected) == len(actual))
         elif self.strict:
             score = float(matched == len(expected))
         else:
-            score = matched / len(expected)
+            score = min(1.0, matched / len(expected))
         problems = pairing.problems(extra=False) if score < 1.0 else []
         summary = _summary(matched, len(expected)) + unless_all(score, matched)
         if not expected:
             summary = f"no call expected, {counted(len(actual), 'call')} made"
         return Measurement(score, sentence(summary, problems), details)
 
+    def _paired(
+        self, expected: Sequence[ToolCall], actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
+    ) -> tuple[Pairing, float, dict[str, Any]]:
+        """Given for each expected call those that fit, as bits: the pairs, the sum of the similarities of the others,
+        and the details."""
+        scores: dict[tuple[int, int], float] = {}
 
-def _summary(matched: int, expected: int) -> str:
-    return f"{matched} of {counted(expected, 'expected call')} made with the expected arguments"
+        def score(left: int, right: int) -> float:
+            fits = fitting[left] >> right & 1
+            if not fits and self.argument_score == "similarity":
+                scores[left, right] = self._similarity(expected[left].arguments or {}, actual[right].arguments)
+            return scores.get((left, right), float(fits))
+
+        pairs, compared = first_fitting(
+            [(call.name, call.arguments) for call in expected], [(call.name, call.arguments) for call in actual], score
+        )
+        pairing = Pairing(expected, actual, pairs, matcher)
+        unused, partial = set(pairing.extra), 0.0
+        for left in pairing.missing:
+            best = max(((scores.get((left, right), 0.0), -right) for right in unused), default=(0.0, 0))
+            partial += best[0]
+            unused -= {-best[1]} if best[0] else set()
+        explained = {
+            key: f"Actual: {pair['actual']}, Expected: {pair['expected']}, Score: {pair['score']}"
+            for key, pair in compared.items()
+        }
+        return pairing, partial, {**compared, **pairing.details(), "explained_tool_calls_args": explained}
+
+    def _similarity(self, expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> float:
+        if actual is None:
+            return 0.0
+        similar = [leaf.similarity for leaf in leaves(expected, actual, accepts=_EQUAL.accepts)]
+        count = len(similar) + (0 if self.subset else len(actual.keys() - expected.keys()))
+        return min(1.0, sum(similar) / count) if count else 1.0
 
 
-def _paired(
-    expected: Sequence[ToolCall], actual: Sequence[ToolCall], fitting: Sequence[int], matcher: ArgumentMatcher
-) -> tuple[Pairing, dict[str, Any]]:
-    """The pairs, given for each expected call those that fit, as bits; and the details."""
-    pairs, compared = first_fitting(
-        [(call.name, call.arguments) for call in expected],
-        [(call.name, call.arguments) for call in actual],
-        lambda left, right: bool(fitting[left] >> right & 1),
-    )
-    pairing = Pairing(expected, actual, pairs, matcher)
-    return pairing, {**compared, **pairing.details()}
+def _expected(entries: Any) -> ExpectedCalls:
+    calls = expected_calls(entries)
+    for call in calls:
+        check_placeholders(call.arguments)
+    return calls
+
+
+def _summary(matched: float, expected: int) -> str:
+    return f"{matched:g} of {counted(expected, 'expected call')} made with the expected arguments"

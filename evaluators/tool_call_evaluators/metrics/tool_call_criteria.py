@@ -1,25 +1,25 @@
 """`tool_call_order`, `tool_call_count` and `tool_call_output`: compare calls with criteria.
 
-Criteria are options of the evaluator, for the whole suite, or fields of the case, which take precedence.
+Criteria are options of the evaluator, for the whole suite, or fields of the case, which take precedence. A name may
+also be the id of a call: UiPath's criteria may name a tool by the `tool.id` of its spans.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from a2a_tool_capture.canonical import canonical
 
-from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..evaluator import Measurement, SyncEvaluator
 from ..matching.arguments import json_excerpt
 from ..matching.explain import counted, sentence, unless_all
 from ..matching.pairing import first_fitting, longest_common_subsequence
 from ..model import CountCriterion, EvalCase, ExpectedOutput, count_criterion, expected_output
-from ..options import OptionError
 from ..registry import register
-from .case_parts import from_json
+from .case_parts import calls_named, checked_criterion, from_json, no_criteria
 
 
 @register
@@ -32,6 +32,7 @@ class ToolCallOrder(SyncEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_order"
+    criterion: ClassVar[str] = "tool_calls_order"
     reads_calls: ClassVar[bool] = True
 
     tool_calls_order: Sequence[str] | None = None
@@ -40,8 +41,9 @@ class ToolCallOrder(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         criteria = self.tool_calls_order if case.tool_calls_order is None else case.tool_calls_order
         if criteria is None:
-            raise _no_criteria("tool_calls_order")
-        expected, actual = list(criteria), [call.name for call in case.tool_calls]
+            raise no_criteria("tool_calls_order")
+        expected = list(criteria)
+        actual = [call.name for call in calls_named(case, set(expected))]
         lcs = expected if expected == actual else _in_order(expected, actual)
         all_or_nothing = self.strict or not expected
         score = float(expected == actual) if all_or_nothing else len(lcs) / len(expected)
@@ -65,6 +67,7 @@ class ToolCallCount(SyncEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_count"
+    criterion: ClassVar[str] = "tool_calls_count"
     reads_calls: ClassVar[bool] = True
 
     tool_calls_count: Mapping[str, Sequence[Any]] | None = None
@@ -74,7 +77,7 @@ class ToolCallCount(SyncEvaluator):
         super().__post_init__()
         if self.tool_calls_count is not None:
             criteria = {
-                name: _checked(count_criterion, entry, self.name, "tool_calls_count")
+                name: checked_criterion(count_criterion, entry, self.name, "tool_calls_count")
                 for name, entry in self.tool_calls_count.items()
             }
             object.__setattr__(self, "tool_calls_count", criteria)
@@ -82,8 +85,8 @@ class ToolCallCount(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         criteria = self.tool_calls_count if case.tool_calls_count is None else case.tool_calls_count
         if not criteria:
-            raise _no_criteria("tool_calls_count")
-        made = Counter(call.name for call in case.tool_calls)
+            raise no_criteria("tool_calls_count")
+        made = Counter(call.name for call in calls_named(case, criteria.keys()))
         details, problems = {}, []
         for name, entry in criteria.items():
             comparator, times = criterion = CountCriterion(*entry)
@@ -116,6 +119,7 @@ class ToolCallOutput(SyncEvaluator):
     """
 
     name: ClassVar[str] = "tool_call_output"
+    criterion: ClassVar[str] = "tool_outputs"
     reads_calls: ClassVar[bool] = True
 
     tool_outputs: Sequence[Mapping[str, Any] | ExpectedOutput] | None = None
@@ -124,16 +128,19 @@ class ToolCallOutput(SyncEvaluator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.tool_outputs is not None:
-            outputs = tuple(_checked(expected_output, entry, self.name, "tool_outputs") for entry in self.tool_outputs)
+            outputs = tuple(
+                checked_criterion(expected_output, entry, self.name, "tool_outputs") for entry in self.tool_outputs
+            )
             object.__setattr__(self, "tool_outputs", outputs)
 
     def measure(self, case: EvalCase) -> Measurement:
         criteria = self.tool_outputs if case.tool_outputs is None else case.tool_outputs
         if criteria is None:
-            raise _no_criteria("tool_outputs")
+            raise no_criteria("tool_outputs")
         outputs = [expected_output(entry) for entry in criteria]
+        names = {name for name, _ in outputs}
         expected = [(name, _output_text(output)) for name, output in outputs]
-        actual = [(call.name, _output_text(call.result or "")) for call in case.tool_calls]
+        actual = [(call.name, _output_text(call.result or "")) for call in calls_named(case, names)]
         pairs, attempts = first_fitting(expected, actual, lambda left, right: expected[left] == actual[right])
         returned_at = {left for left, _ in pairs}
         problems = [
@@ -159,17 +166,6 @@ def _in_order(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
         places[name] |= 1 << j
     table = [places.get(name, 0) for name in expected]
     return [expected[i] for i, _ in longest_common_subsequence(table, len(actual))]
-
-
-def _no_criteria(field: str) -> SkipEvaluation:
-    return SkipEvaluation(f"not given: {field}, in the case or as an option")
-
-
-def _checked(read: Callable[[Any], Any], entry: Any, owner: str, option: str) -> Any:
-    try:
-        return read(entry)
-    except ValueError as error:
-        raise OptionError(f"{owner}: option {option}: {error}", option) from None
 
 
 def _output_text(result: str) -> str:

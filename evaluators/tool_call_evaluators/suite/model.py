@@ -57,7 +57,10 @@ def _expected_call(value: Any) -> ToolCall:
     # a pasted recorded call is accepted; only its name and arguments are expected
     entries = checked_object(value, _CALL_KEYS, ("name",))
     name = at("name", text, entries["name"])
-    return ToolCall(name, at("arguments", _expected_arguments, entries.get("arguments", {})))
+    key = "args" if "args" in entries else "arguments"
+    if {"args", "arguments"} <= entries.keys():
+        raise FieldError("arguments and args are the same; give one of them", "args")
+    return ToolCall(name, at(key, _expected_arguments, entries.get(key, {})))
 
 
 def _expected_arguments(value: Any) -> dict[str, Any] | None:
@@ -67,7 +70,7 @@ def _expected_arguments(value: Any) -> dict[str, Any] | None:
     return arguments
 
 
-_CALL_KEYS = tuple(item.name for item in fields(ToolCall))
+_CALL_KEYS = (*(item.name for item in fields(ToolCall)), "args")
 _ARGUMENTS = {
     "type": ["object", "null"],
     "description": "Expected arguments; null: any. Values may be placeholders.",
@@ -76,7 +79,7 @@ _CALL = Value(
     _expected_call,
     {
         "type": "object",
-        "properties": {**{key: {} for key in _CALL_KEYS}, "name": TEXT, "arguments": _ARGUMENTS},
+        "properties": {**{key: {} for key in _CALL_KEYS}, "name": TEXT, "arguments": _ARGUMENTS, "args": _ARGUMENTS},
         "required": ["name"],
         "additionalProperties": False,
     },

@@ -151,7 +151,7 @@ CASE = "cases: [{id: a, turns: [{user: hi%s}]%s}]"
         "suite: x\n" + CASE % (", expect: {tool_call: []}", ""),
         "suite: x\n" + CASE % (", expect: {tool_calls: [{arguments: {}}]}", ""),
         "suite: x\n" + CASE % (", expect: {tool_calls: [{name: f, arguments: 3}]}", ""),
-        "suite: x\n" + CASE % (", expect: {tool_calls: [{name: f, args: {}}]}", ""),
+        "suite: x\n" + CASE % (", expect: {tool_calls: [{name: f, arg: {}}]}", ""),
         "suite: x\n" + CASE % (", expect: {tool_calls_count: {f: ['~', 1]}}", ""),
         "suite: x\n" + CASE % (", expect: {tool_outputs: [{name: f}]}", ""),
     ],

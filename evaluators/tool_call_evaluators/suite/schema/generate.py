@@ -18,10 +18,13 @@ from pydantic_core import PydanticOmit
 from ...declared import Schema
 from ...evaluator import EvaluatorBase, is_built_in
 from ...judge.settings import JudgeSettings
-from ...registry import evaluator_class, evaluator_names
+from ...options import spellings_of
+from ...registry import CRITERIA, evaluator_class, evaluator_names
 from ..model import Suite
 
 _DEFINITION = "#/definitions/"
+_IN_CODE = ("ExpectedOutput", "ToolCall", "ToolCallSource")
+"""Classes whose objects only code can give."""
 
 
 def schema_text() -> str:
@@ -38,7 +41,8 @@ def suite_schema() -> Schema:
         schema_generator=_Generator,
     )
     definitions = shared["$defs"]
-    definitions.pop("ExpectedOutput", None)
+    for name in _IN_CODE:
+        definitions.pop(name, None)
     options = {name: definitions.pop(form["$ref"].removeprefix(_DEFINITION)) for (name, _), form in forms.items()}
     suite = options.pop("suite")
     properties = suite["properties"]
@@ -68,9 +72,7 @@ class _Generator(GenerateJsonSchema):
 
     def union_schema(self, schema: Any) -> Schema:
         union = super().union_schema(schema)
-        forms = [
-            form for form in union.get("anyOf", ()) if "ExpectedOutput" not in form.get("$ref", "")
-        ]  # in code only
+        forms = [form for form in union.get("anyOf", ()) if form.get("$ref") not in map(_DEFINITION.__add__, _IN_CODE)]
         if any("ArgumentMatcher" in form.get("$ref", "") for form in forms):  # its options say what an object may hold
             forms = [form for form in forms if form.get("additionalProperties") is not True]
         return union | {"anyOf": forms} if forms else union
@@ -105,8 +107,19 @@ def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
     properties["id"]["description"] = "The name of its results."
     scopes = ["conversation"] if cls.scope == "conversation" else ["turn", "conversation"]
     properties["scope"] = {"enum": scopes, "description": "What it scores: each turn, or a whole conversation."}
-    for spelling, option in cls.spellings.items():
+    spellings = spellings_of(cls)
+    for spelling, option in spellings.items():
         properties[spelling] = properties[option]
+    if cls.criterion:
+        names = {cls.criterion: cls.criterion, **spellings}
+        same = {name: properties[name] for name, option in names.items() if option == cls.criterion}
+        properties[CRITERIA] = {
+            "type": ["object", "null"],
+            "properties": same,
+            "additionalProperties": False,
+            "minProperties": 1,
+            "maxProperties": 1,
+        }
     if cls.__doc__:
         schema["description"] = inspect.cleandoc(cls.__doc__).split("\n\n")[0].replace("\n", " ")
     return schema
