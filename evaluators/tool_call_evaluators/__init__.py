@@ -3,6 +3,7 @@
 One `EvalCase` in, one `EvalResult` out; evaluators are built by name with `get_evaluator`, or as classes.
 """
 
+from .agent_trace.outputs import eval_test_case
 from .agent_trace.trace import AgentTrace, TraceTurn
 from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
 from .evaluator import AsyncEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation, SyncEvaluator
@@ -123,6 +124,7 @@ __all__ = [
     "arguments_as",
     "behavior_failures",
     "conversation_status",
+    "eval_test_case",
     "evaluate",
     "evaluate_conversation",
     "evaluate_sync",

@@ -177,6 +177,8 @@ class EvalCase:
     expected_tool_calls: ExpectedCalls | None
     tools: tuple[ToolDefinition, ...] | None
     user_text: str | None
+    reasoning_steps: tuple[str, ...] | None
+    """The agent's reasoning, for judges of its way to the answer."""
     response_text: str | None
     expected_response: Any
     """The expected answer: a string, or JSON data for `json_similarity`."""
@@ -206,6 +208,7 @@ class EvalCase:
         expected_tool_calls: Iterable[ToolCall | Mapping[str, Any]] | None = None,
         tools: Iterable[ToolDefinition | Mapping[str, Any]] | None = None,
         user_text: str | None = None,
+        reasoning_steps: Iterable[str] | None = None,
         response_text: str | None = None,
         expected_response: Any = None,
         response_contains: str | None = None,
@@ -229,6 +232,7 @@ class EvalCase:
             expected_tool_calls=None if expected_tool_calls is None else expected_calls(expected_tool_calls),
             tools=None if tools is None else _models(tools, ToolDefinition, ToolDefinition.from_dict, "tools"),
             user_text=user_text,
+            reasoning_steps=None if reasoning_steps is None else _texts(reasoning_steps, "reasoning_steps"),
             response_text=response_text,
             expected_response=expected_response,
             response_contains=response_contains,
@@ -240,9 +244,7 @@ class EvalCase:
             constraints=None if constraints is None else _texts(constraints, "constraints"),
             tool_calls_order=None if tool_calls_order is None else _texts(tool_calls_order, "tool_calls_order"),
             tool_calls_count=None if tool_calls_count is None else _counts(tool_calls_count, "tool_calls_count"),
-            tool_outputs=None
-            if tool_outputs is None
-            else _models(tool_outputs, ExpectedOutput, expected_output, "tool_outputs"),
+            tool_outputs=None if tool_outputs is None else _outputs(tool_outputs),
             history=_models(history, EvalCase, EvalCase.from_dict, "history") if history else (),
             turns=None if turns is None else _models(turns, EvalCase, EvalCase.from_dict, "turns"),
             results=_models(results, EvalResult, EvalResult.from_dict, "results") if results else (),
@@ -313,6 +315,10 @@ def expected_calls(entries: Iterable[Any]) -> ExpectedCalls:
     return ExpectedCalls(_models(entries, ToolCall, _tool_call, "expected_tool_calls"))
 
 
+def _outputs(entries: Iterable[Any]) -> tuple[ExpectedOutput, ...]:
+    return _models(entries, ExpectedOutput, expected_output, "tool_outputs")
+
+
 def _counts(entries: Mapping[str, Any], where: str) -> dict[str, CountCriterion]:
     if not isinstance(entries, Mapping):
         raise ValueError(f"{where}: expected {{name: [comparator, times]}}, got {kind_of(entries)}")
@@ -332,6 +338,8 @@ def _tool_call(data: Mapping[str, Any]) -> ToolCall:
     required_name(call.name)
     if call.arguments is not None and not isinstance(call.arguments, Mapping):
         raise ValueError(f"arguments must be an object, got {kind_of(call.arguments)}")
+    if not isinstance(call.metadata, Mapping):
+        raise ValueError(f"metadata must be an object, got {kind_of(call.metadata)}")
     return replace(call, result=json_text(call.result), error=json_text(call.error))
 
 

@@ -34,7 +34,8 @@ class ToolCall:
     """One call of a tool.
 
     `arguments` is an object; None if they are unknown, because a trace omits them. `id` is "" if the agent assigns
-    none. `result` and `error` are None if absent. Times are aware UTC datetimes, None if unknown.
+    none. `result` and `error` are None if absent. Times are aware UTC datetimes, None if unknown. `metadata` is JSON
+    data of the program that made the call, such as its latency: it is never read from the wire nor written to it.
     """
 
     name: str
@@ -45,9 +46,10 @@ class ToolCall:
     source: ToolCallSource = ToolCallSource.CLIENT
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times are omitted."""
+        """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times and metadata are omitted."""
         out: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
@@ -60,6 +62,8 @@ class ToolCall:
             out["started_at"] = rfc3339(self.started_at)
         if self.ended_at is not None:
             out["ended_at"] = rfc3339(self.ended_at)
+        if self.metadata:
+            out["metadata"] = dict(self.metadata)
         return out
 
     @classmethod
@@ -78,6 +82,7 @@ class ToolCall:
             source=ToolCallSource(data.get("source", ToolCallSource.CLIENT)),
             started_at=_time(data.get("started_at")),
             ended_at=_time(data.get("ended_at")),
+            metadata=data.get("metadata") or {},
         )
 
 

@@ -186,10 +186,11 @@ def test_details_are_explained_when_they_are_read():
 
 def test_a_case_comes_back_from_json_whole():
     case = EvalCase(
-        tool_calls=[{"name": "a", "arguments": {"x": 1}, "result": "r", "id": "1"}],
+        tool_calls=[{"name": "a", "arguments": {"x": 1}, "result": "r", "id": "1", "metadata": {"ms": 5}}],
         expected_tool_calls=[],
         tools=[{"name": "a", "parameters": {"type": "object"}, "strict": True}],
         user_text="u",
+        reasoning_steps=["first", "then"],
         response_text="",
         calls_unseen="why",
         expected_response={"status": ["sent"]},

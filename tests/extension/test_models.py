@@ -6,8 +6,9 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from a2a_tool_capture import Finding, Severity, ToolCall, ToolCallSource
+from a2a_tool_capture import METADATA_KEY, URI, Finding, Severity, ToolCall, ToolCallSource, read_tool_calls
 from a2a_tool_capture.models import rfc3339
+from a2a_tool_capture.recording import wire_entry
 from hypothesis import given
 from hypothesis import strategies as st
 from support.junk import plain_json
@@ -27,6 +28,7 @@ tool_calls = st.builds(
     source=st.sampled_from(ToolCallSource),
     started_at=st.none() | times,
     ended_at=st.none() | times,
+    metadata=st.dictionaries(st.text(), plain_json, max_size=2),
 )
 
 
@@ -46,6 +48,16 @@ def test_the_json_form_of_a_call() -> None:
         "source": "client",
         "started_at": "2026-11-21T09:00:00.000000Z",
     }
+
+
+@pytest.mark.statement(229)
+def test_metadata_is_kept_in_the_json_form_and_stays_off_the_wire() -> None:
+    call = ToolCall("pay", {"eur": 1}, metadata={"latency_ms": 12, "tokens": 3})
+    assert call.to_dict()["metadata"] == {"latency_ms": 12, "tokens": 3}
+    assert "metadata" not in ToolCall("pay").to_dict()
+    assert "metadata" not in wire_entry(call)
+    artifact = {"extensions": [URI], "metadata": {METADATA_KEY: [{"name": "pay", "metadata": {"latency_ms": 12}}]}}
+    assert read_tool_calls(artifact).tool_calls == [ToolCall("pay", source=ToolCallSource.A2A_PROTOCOL)]
 
 
 def test_unknown_arguments_stay_unknown_and_missing_ones_are_none_at_all() -> None:

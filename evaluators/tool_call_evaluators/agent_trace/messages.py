@@ -19,9 +19,11 @@ from .python_literals import python_literal
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """A message, call or result. Of a result, `id` and `name` identify the call; `failed`: the result is an error."""
+    """A message, reasoning step, call or result.
 
-    kind: Literal["user", "agent", "call", "result"]
+    Of a result, `id` and `name` identify the call; `failed`: the result is an error."""
+
+    kind: Literal["user", "agent", "reasoning", "call", "result"]
     text: str = ""
     call: ToolCall | None = None
     id: str = ""
@@ -37,7 +39,11 @@ def openai_events(messages: Iterable[Any]) -> Iterator[TraceEvent]:
             yield _call(message.get("name"), message.get("arguments"), message.get("call_id"))
         elif kind == "function_call_output":
             yield TraceEvent("result", _text(message.get("output")), id=_id(message.get("call_id")))
+        elif kind == "reasoning":
+            yield TraceEvent("reasoning", _text(message.get("summary") or message.get("content")))
         elif (role := _OPENAI_ROLES.get(str(message.get("role")))) is not None:
+            if role == "agent":
+                yield TraceEvent("reasoning", _text(message.get("reasoning_content")))
             yield _event(role, message)
             if role == "agent":
                 for call in map(plain, _listed(message.get("tool_calls"))):

@@ -9,30 +9,36 @@ from typing import Any
 from a2a_tool_capture.models import ToolCall
 
 from ..model import EvalCase
+from ..tool_definition import ToolDefinition
 from .messages import TraceEvent, langchain_events, openai_events
 from .spans import tool_calls_of_spans
 
 
 @dataclass(frozen=True, slots=True)
 class TraceTurn:
-    """The user message of a turn, the tool calls that followed, and the answer. None: there was no such text."""
+    """The user message of a turn, the tool calls that followed, and the answer. None: there was no such text.
+
+    `reasoning_steps` are texts of the agent's reasoning, in order."""
 
     user_text: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     response_text: str | None = None
+    reasoning_steps: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "user_text": self.user_text,
             "tool_calls": [call.to_dict() for call in self.tool_calls],
             "response_text": self.response_text,
+            **({"reasoning_steps": list(self.reasoning_steps)} if self.reasoning_steps else {}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TraceTurn:
         """Inverse of `to_dict`. Raises KeyError or ValueError for a malformed call."""
         calls = tuple(ToolCall.from_dict(call) for call in data.get("tool_calls") or ())
-        return cls(data.get("user_text"), calls, data.get("response_text"))
+        steps = tuple(data.get("reasoning_steps") or ())
+        return cls(data.get("user_text"), calls, data.get("response_text"), steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +47,32 @@ class AgentTrace:
 
     turns: tuple[TraceTurn, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        tool_calls: Iterable[ToolCall] = (),
+        final_response: str | None = None,
+        reasoning_steps: Iterable[str] = (),
+        *,
+        user_text: str | None = None,
+    ) -> AgentTrace:
+        """One turn from its parts."""
+        return cls((TraceTurn(user_text, tuple(tool_calls), final_response, tuple(reasoning_steps)),))
+
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls of all turns, in order."""
         return tuple(call for turn in self.turns for call in turn.tool_calls)
+
+    @property
+    def reasoning_steps(self) -> tuple[str, ...]:
+        """The reasoning of all turns, in order."""
+        return tuple(step for turn in self.turns for step in turn.reasoning_steps)
+
+    @property
+    def final_response(self) -> str | None:
+        """The answer of the last turn; None without one."""
+        return self.turns[-1].response_text if self.turns else None
 
     @classmethod
     def from_openai_messages(cls, messages: Iterable[Any]) -> AgentTrace:
@@ -52,8 +80,9 @@ class AgentTrace:
         mapping that has them as `messages`.
 
         A user message begins a turn. A call gets its result by its id. Arguments that are not a JSON object
-        are unknown (None). The answer is the last text of the agent in the turn. System messages, reasoning and
-        other entries are skipped. Raises ValueError if the input is not a list of messages.
+        are unknown (None). The answer is the last text of the agent in the turn. Reasoning is read from items of the
+        Responses API and from `reasoning_content`. System messages and other entries are skipped. Raises ValueError if
+        the input is not a list of messages.
         """
         return cls(_turns(openai_events(messages)))
 
@@ -93,6 +122,25 @@ class AgentTrace:
         """The case of the whole conversation; `expected` are further fields of EvalCase."""
         return EvalCase(turns=[_case(turn) for turn in self.turns], **expected)
 
+    def to_test_case(
+        self,
+        input: str | None = None,  # noqa: A002  # the name in Dokimos
+        tools: Iterable[ToolDefinition] | None = None,
+        tasks: Iterable[str] | None = None,
+        **expected: Any,
+    ) -> EvalCase:
+        """The case of the last turn; `input` is the user message, if the trace lacks it. Otherwise as `case`."""
+        case = self.case(tools=tools, tasks=tasks, **expected)
+        return case if input is None else replace(case, user_text=input)
+
+    def to_output_map(self) -> dict[str, Any]:
+        """The answer, calls and reasoning as `eval_test_case` reads them and a task of `experiment` returns them."""
+        return {
+            "output": self.final_response or "",
+            "toolCalls": list(self.tool_calls),
+            "reasoningSteps": list(self.reasoning_steps),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """JSON form; `AgentTrace.from_dict` is its inverse."""
         return {"turns": [turn.to_dict() for turn in self.turns]}
@@ -104,7 +152,12 @@ class AgentTrace:
 
 
 def _case(turn: TraceTurn) -> EvalCase:
-    return EvalCase(tool_calls=turn.tool_calls, user_text=turn.user_text, response_text=turn.response_text)
+    return EvalCase(
+        tool_calls=turn.tool_calls,
+        user_text=turn.user_text,
+        response_text=turn.response_text,
+        reasoning_steps=turn.reasoning_steps or None,
+    )
 
 
 def _turns(events: Iterable[TraceEvent]) -> tuple[TraceTurn, ...]:
@@ -122,6 +175,7 @@ class _OpenTurn:
     def __init__(self) -> None:
         self._user_texts: list[str] = []
         self._calls: list[ToolCall] = []
+        self._reasoning: list[str] = []
         self._answer: str | None = None
         self.answered = False
         """Whether the agent acted in this turn: the next user message begins another turn."""
@@ -132,13 +186,16 @@ class _OpenTurn:
             self._user_texts.append(event.text)
         elif event.kind == "agent":
             self._answer = event.text or self._answer
+        elif event.kind == "reasoning" and event.text:
+            self._reasoning.append(event.text)
         elif event.kind == "call" and event.call is not None:
             self._calls.append(event.call)
         elif event.kind == "result":
             self._complete(event)
 
     def closed(self) -> TraceTurn:
-        return TraceTurn("\n".join(self._user_texts) if self._user_texts else None, tuple(self._calls), self._answer)
+        user_text = "\n".join(self._user_texts) if self._user_texts else None
+        return TraceTurn(user_text, tuple(self._calls), self._answer, tuple(self._reasoning))
 
     def _complete(self, event: TraceEvent) -> None:
         """Set the result of the first open call with its id, or with its name if it has no id."""

@@ -24,7 +24,7 @@ class _BehaviorFailure(LabelledEvaluator):
         tools = tools_text(case.tools or ()) if self.reads_calls else None
         data = {"user goal": case.user_goal, "knowledge": case.knowledge, "tools": tools or None}
         given = {label: text for label, text in data.items() if text is not None}
-        found = await self.labelled({**given, **turn_data(case)})
+        found = await self.labelled({**given, **turn_data(case, reasoning=self.reads_calls)})
         return replace(found, details={"severity": SEVERITY.get(found.label or ""), **found.details})
 
 

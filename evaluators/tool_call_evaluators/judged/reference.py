@@ -47,9 +47,9 @@ class LlmJudgeOutput(GradedEvaluator):
 class LlmJudgeTrajectory(GradedEvaluator):
     """How far the trajectory is the expected one: 0 not at all, 1 exactly.
 
-    The judge's grade from 0 to 100, over 100. The trajectory is the messages and calls of a turn and the
-    turns before it, or of a whole conversation. The expectation is the case's `expected_behavior`, else the option of
-    that name. With `criteria`, which describes in words what to grade, it is not needed. Without both: skipped.
+    The judge's grade from 0 to 100, over 100. The trajectory is the messages, calls and reasoning of a turn and
+    the turns before it, or of a whole conversation. The expectation is the case's `expected_behavior`, else the option
+    of that name. With `criteria`, which describes in words what to grade, it is not needed. Without both: skipped.
     """
 
     name: ClassVar[str] = "llm_judge_trajectory"
@@ -66,7 +66,7 @@ class LlmJudgeTrajectory(GradedEvaluator):
         expected = self.expected_behavior if case.expected_behavior is None else case.expected_behavior
         if expected is None and not self.criteria:
             raise SkipEvaluation("not given: expected_behavior, or the option expected_behavior or criteria")
-        data = whole_data(case)
+        data = whole_data(case, reasoning=True)
         if not data:
             raise SkipEvaluation("not given: user_text, response_text, tool_calls or turns")
         tools = {"tools": tools_text(case.tools)} if case.tools else {}

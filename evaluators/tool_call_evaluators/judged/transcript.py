@@ -20,13 +20,14 @@ def calls_text(calls: Iterable[ToolCall]) -> str:
     return "\n".join(_json({"call": number, **_call(call)}) for number, call in enumerate(calls, start=1)) or "none"
 
 
-def turns_text(turns: Iterable[EvalCase]) -> str:
-    """One line for each turn, numbered from 1."""
+def turns_text(turns: Iterable[EvalCase], *, reasoning: bool = False) -> str:
+    """One line for each turn, numbered from 1, with the agent's reasoning if `reasoning`."""
     return "\n".join(
         _json(
             {
                 "turn": number,
                 "user": turn.user_text,
+                **({"reasoning": turn.reasoning_steps} if reasoning and turn.reasoning_steps else {}),
                 "tool_calls": [_call(call) for call in turn.tool_calls],
                 "agent": turn.response_text,
             }
@@ -35,11 +36,15 @@ def turns_text(turns: Iterable[EvalCase]) -> str:
     )
 
 
-def turn_data(case: EvalCase) -> dict[str, str]:
-    """The parts of a turn by label, in chronological order; missing parts are omitted."""
-    data = {"earlier turns": turns_text(case.history)} if case.history else {}
+def turn_data(case: EvalCase, *, reasoning: bool = False) -> dict[str, str]:
+    """The parts of a turn by label, in chronological order; missing parts are omitted.
+
+    `reasoning` adds that of the agent: for judges of its way, as it is no evidence for what it claims."""
+    data = {"earlier turns": turns_text(case.history, reasoning=reasoning)} if case.history else {}
     if case.user_text is not None:
         data["user message"] = case.user_text
+    if reasoning and case.reasoning_steps:
+        data["reasoning of the agent"] = "\n".join(map(_json, case.reasoning_steps))
     if case.tool_calls:
         data["tool calls"] = calls_text(case.tool_calls)
     if case.response_text is not None:
@@ -47,9 +52,11 @@ def turn_data(case: EvalCase) -> dict[str, str]:
     return data
 
 
-def whole_data(case: EvalCase) -> dict[str, str]:
+def whole_data(case: EvalCase, *, reasoning: bool = False) -> dict[str, str]:
     """A conversation as its turns; a turn as its parts."""
-    return {"conversation": turns_text(case.turns)} if case.turns is not None else turn_data(case)
+    if case.turns is None:
+        return turn_data(case, reasoning=reasoning)
+    return {"conversation": turns_text(case.turns, reasoning=reasoning)}
 
 
 def numbered(kind: str, texts: Iterable[str]) -> str:

@@ -10,7 +10,17 @@ import pytest
 from a2a_tool_capture.models import ToolCall, ToolCallSource
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_call_evaluators import AgentTrace, EvalCase, ToolTrajectory, TraceTurn
+from tool_call_evaluators import (
+    AgentTrace,
+    EvalCase,
+    Status,
+    ToolDefinition,
+    ToolTrajectory,
+    TraceTurn,
+    eval_test_case,
+    evaluate,
+    get_evaluator,
+)
 
 LOOKUP = ToolCall("lookup", {"id": "7"}, "c1", "sent")
 MAIL = ToolCall("mail", {"to": "Ann"}, "c2", None, "no such address")
@@ -65,6 +75,20 @@ def test_responses_items():
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Welcome"}]},
     ]  # fmt: skip
     assert AgentTrace.from_openai_messages(items).turns == without_errors(EXPECTED)
+
+
+@pytest.mark.statement(239)
+def test_reasoning_of_openai_models():
+    items = [
+        {"role": "user", "content": "Where is 7?"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "It is an order."}]},
+        {"type": "function_call", "call_id": "c1", "name": "lookup", "arguments": "{}"},
+        {"role": "assistant", "content": "Sent.", "reasoning_content": "The result says so."},
+    ]
+    trace = AgentTrace.from_openai_messages(items)
+    assert trace.reasoning_steps == trace.turns[0].reasoning_steps == ("It is an order.", "The result says so.")
+    assert trace.case().reasoning_steps == trace.reasoning_steps
+    assert AgentTrace.from_dict(trace.to_dict()) == trace
 
 
 class Dumped:
@@ -272,6 +296,61 @@ def test_a_conversation():
     assert isinstance(case, EvalCase)
     assert trace.tool_calls == (LOOKUP, MAIL)
     assert AgentTrace().conversation().turns == ()
+
+
+TOOLS = [ToolDefinition("lookup")]
+
+
+@pytest.mark.statement(238)
+def test_a_trace_as_the_output_map_of_a_task():
+    trace = AgentTrace.of([LOOKUP], "Sent.", ["Look it up."])
+    assert trace.to_output_map() == {"output": "Sent.", "toolCalls": [LOOKUP], "reasoningSteps": ["Look it up."]}
+    assert AgentTrace().to_output_map() == {"output": "", "toolCalls": [], "reasoningSteps": []}
+    case = eval_test_case("Where is 7?", trace.to_output_map())
+    assert case == trace.to_test_case("Where is 7?")
+
+
+@pytest.mark.statement(240)
+def test_a_trace_as_a_test_case():
+    trace = AgentTrace.of([LOOKUP], "Sent.", user_text="Where is 7?")
+    assert trace.to_test_case() == trace.case()
+    assert trace.to_test_case("And 8?") == EvalCase(user_text="And 8?", tool_calls=[LOOKUP], response_text="Sent.")
+    assert trace.to_test_case("And 8?", TOOLS).tools == tuple(TOOLS)
+    whole = trace.to_test_case("And 8?", TOOLS, ["find 8"], constraints="be brief", expected_tool_calls=[])
+    assert (whole.tasks, whole.constraints, whole.expected_tool_calls) == (("find 8",), ("be brief",), ())
+
+
+@pytest.mark.statement(241)
+@pytest.mark.parametrize("name", ["tool_call_validity", "tool_name_reliability", "task_completion"])
+async def test_missing_tools_or_tasks_do_not_fail_an_evaluator(name):
+    case = AgentTrace.of([LOOKUP], "Sent.").to_test_case("Where is 7?")
+    (result,) = await evaluate(case, [get_evaluator(name)])
+    assert result.status is Status.SKIPPED
+    assert result.reason.startswith("not given: t")
+
+
+@pytest.mark.statement(181, 197, 198, 252)
+def test_a_case_from_the_maps_of_a_test_case():
+    expected = {"toolCalls": [{"name": "lookup", "arguments": {}}], "output": "sent"}
+    metadata = {"tools": TOOLS, "tasks": ["find 7"], "constraints": "Budget under $500", "category": "orders"}
+    actual = {"toolCalls": [LOOKUP.to_dict()], "output": {"state": "sent"}, "confidence": 0.9}
+    assert eval_test_case("Where is 7?", actual, expected, metadata) == EvalCase(
+        user_text="Where is 7?",
+        tool_calls=[LOOKUP],
+        response_text='{"state": "sent"}',
+        expected_tool_calls=[ToolCall("lookup")],
+        expected_response="sent",
+        tools=TOOLS,
+        tasks=["find 7"],
+        constraints=["Budget under $500"],
+    )
+
+
+def test_outputs_without_calls_do_not_look_like_an_agent_that_called_none():
+    case = eval_test_case("Hi", {"output": "Hello"}, {"toolCalls": []})
+    result = ToolTrajectory().evaluate(case)
+    assert (result.status, result.reason) == (Status.SKIPPED, "the outputs contain no toolCalls")
+    assert ToolTrajectory().evaluate(eval_test_case("Hi", {"toolCalls": []}, {"toolCalls": []})).score == 1.0
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tool_call_evaluators import EvalCase, LlmJudgeOutput, LlmJudgeTrajectory, Status
+from tool_call_evaluators import (
+    EvalCase,
+    LlmJudgeOutput,
+    LlmJudgeTrajectory,
+    Status,
+    TaskCompletion,
+    ToolArgumentHallucination,
+    ToolCallBehaviorFailure,
+)
 from tool_call_evaluators.judge import PreparedJudge
 
 TURN = {"user_text": "Where is 7?", "response_text": "Sent.", "tool_calls": [{"name": "lookup"}]}
@@ -53,6 +63,31 @@ async def test_what_behavior_is_expected():
     await LlmJudgeTrajectory(judge=asked, expected_behavior="not this").evaluate(case)
     assert list(asked.questions[0].data) == ["tools", "user message", "tool calls", "answer", "expected behavior"]
     assert asked.questions[0].data["expected behavior"] == "Looks it up."
+
+
+@pytest.mark.statement(239)
+@pytest.mark.parametrize(
+    "evaluator", [LlmJudgeTrajectory(criteria="No detours."), ToolCallBehaviorFailure()], ids=lambda one: one.name
+)
+async def test_the_agents_reasoning_is_for_judges_of_its_way(evaluator):
+    asked, before = PreparedJudge([]), {**TURN, "reasoning_steps": ["I know this."]}
+    case = EvalCase(**TURN, reasoning_steps=["Look it up.", "Then answer."], history=[before])
+    await replace(evaluator, judge=asked).evaluate(case)
+    await replace(evaluator, judge=asked).evaluate(EvalCase(**TURN, history=[before]))
+    with_own, without = [question.data for question in asked.questions]
+    assert with_own["reasoning of the agent"] == '"Look it up."\n"Then answer."'
+    assert '"reasoning": ["I know this."]' in with_own["earlier turns"]
+    assert "reasoning of the agent" not in without
+
+
+async def test_the_agents_reasoning_is_no_evidence():
+    asked = PreparedJudge([])
+    turn = {**TURN, "tool_calls": [{"name": "lookup", "arguments": {"id": "7"}}], "tasks": ["t"]}
+    case = EvalCase(**turn, reasoning_steps=["The order must be 7."], expected_response="x")
+    for evaluator in (ToolArgumentHallucination, TaskCompletion, LlmJudgeOutput):
+        await evaluator(judge=asked).evaluate(case)
+    assert len(asked.questions) == 3
+    assert not any("must be 7" in str(question.data) for question in asked.questions)
 
 
 async def test_a_whole_conversation():
