@@ -8,6 +8,7 @@ Imported by judged, suite and report. Imports `options` and `declared`.
 
 from .cache import CachingJudge, JudgeCache, JudgeCacheError, MemoryJudgeCache, SqliteJudgeCache
 from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
+from .function import FunctionJudge
 from .openai_chat import ChatJudge
 from .prompt import Prompt, load_prompt, prompt_names
 from .question import Answer, Judge, Question
@@ -19,6 +20,7 @@ __all__ = [
     "Answer",
     "CachingJudge",
     "ChatJudge",
+    "FunctionJudge",
     "Judge",
     "JudgeAnswerError",
     "JudgeCache",

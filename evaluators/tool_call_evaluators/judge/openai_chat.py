@@ -15,13 +15,11 @@ import httpx
 
 from .answers import Completion, UnfitAnswerError, error_of, read_answer, read_completion, shortened, unusable
 from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
-from .prompt import Message
+from .prompt import REPAIR, Message
 from .question import Answer, Question
 from .retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
 from .settings import VOTE_TEMPERATURE, JudgeSettings
 from .usage import Usage, total
-
-_REPAIR = "Your answer cannot be used: {problem}. Answer again, with nothing but the JSON object that was asked for."
 
 
 class ChatJudge:
@@ -67,7 +65,7 @@ class ChatJudge:
         try:
             return read_answer(completion, question.schema)
         except UnfitAnswerError as unfit:
-            repair = _REPAIR.format(problem=unfit)
+            repair = REPAIR.format(problem=unfit)
         messages += [{"role": "assistant", "content": completion.text}, {"role": "user", "content": repair}]
         completion = await self._complete(client, messages, question, completions)
         try:

@@ -12,14 +12,16 @@ from functools import lru_cache
 from typing import Any
 
 from .errors import JudgeError, JudgeNotConfiguredError
+from .function import PromptFunction, as_judge
 from .openai_chat import ChatJudge
 from .prompt import Prompt
 from .question import Answer, Judge, Question
 from .settings import ENVIRONMENT, JudgeSettings
 from .usage import Usage, total
 
-JudgeOption = Judge | Mapping[str, Any] | None
-"""A judge; or settings that override those of the suite and the environment; None: those alone."""
+JudgeOption = Judge | PromptFunction | Mapping[str, Any] | None
+"""A judge; a function from prompt to text; or settings that override those of the suite and the environment; None:
+those alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,10 @@ def judge_of(option: JudgeOption, environ: Mapping[str, str] = os.environ) -> Ju
 
     Raises JudgeNotConfiguredError if neither the option nor the environment names a model.
     """
-    if isinstance(option, Judge):
-        return option
-    settings = JudgeSettings().with_environment(environ).overridden(option or {})
+    given = as_judge(option)
+    if isinstance(given, Judge):
+        return given
+    settings = JudgeSettings().with_environment(environ).overridden(given or {})
     if settings.model is None:
         raise JudgeNotConfiguredError(
             f"no judge is configured: give the suite a `judge` block with a model, set {ENVIRONMENT}MODEL, "

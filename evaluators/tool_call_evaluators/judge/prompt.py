@@ -16,6 +16,8 @@ from typing import Any
 
 FRAME = "_frame"
 """The name of the instructions that all prompts share."""
+REPAIR = "Your answer cannot be used: {problem}. Answer again, with nothing but the JSON object that was asked for."
+"""The reply to an answer that does not fit the question."""
 _SUFFIX = ".md"
 
 Message = dict[str, str]

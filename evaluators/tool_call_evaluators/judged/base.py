@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
 from ..judge.cache import CachingJudge, JudgeCache
+from ..judge.function import PromptFunction, as_judge
 from ..judge.panel import (
     JudgeOption,
     Poll,
@@ -45,12 +46,14 @@ class JudgeableEvaluator(EvaluatorBase):
     prompt: ClassVar[str | Prompt] = ""
 
     judge: JudgeOption = None
-    """A judge, or settings that override the suite's. None: those of the suite or the environment."""
+    """A judge, a function from prompt to text, or settings that override the suite's. None: those of the suite or the
+    environment."""
     votes: int | None = None
     """Number of votes. None: as in the judge's settings, by default 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "judge", as_judge(self.judge))
         if isinstance(self.judge, Mapping):
             try:
                 JudgeSettings.from_mapping(self.judge)
@@ -205,24 +208,24 @@ def judge_usage(results: Iterable[EvalResult]) -> Usage:
 
 def with_judge(
     evaluators: Iterable[E],
-    judge: Judge | JudgeSettings | None = None,
+    judge: Judge | PromptFunction | JudgeSettings | None = None,
     *,
     cache: JudgeCache | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> list[E]:
     """The evaluators, with a judge set on those that can use one.
 
-    `judge` is a judge, or settings, which the environment and an evaluator's own `judge` settings override. An
-    evaluator that already has a judge keeps it; without a model nothing changes. Judges created here use `cache`. No
-    request is sent.
+    `judge` is a judge, a function from prompt to text, or settings, which the environment and an evaluator's own
+    `judge` settings override. An evaluator that already has a judge keeps it; without a model nothing changes. Judges
+    created here use `cache`. No request is sent.
     """
-    return [_given_judge(evaluator, judge, cache, environ) for evaluator in evaluators]
+    return [_given_judge(evaluator, as_judge(judge), cache, environ) for evaluator in evaluators]
 
 
 def _given_judge(
     evaluator: E, judge: Judge | JudgeSettings | None, cache: JudgeCache | None, environ: Mapping[str, str]
 ) -> E:
-    own: JudgeOption = getattr(evaluator, "judge", None)
+    own: Judge | Mapping[str, Any] | None = getattr(evaluator, "judge", None)
     if not {"judge", "votes"} <= {item.name for item in fields(evaluator)} or isinstance(own, Judge):
         return evaluator
     votes = 1

@@ -138,7 +138,7 @@ async def test_costs_add_up():
     [
         ({"judge": {"modle": "m"}}, r"helpfulness: option judge: unknown option 'modle' \(did you mean model\?\)"),
         ({"judge": {"api_key": "x"}}, "do not write the API key into a file"),
-        ({"judge": "gpt"}, "helpfulness: option judge must be Judge or a mapping or null; got 'gpt'"),
+        ({"judge": "gpt"}, "helpfulness: option judge must be Judge or a function or a mapping or null; got 'gpt'"),
         ({"votes": 0}, "helpfulness: option votes must lie between 1 and 99; got 0"),
         ({"votes": True}, "option votes must be a whole number or null"),
         ({"threshold": 0.5}, "threshold must lie between 1 and 5"),
