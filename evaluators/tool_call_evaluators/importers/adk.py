@@ -2,25 +2,46 @@
 
 An invocation is a turn: `user_content` is the user message, `intermediate_data.tool_uses` (or the function calls in
 `invocation_events`) the expected calls, `final_response` the expected response. ADK's default criterion requires equal
-calls in the same order and no others: `tool_trajectory` in mode `strict`. Its criterion on responses (ROUGE) has no
-equivalent here; the response is kept for the evaluators that read one.
+calls in the same order and no others: `tool_trajectory` in mode `strict`. As ADK does, `test_config.json` in the same
+folder replaces that criterion. The criterion on responses (ROUGE) has no equivalent here; the response is kept for the
+evaluators that read one. A conversation scenario is a simulated user.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
-from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
+from ..declared import boolean, number
+from ..gates import Gate
+from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Simulation, Suite
 from ..suite.case_ids import printable_id
+from ..suite.files import read_source
 from ..suite.node import Node
 from .common import Notes, expected_call, unique_ids
 
 _FILES = ("inline_data", "inlineData", "file_data", "fileData")
 
-_EVALUATORS = (EvaluatorSpec("tool_trajectory", {"mode": "strict"}), EvaluatorSpec("tool_error"))
+_ERROR = EvaluatorSpec("tool_error")
+_TRAJECTORY = "tool_trajectory_avg_score"
+_MODES = {"EXACT": "strict", "IN_ORDER": "superset", "ANY_ORDER": "superset"}
+"""By ADK's match type, whose numbers are their positions. IN_ORDER also needs the order of the names."""
+
+_MAX_TURNS = 20
+"""ADK's default for a simulated user."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Criteria:
+    """The evaluators of a suite, their limits, and whether the expected calls must be made in their order."""
+
+    evaluators: tuple[EvaluatorSpec, ...] = (EvaluatorSpec("tool_trajectory", {"mode": "strict"}), _ERROR)
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    in_order: bool = False
 
 
 def is_old_form(value: Any) -> bool:
@@ -35,11 +56,56 @@ def _is_old_case(item: Any) -> bool:
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evalset. Raises SuiteError."""
     stem = path.name.removesuffix(".json").removesuffix(".evalset").removesuffix(".test")
+    criteria = _criteria(path.with_name("test_config.json"), notes)
     if isinstance(node.value, list):
-        return Suite(name=stem, evaluators=_EVALUATORS, cases=unique_ids(_old_cases(node, stem, notes)))
-    name = node.text_at("name") or node.text_at("eval_set_id", "evalSetId") or stem
-    cases = [_case(item, notes) for item in node.need("eval_cases", "evalCases").items()]
-    return Suite(name=name, evaluators=_EVALUATORS, cases=unique_ids(cases))
+        name, cases = stem, _old_cases(node, stem, notes)
+    else:
+        name = node.text_at("name") or node.text_at("eval_set_id", "evalSetId") or stem
+        cases = [_case(item, notes) for item in node.need("eval_cases", "evalCases").items()]
+    if criteria.in_order:
+        cases = [replace(case, turns=tuple(_in_order(turn) for turn in case.turns)) for case in cases]
+    return Suite(name=name, evaluators=criteria.evaluators, gates=criteria.gates, cases=unique_ids(cases))
+
+
+def _criteria(path: Path, notes: Notes) -> _Criteria:
+    """The criteria in the file at `path`: `{criteria: {metric: threshold, or {threshold, ...}}}`."""
+    if not path.is_file():
+        return _Criteria()
+    entries = read_source(path).at("criteria").entries()
+    for metric in entries.keys() - {_TRAJECTORY}:
+        notes.add(f"the criterion {metric} was not imported")
+    if _TRAJECTORY not in entries:
+        return _Criteria((_ERROR,))
+    node = entries[_TRAJECTORY]
+    if isinstance(node.value, dict):
+        threshold = node.need("threshold").convert(number)
+        given, ignored = node.get("match_type", "matchType"), node.get("ignore_args", "ignoreArgs")
+    else:
+        threshold, given, ignored = node.convert(number), None, None
+    match_type = "EXACT" if given is None else _match_type(given)
+    options: dict[str, Any] = {"mode": _MODES[match_type]}
+    if ignored is not None and ignored.convert(boolean):
+        options["matcher"] = "ignore"
+    in_order = match_type == "IN_ORDER"
+    evaluators = [EvaluatorSpec("tool_trajectory", options), *([EvaluatorSpec("tool_call_order")] if in_order else ())]
+    gates = {spec.name: Gate(conversation_mean=threshold) for spec in evaluators if threshold < 1}
+    return _Criteria((*evaluators, _ERROR), gates, in_order)
+
+
+def _match_type(node: Node) -> str:
+    """The name of a match type that is given by name or number."""
+    names = tuple(_MODES)
+    if node.value in range(len(names)):
+        return names[int(node.value)]
+    name = node.text().upper()
+    if name not in names:
+        node.fail(f"expected EXACT, IN_ORDER or ANY_ORDER, got {node.value!r}")
+    return name
+
+
+def _in_order(turn: CaseTurn) -> CaseTurn:
+    names = tuple(call.name for call in turn.expect.tool_calls or ())
+    return replace(turn, expect=replace(turn.expect, tool_calls_order=names or None))
 
 
 def _case(node: Node, notes: Notes) -> Case:
@@ -48,15 +114,31 @@ def _case(node: Node, notes: Notes) -> Case:
     _note_state(node.get("session_input", "sessionInput"), notes)
     scenario = node.get("conversation_scenario", "conversationScenario")
     if scenario is not None:
-        notes.add("a conversation_scenario steers a simulated user; only its starting_prompt is sent")
-        start = scenario.need("starting_prompt", "startingPrompt").text()
-        plan = scenario.text_at("conversation_plan", "conversationPlan")
-        return Case(id=name, turns=(CaseTurn(start),), user_goal=plan)
+        return Case(id=name, simulate=_simulated(scenario))
     conversation = node.need("conversation")
     turns = tuple(_turn(item, notes) for item in conversation.items())
     if not turns:
         conversation.fail("needs at least one invocation")
     return Case(id=name, turns=turns)
+
+
+def _simulated(scenario: Node) -> Simulation:
+    persona = scenario.get("user_persona", "userPersona")
+    profile = None
+    if persona is not None and isinstance(persona.value, str):
+        profile = persona.text()  # the id of one of ADK's own personas
+    elif persona is not None:
+        behaviors = persona.items_at("behaviors")
+        rules = [
+            rule.text() for item in behaviors for rule in item.items_at("behavior_instructions", "behaviorInstructions")
+        ]
+        profile = "\n".join([persona.need("description").text(), *rules])
+    return Simulation(
+        goal=scenario.need("conversation_plan", "conversationPlan").text(),
+        opening=scenario.need("starting_prompt", "startingPrompt").text(),
+        profile=profile,
+        max_turns=_MAX_TURNS,
+    )
 
 
 def _note_rubrics(node: Node, notes: Notes) -> None:

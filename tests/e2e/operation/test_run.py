@@ -15,6 +15,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from agents.expected_agent import expected_agent
+from agents.serving import ServerThread
 from e2e.contracts import GetAgent
 from e2e.operation.test_crash import wait_until_stored
 from e2e.streams import open_gate
@@ -22,6 +24,7 @@ from support.prefork import COMMAND, run
 from support.processes import ChildProcess
 from support.proxy import Proxy
 from support.raw_a2a import Wire
+from tool_call_evaluators.importers import import_suite
 
 SUITE = """\
 suite: weather
@@ -142,6 +145,34 @@ def test_what_was_not_taken_over_is_told(agent: GetAgent, tmp_path: Path) -> Non
     assert "shop.evalset.json" in result.stderr
     assert "google-adk" in result.stderr
     assert "rubric" in result.stderr
+
+
+EVALSETS = Path(__file__).parents[2] / "evaluators/fixtures/google-adk"
+
+
+@pytest.mark.parametrize(
+    ("evalset", "turns"),
+    [
+        ("hello_world_agent/roll_die.test.json", 3),
+        ("home_automation_agent/simple_test2.test.json", 1),
+        ("home_automation_agent/test_files/dependent_tool_calls.test.json", 2),
+        ("home_automation_agent/test_files/memorizing_past_events/eval_data.test.json", 2),
+        ("trip_planner_agent/test_files/trip_inquiry_sub_agent.test.json", 1),
+        ("elicitation_agent/elicitation_flow.test.json", 2),
+    ],
+)
+def test_evalsets_of_google_adk_run_as_they_are(evalset: str, turns: int, tmp_path: Path) -> None:
+    """They pass for an agent that makes the expected calls, and fail for one that makes none."""
+    path = EVALSETS / evalset
+    expected = {
+        turn.user: turn.expect.tool_calls or () for case in import_suite(path).suite.cases for turn in case.turns
+    }
+    compared = "tool_trajectory" in {spec.name for spec in import_suite(path).suite.evaluators}
+    for calls, exit_code in ((expected, 0), ({}, 1 if compared else 0)):
+        with ServerThread(lambda url, calls=calls: expected_agent(url, calls)) as server:
+            result = run("run", path, "--agent", server.url, "--store", f"{len(calls)}.db", "--run", "x", cwd=tmp_path)
+        assert result.returncode == exit_code, result.stdout + result.stderr
+        assert f"run x: {turns} turn" in result.stdout
 
 
 # ── evaluate on proxied traffic ─────────────────────────────────────────────────────────────────────────────

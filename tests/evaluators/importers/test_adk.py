@@ -1,0 +1,148 @@
+"""google-adk's own evalsets as suites; its criteria, read from `test_config.json` in the same folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_tool_capture import ToolCall
+from tool_call_evaluators import EvalCase, evaluate_sync
+from tool_call_evaluators.importers import Imported, import_suite, import_text
+from tool_call_evaluators.suite import Case, EvaluatorSpec, Simulation, SuiteError
+
+EVALSETS = Path(__file__).parents[1] / "fixtures/google-adk"
+
+STRICT = EvaluatorSpec("tool_trajectory", {"mode": "strict"})
+ERROR = EvaluatorSpec("tool_error")
+
+
+def imported(name: str) -> Imported:
+    return import_suite(EVALSETS / name)
+
+
+def test_the_expected_calls_of_each_turn() -> None:
+    dice = imported("hello_world_agent/roll_die.test.json")
+    (case,) = dice.suite.cases
+    assert [turn.expect.tool_calls for turn in case.turns] == [
+        (),
+        (),
+        (ToolCall("roll_die", {"sides": 6}),),
+    ]
+    assert dice.suite.evaluators == (STRICT, ERROR)
+    assert dice.suite.gates == {}
+    assert dice.notes == ("the criterion response_match_score was not imported",)
+
+
+def test_what_the_criteria_do_not_name_is_not_evaluated() -> None:
+    trip = imported("trip_planner_agent/test_files/trip_inquiry_sub_agent.test.json")
+    assert trip.suite.evaluators == (ERROR,)
+    assert set(trip.notes) == {
+        "the criterion response_match_score was not imported",
+        "the initial session state was not imported",
+    }
+
+
+def test_without_criteria_calls_must_be_equal() -> None:
+    flow = imported("elicitation_agent/elicitation_flow.test.json")
+    assert flow.suite.evaluators == (STRICT, ERROR)
+    assert [turn.expect.tool_calls[0].name for turn in flow.suite.cases[0].turns if turn.expect.tool_calls] == [
+        "trigger_elicitation",
+        "book_flight",
+    ]
+    assert [turn.expect.response for turn in flow.suite.cases[0].turns] == [
+        None,
+        "Successfully booked flight to London on 2026-05-15 for Alice.",
+    ]
+
+
+def test_a_conversation_scenario_is_a_simulated_user() -> None:
+    live = imported("live_non_blocking_tool_agent/live_non_blocking_tool_agent.evalset.json")
+    scenario, scripted = live.suite.cases
+    assert (scenario.turns, len(scripted.turns)) == ((), 2)
+    assert scenario.simulate is not None
+    assert scenario.simulate.opening == "Hi, can you kick off a long background task for me?"
+    assert scenario.simulate.goal.startswith("Ask the agent to start a slow background task")
+    assert (scenario.simulate.profile, scenario.simulate.max_turns) == ("NOVICE", 20)
+    assert live.notes == ()
+
+
+def test_a_persona_may_be_described() -> None:
+    persona = {
+        "id": "HURRIED",
+        "description": "Has no time.",
+        "behaviors": [{"name": "b", "behavior_instructions": ["Write short messages.", "Do not greet."]}],
+    }
+    scenario = {"startingPrompt": "Hi", "conversationPlan": "Get help.", "userPersona": persona}
+    (case,) = import_text(json.dumps({"eval_cases": [{"eval_id": "a", "conversation_scenario": scenario}]})).suite.cases
+    assert case == Case(
+        id="a",
+        simulate=Simulation(
+            goal="Get help.",
+            opening="Hi",
+            profile="Has no time.\nWrite short messages.\nDo not greet.",
+            max_turns=20,
+        ),
+    )
+
+
+def with_criteria(folder: Path, **criteria: Any) -> Imported:
+    (folder / "test_config.json").write_text(json.dumps({"criteria": criteria}), "utf-8")
+    calls = [{"name": "search", "args": {"q": "a"}}, {"name": "pay", "args": {"sum": 1}}]
+    turn = {"user_content": {"parts": [{"text": "Hi"}]}, "intermediate_data": {"tool_uses": calls}}
+    silent = {"user_content": {"parts": [{"text": "Ho"}]}, "intermediate_data": {"tool_uses": []}}
+    cases = [{"eval_id": "a", "conversation": [turn, silent]}]
+    (folder / "x.evalset.json").write_text(json.dumps({"eval_cases": cases}), "utf-8")
+    return import_suite(folder / "x.evalset.json")
+
+
+@pytest.mark.parametrize(
+    ("criterion", "passes"),
+    [
+        (1.0, ["equal"]),
+        ({"threshold": 1.0, "match_type": "EXACT"}, ["equal"]),
+        ({"threshold": 1.0, "matchType": "IN_ORDER"}, ["equal", "more"]),
+        ({"threshold": 1.0, "match_type": "any_order"}, ["equal", "more", "swapped"]),
+        ({"threshold": 1.0, "match_type": 2, "ignore_args": True}, ["equal", "more", "swapped", "other"]),
+    ],
+)
+def test_ways_to_compare_calls(tmp_path: Path, criterion: Any, passes: list[str]) -> None:
+    suite = with_criteria(tmp_path, tool_trajectory_avg_score=criterion).suite
+    search, pay, log = ToolCall("search", {"q": "a"}), ToolCall("pay", {"sum": 1}), ToolCall("log")
+    made = {
+        "equal": [search, pay],
+        "more": [search, log, pay],
+        "swapped": [pay, search],
+        "other": [ToolCall("search"), pay],
+        "fewer": [search],
+    }
+    expected, silent = (turn.expect for turn in suite.cases[0].turns)
+    evaluators = [spec.build() for spec in suite.evaluators if spec != ERROR]
+
+    def passed(calls: list[ToolCall], expect: Any) -> bool:
+        case = EvalCase(
+            tool_calls=calls, expected_tool_calls=expect.tool_calls, tool_calls_order=expect.tool_calls_order
+        )
+        return all(result.passed is not False for result in evaluate_sync(case, evaluators))
+
+    assert [name for name, calls in made.items() if passed(calls, expected)] == passes
+    assert passed([log], silent) == (len(passes) > 1)
+
+
+def test_a_threshold_below_1_limits_the_mean_of_each_conversation(tmp_path: Path) -> None:
+    suite = with_criteria(tmp_path, tool_trajectory_avg_score=0.5).suite
+    assert suite.gates["tool_trajectory"].conversation_mean == 0.5
+
+
+@pytest.mark.parametrize(
+    ("criterion", "problem"),
+    [
+        ({"threshold": 1.0, "match_type": "FUZZY"}, "match_type: expected EXACT, IN_ORDER or ANY_ORDER"),
+        ("high", "tool_trajectory_avg_score"),
+    ],
+)
+def test_criteria_that_cannot_be_read(tmp_path: Path, criterion: Any, problem: str) -> None:
+    with pytest.raises(SuiteError, match=problem) as raised:
+        with_criteria(tmp_path, tool_trajectory_avg_score=criterion)
+    assert raised.value.filename == str(tmp_path / "test_config.json")
