@@ -126,6 +126,8 @@ LAYERS = {
         "report",
         "importers | runs | uipath",
         "suite",
+        "plugins",
+        "arksim",
         "judged | metrics",
         "registry | run",
         "verdict",

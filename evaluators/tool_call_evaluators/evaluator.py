@@ -44,7 +44,11 @@ class Measurement:
 
 
 class SkipEvaluation(Exception):  # noqa: N818  # a result, not an error
-    """Raised by `measure` if the case lacks an input; the message names it."""
+    """Raised by `measure` if the case lacks an input; the message names it. `label` is that of the skipped result."""
+
+    def __init__(self, message: str, label: str | None = None) -> None:
+        super().__init__(message)
+        self.label = label
 
 
 def error_reason(error: BaseException) -> str:
@@ -116,7 +120,7 @@ class EvaluatorBase(ABC):
     def _failed(self, error: BaseException) -> EvalResult:
         """The result for an exception of `measure`: skipped for SkipEvaluation, else errored."""
         if isinstance(error, SkipEvaluation):
-            return EvalResult.skipped(self.metric, str(error), version=self.version)
+            return EvalResult.skipped(self.metric, str(error), version=self.version, label=error.label)
         details = getattr(error, "details", None)
         return EvalResult.errored(
             self.metric,

@@ -97,14 +97,14 @@ class EvalResult:
         return self.details
 
     @classmethod
-    def skipped(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
+    def skipped(cls, evaluator: str, reason: str, *, version: str = "1", label: str | None = None) -> EvalResult:
         """A skipped result with the reason."""
-        return cls(evaluator, reason=reason, status=Status.SKIPPED, version=version)
+        return cls(evaluator, reason=reason, status=Status.SKIPPED, version=version, label=label)
 
     @classmethod
     def unseen(cls, evaluator: str, reason: str, *, version: str = "1") -> EvalResult:
         """A skipped result with the label `calls_unseen`: the tool calls are unknown."""
-        return cls(evaluator, reason=reason, status=Status.SKIPPED, label=CALLS_UNSEEN, version=version)
+        return cls.skipped(evaluator, reason, version=version, label=CALLS_UNSEEN)
 
     @classmethod
     def errored(

@@ -1,14 +1,11 @@
-"""Finds evaluators by name: built-in ones, installed plug-ins, and plug-in files of suites."""
+"""Finds evaluators by name: built-in ones, installed plug-ins, and those of plug-in files that were loaded."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 from .evaluator import FAILURES, EvaluatorBase
@@ -110,26 +107,6 @@ def _criterion(cls: type[EvaluatorBase], criteria: Any, options: Mapping[str, An
 def option_names(name: str) -> list[str]:
     """The options of the evaluator `name`. Raises OptionError as `evaluator_class` does."""
     return [item.name for item in fields(evaluator_class(name)) if item.init]
-
-
-def load_plugin(path: Path) -> None:
-    """Run the Python file at `path`, which registers its evaluators, once per process.
-
-    Raises OptionError with the name of the file if it is missing or fails.
-    """
-    module_name = f"a2a_eval_plugin:{path.resolve()}"
-    if module_name in sys.modules:
-        return
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise OptionError(f"plug-in {path}: no such Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look up their module there
-    try:
-        spec.loader.exec_module(module)
-    except FAILURES as error:
-        del sys.modules[module_name]
-        raise OptionError(f"plug-in {path}: {type(error).__name__}: {error}") from error
 
 
 @cache

@@ -19,6 +19,7 @@ from tool_call_evaluators import (
     register,
     registry,
 )
+from tool_call_evaluators.plugins import load_plugin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,8 +231,8 @@ def test_a_plugin_file_registers_its_evaluators(tmp_path):
         "    def measure(self, case):\n"
         "        return Measurement(1.0, 'always')\n"
     )
-    registry.load_plugin(file)
-    registry.load_plugin(file)
+    load_plugin(file)
+    load_plugin(file)
     assert get_evaluator("test_mine").evaluate(EvalCase()).score == 1.0
 
 
@@ -239,9 +240,9 @@ def test_a_plugin_file_that_fails_is_named(tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text("1 / 0\n")
     with pytest.raises(OptionError, match=r"broken.py: ZeroDivisionError"):
-        registry.load_plugin(broken)
+        load_plugin(broken)
     broken.write_text("import sys; sys.exit(0)\n")
     with pytest.raises(OptionError, match=r"broken.py: SystemExit: 0"):
-        registry.load_plugin(broken)
+        load_plugin(broken)
     with pytest.raises(OptionError, match=r"missing\.py: no such Python file"):
-        registry.load_plugin(tmp_path / "missing.py")
+        load_plugin(tmp_path / "missing.py")

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 from ..declared import TEXT, Check, FieldError, Value, at, checked_object, choice, text
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES
-from ..registry import evaluator_class, get_evaluator, load_plugin, named_options, option_names
+from ..plugins import load_plugin
+from ..registry import evaluator_class, get_evaluator, named_options, option_names
 from .files import ReadContext
 
 _FILE_OPTIONS = frozenset({"command", "folder", "judge"})

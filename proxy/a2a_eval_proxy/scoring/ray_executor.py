@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from tool_call_evaluators.registry import load_plugin
+from tool_call_evaluators.plugins import load_plugin
 from tool_call_evaluators.suite import Suite
 
 from ..errors import BAD_INPUT

@@ -1,0 +1,180 @@
+"""Makes an evaluator of a custom metric of arksim."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, make_dataclass
+from functools import cache, cached_property
+from statistics import median
+from typing import Any, ClassVar, NoReturn
+
+from ..evaluator import AsyncEvaluator, Measurement, SkipEvaluation
+from ..judge.errors import JudgeError
+from ..judge.panel import Poll, dissent, judge_details, spread, votes_of
+from ..judge.prompt import Prompt
+from ..judge.question import Answer
+from ..judge.usage import total
+from ..judged.base import JudgeableEvaluator
+from ..model import CALLS_UNSEEN, EvalCase
+from ..options import OptionError
+from ..registry import register
+from .llm import JudgeLLM, asking
+from .metric_types import ChatMessage, ObservedCall, ScoreInput
+
+FAILURE_THRESHOLD = 0.6
+"""A score below this share of the top of its range is a failure (arksim's rule)."""
+
+MAX_THREADS = 50
+"""The maximum number of metrics that run at once; arksim's default number of workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomMetric(JudgeableEvaluator, AsyncEvaluator):
+    """Runs a custom metric in a thread of its own, as often as there are votes if it asks the judge.
+
+    The score is the median, the label the most frequent one. Details: the metric's `metadata`, and `judge` as of all
+    judged evaluators.
+    """
+
+    metric_class: ClassVar[type]
+    quantitative: ClassVar[bool]
+
+    @cached_property
+    def custom(self) -> Any:
+        """The metric, built once: it may load a model."""
+        return build(self.metric_class, JudgeLLM(self.judge, Prompt(self.name, self.version, "")))
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        given = score_input(case, self.scope)
+        answers: list[Answer] = []
+        found = []
+        try:
+            for vote in range(votes_of(self.judge, self.votes)):
+                found.append(await self._run(given, vote, answers))
+                if not answers:
+                    break  # it asks no judge: it would only repeat itself
+        except Exception as error:
+            spent = total(answer.usage for answer in answers)
+            if isinstance(error, JudgeError):
+                error.costing(total([spent, error.usage]))
+            elif spent.requests:
+                error.details = {"judge": spent.to_dict()}  # type: ignore[attr-defined]  # of the errored result
+            raise
+        return self._measurement(found, answers)
+
+    async def _run(self, given: ScoreInput, vote: int, answers: list[Answer]) -> Any:
+        """Not in the loop's own threads: the judge's cache needs these while a metric waits for it in its thread."""
+        with asking(vote, answers):
+            context = copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(_threads(), context.run, self.custom.run, given)
+
+    def _measurement(self, found: Sequence[Any], answers: Sequence[Answer]) -> Measurement:
+        values = [result.value for result in found]
+        if self.quantitative:
+            score, label = float(median(values)), None
+            if score < 0 <= self.scale[0]:
+                raise SkipEvaluation(f"{found[0].reason or 'the metric measured nothing'} ({score:g})")
+            chosen = min(found, key=lambda result: abs(result.value - score))
+            varying = spread(values)
+        else:
+            score, label = None, Counter(values).most_common(1)[0][0]
+            chosen = found[values.index(label)]
+            varying = dissent(values, label)
+        details = chosen.model_dump(mode="json")["metadata"] or {}
+        if answers:
+            prompt = Prompt(self.name, self.version, "")
+            details |= {"votes": values, "judge": judge_details([Poll(prompt, answers)], varying)}
+            details["judge"]["votes"] = len(found)
+        return Measurement(score, chosen.reason or "", details, label)
+
+
+def register_metric(metric_class: type, quantitative: bool, module: str) -> str:
+    """Register the metric under its name, which is returned. `module` is the file's.
+
+    Raises OptionError if the class cannot be built, or its name is taken.
+    """
+    try:
+        probe = build(metric_class, JudgeLLM())
+    except Exception as error:
+        raise OptionError(
+            f"{metric_class.__name__} cannot be created: {error}; all parameters of its __init__ but llm need defaults"
+        ) from error
+    low, high = probe.score_range if quantitative else (0.0, 1.0)
+    least = max(low, FAILURE_THRESHOLD * high) if quantitative else None
+    evaluator = make_dataclass(
+        probe.name,
+        [("threshold", float | None, least)],
+        bases=(CustomMetric,),
+        namespace={
+            "__module__": module,
+            "__doc__": probe.description or inspect.getdoc(metric_class) or f"The metric {probe.name}.",
+            "name": probe.name,
+            "scope": probe.scope,
+            "scale": (low, high),
+            "needs": ("user_text", "response_text") if probe.scope == "turn" else (),
+            "metric_class": metric_class,
+            "quantitative": quantitative,
+        },
+        frozen=True,
+        kw_only=True,
+    )
+    register(evaluator)
+    return str(probe.name)
+
+
+def build(metric_class: type, llm: JudgeLLM) -> Any:
+    """The metric, with `llm` if its `__init__` accepts that."""
+    accepts = "llm" in inspect.signature(metric_class.__init__).parameters  # type: ignore[misc]
+    return metric_class(llm=llm) if accepts else metric_class()
+
+
+def score_input(case: EvalCase, scope: str) -> ScoreInput:
+    """The input for a turn with the turns before it, or for a whole conversation. Raises SkipEvaluation if empty."""
+    turns = (*case.history, case) if case.turns is None else case.turns
+    if not any(turn.user_text for turn in turns):
+        raise SkipEvaluation("the conversation has no turns")
+    given = ScoreInput(
+        chat_history=_messages(turns),
+        current_turn=_messages([case]) if scope == "turn" else [],
+        knowledge=case.knowledge or "",
+        user_goal=case.user_goal or "",
+        profile=case.profile or "",
+        tool_calls=[
+            ObservedCall(
+                id=call.id, name=call.name, arguments=dict(call.arguments or {}), result=call.result, error=call.error
+            )
+            for call in case.tool_calls
+        ],
+    )
+    if case.calls_unseen is not None:
+        given.tool_calls = _UnseenCalls(case.calls_unseen)
+    return given
+
+
+def _messages(turns: Iterable[EvalCase]) -> list[ChatMessage]:
+    texts = ((("user", turn.user_text), ("assistant", turn.response_text)) for turn in turns)
+    return [ChatMessage(role=role, content=text) for pair in texts for role, text in pair if text is not None]
+
+
+class _UnseenCalls(list[Any]):
+    """Stands for calls that are unknown: a metric that reads them is skipped, any other runs."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__()
+        self.why = why
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise SkipEvaluation(self.why, CALLS_UNSEEN)
+
+    __iter__ = __len__ = __bool__ = __getitem__ = __contains__ = __eq__ = _refuse
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="arksim-metric")
