@@ -1,23 +1,26 @@
-"""Dokimos datasets (`{name, examples: [...]}`, or JSON lines of examples), as of its core of 2026.
+"""Dokimos datasets (`{name, examples: [...]}`, JSON lines of examples, or CSV), as of its core of 2026.
 
 `inputs.input` (or `input`) is the user message, `expectedOutputs.toolCalls` the expected calls,
 `expectedOutputs.output` (or `expectedOutput`) the expected response; `metadata.tools`, `metadata.tasks`,
-`metadata.constraints` and `metadata.expectedOutcome` are kept. The input of a generated golden is a whole transcript:
-its user messages become turns.
+`metadata.constraints` and `metadata.expectedOutcome` are kept; other metadata becomes tags. The input of a generated
+golden is a whole transcript: its user messages become turns.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from ..declared import text_or_texts
+from ..model import json_text
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.node import Node
 from ..tool_definition import ToolDefinition
 from .common import Notes, expected_call, unique_ids, user_text
 
+_READ_METADATA = frozenset({"id", "tools", "tasks", "constraints", "expectedOutcome", "scenario", "turnCount"})
 _SPEAKER = re.compile(r"(?:^|\n\n)(USER|ASSISTANT): ")
 
 
@@ -31,14 +34,14 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
         evaluators.insert(0, EvaluatorSpec("tool_trajectory", {"mode": "in_order"}))
     if any(expect.response is not None for expect in expectations):
         notes.add("expected outputs are kept as `response`; add exact_match, json_similarity or a judge to score them")
-    name = node.text_at("name") or path.name.removesuffix(".json").removesuffix(".jsonl")
+    name = node.text_at("name") or path.stem
     return Suite(name=name, evaluators=tuple(evaluators), cases=unique_ids(cases))
 
 
 def _case(node: Node, number: int, notes: Notes) -> Case:
     outputs, metadata = node.at("expectedOutputs"), node.at("metadata")
     message = _user_message(node, notes)
-    response = outputs.get("output") or node.get("expectedOutput")
+    response = _response(outputs, node.get("expectedOutput"), notes)
     calls = outputs.get("toolCalls")
     users = _transcript(message, metadata)
     if users is None:
@@ -47,18 +50,42 @@ def _case(node: Node, number: int, notes: Notes) -> Case:
         notes.add("expected calls of a transcript apply to its last turn")
     expect = Expectation(
         tool_calls=None if calls is None else tuple(expected_call(item, "arguments") for item in calls.items()),
-        response=response.value if response is not None else None,
+        response=response,
     )
     tools, outcome = metadata.get("tools"), metadata.text_at("expectedOutcome")
     tasks = (*_given_texts(metadata.get("tasks")), *([outcome] if outcome else ()))
     return Case(
         id=printable_id(node.text_at("id") or metadata.text_at("id") or f"example-{number}"),
+        tags=_tags(metadata, notes),
         turns=(*(CaseTurn(user) for user in users[:-1]), CaseTurn(users[-1], expect)),
         tools=None if tools is None else tuple(item.convert(ToolDefinition.from_dict) for item in tools.items()),
         tasks=tasks or None,
         constraints=_given_texts(metadata.get("constraints")) or None,
         user_goal=metadata.text_at("scenario"),
     )
+
+
+def _response(outputs: Node, alone: Node | None, notes: Notes) -> Any:
+    """The expected response: that named output, else the other expected outputs as an object; None without any."""
+    others = {key: value for key, value in outputs.object().items() if key not in ("output", "toolCalls")}
+    if (named := outputs.get("output") or alone) is None:
+        return others or None
+    if others:
+        notes.add("of several expected outputs, only output and toolCalls were imported")
+    return named.value
+
+
+def _tags(metadata: Node, notes: Notes) -> tuple[str, ...]:
+    """`name:value` for each entry that nothing else reads."""
+    tags = []
+    for name, entry in metadata.entries().items():
+        if name in _READ_METADATA or entry.value is None or entry.blank:
+            continue
+        if isinstance(entry.value, dict | list):
+            notes.add(f"metadata {name} was not imported")
+        else:
+            tags.append(f"{name}:{json_text(entry.value)}")
+    return tuple(tags)
 
 
 def _given_texts(node: Node | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ..suite.node import Node
 from ..suite.yaml_document import Document, SuiteError, read_document
 from . import adk, dokimos, uipath
 from .arksim.config import CONFIG_KEYS, ArksimRun, read_run
-from .common import Notes, read_lines
+from .common import Notes, read_lines, read_table
 
 _Reader = Callable[[Node, Path, Notes], Suite | ArksimRun]
 
@@ -65,7 +65,7 @@ def import_text(
     """
     if form is not None and form not in FORMATS:
         raise ValueError(f"unknown format {form!r}; known are {', '.join(FORMATS)}")
-    document = (read_lines if filename.endswith(".jsonl") else read_document)(text, filename)
+    document = _TABLES.get(Path(filename).suffix, read_document)(text, filename)
     form = form or _detected(document)
     if scenario_file is not None:
         document = _with_scenario_file(document, form, scenario_file)
@@ -82,6 +82,10 @@ def _with_scenario_file(document: Document, form: str, scenario_file: Path) -> D
     if form != "arksim" or not isinstance(document.value, dict) or "scenarios" in document.value:
         raise SuiteError("names no scenario file to replace: it is not an ArkSim configuration", document.filename)
     return replace(document, value=document.value | {"scenario_file_path": str(scenario_file.absolute())})
+
+
+_TABLES: dict[str, Callable[[str, str], Document]] = {".jsonl": read_lines, ".csv": read_table}
+"""The readers of documents that are no JSON or YAML, by the suffix of the file."""
 
 
 def _detected(document: Document) -> str:
