@@ -54,7 +54,11 @@ def markers(tests: Path = TESTS) -> dict[int, list[str]]:
         text = path.read_text("utf-8")
         if "mark.statement" in text:
             name = path.relative_to(tests.parent).as_posix()
-            for test, number in _marks(ast.parse(text, name), name):
+            module = ast.parse(text, name)
+            marks = set(_marks(module, name))
+            if lost := set(_numbers(module, name)) - {number for _, number in marks}:
+                raise ValueError(f"{name}: the marker of {lost} belongs to no test")
+            for test, number in marks:
                 found[number].add(test)
     return {number: sorted(found[number]) for number in sorted(found)}
 
@@ -73,7 +77,8 @@ def _marks(module: ast.Module, name: str) -> Iterator[tuple[str, int]]:
 
 def _marks_in(body: list[ast.stmt], prefix: str, name: str, shared: dict[str, list[int]]) -> Iterator[tuple[str, int]]:
     for node in body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        is_definition = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_definition and node.name.lower().startswith("test"):
             test = f"{prefix}::{node.name}"
             for decorator in node.decorator_list:
                 names = {part.id for part in ast.walk(decorator) if isinstance(part, ast.Name)}

@@ -58,6 +58,20 @@ def test_a_number_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         markers(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@pytest.mark.statement(8)\ndef helper(): ...",
+        "CASES = [pytest.param(1, marks=pytest.mark.statement(8))]\ndef test_one(): ...",
+        "def test_one():\n    @pytest.mark.statement(8)\n    def test_two(): ...",
+    ],
+)
+def test_a_marker_of_no_test_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "test_a.py").write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=r"test_a.py: the marker of \{8\} belongs to no test"):
+        markers(tmp_path)
+
+
 def test_the_page_counts_what_holds_what_is_otherwise_and_what_is_open() -> None:
     listed = [Statement(1, "One", "a | b", ""), Statement(2, "One", "b", "It is not."), Statement(3, "Two", "c", "")]
     text = page(listed, {1: ["tests/test_a.py::test_one"], 2: ["tests/test_a.py::test_two"]})
