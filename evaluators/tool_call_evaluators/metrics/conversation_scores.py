@@ -53,7 +53,7 @@ class TurnSuccessRatio(SyncEvaluator):
 @register
 @dataclass(frozen=True, kw_only=True)
 class OverallAgentScore(SyncEvaluator):
-    """0.75 * turn_success_ratio + 0.25 * goal_completion; without a goal, turn_success_ratio alone.
+    """0.75 * turn_success_ratio + 0.25 * goal_completion; without a goal or `with_goal`, turn_success_ratio alone.
 
     Both are read from the results of the conversation; a missing turn_success_ratio is computed. A
     conversation with a goal but without a score of goal_completion is skipped. The label is arksim's status: `Done`
@@ -67,6 +67,8 @@ class OverallAgentScore(SyncEvaluator):
     reads_results: ClassVar[bool] = True
 
     threshold: float | None = 0.6
+    with_goal: bool = True
+    """False: turn_success_ratio alone, whatever the goal."""
 
     def measure(self, case: EvalCase) -> Measurement:
         ratio = _score_of("turn_success_ratio", case)
@@ -74,8 +76,8 @@ class OverallAgentScore(SyncEvaluator):
             turns = case.turns or ()
             failed = {number for number, _ in _failures(turns, FAILURE_METRICS)}
             ratio = (len(turns) - len(failed)) / len(turns)
-        goal = _score_of("goal_completion", case)
-        if goal is None and case.user_goal is not None:
+        goal = _score_of("goal_completion", case) if self.with_goal else None
+        if goal is None and case.user_goal is not None and self.with_goal:
             raise SkipEvaluation("there is a goal, but goal_completion has no score")
         score = ratio if goal is None else TURN_WEIGHT * ratio + GOAL_WEIGHT * goal
         status = conversation_status(score)

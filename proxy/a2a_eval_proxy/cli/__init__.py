@@ -19,8 +19,14 @@ from .serve import serve
 from .stored import compare, export, record
 from .worker import worker
 
+_SETTINGS = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 120,
+    "token_normalize_func": lambda token: token.replace("_", "-"),  # --output_dir is --output-dir
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+
+@click.group(context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="a2a-eval-proxy")
 def cli() -> None:
     """Captures the tool calls of an A2A agent and scores them. Try `a2a-eval-proxy demo`.

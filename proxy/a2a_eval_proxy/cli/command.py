@@ -97,7 +97,7 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
         yield click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=option.help)
     else:
         yield click.Option(
-            [flag, name],
+            [flag, *([option.alias] if option.alias else []), name],
             metavar=option.type.metavar,
             multiple=option.repeatable,
             help=option.help + _default(spec),

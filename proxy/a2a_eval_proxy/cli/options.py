@@ -41,6 +41,10 @@ class ReportOptions(Options):
         "Directory for report.html, junit.xml, report.json, summary.md, and focus/ (suites of the failed cases).",
         None,
         group=OptionGroup.RUN,
+        alias="--output-dir",
+    )
+    scenario_file_path: str | None = _run(
+        types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.", None
     )
     format: str | None = _run(
         types.one_of("suite", "arksim", "google-adk", "uipath", "dokimos"),
@@ -117,6 +121,11 @@ class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions
 
 class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
     suite: str = _run(types.FILE, "Suite file with cases and evaluators.")
+    simulation_file_path: str | None = _run(
+        types.FILE,
+        "Conversations (ArkSim's simulation.json) to store as a new run and score. Default: as in the configuration.",
+        None,
+    )
     engine: Engine = option(
         types.one_of("in-process", "ray"),
         "Where evaluators run: in this process, or on Ray (a cluster, or all local cores), for slow evaluators.",

@@ -6,22 +6,25 @@ import asyncio
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.report.wording import counted
-from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.lint import unused_expectations
 
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..privacy.policy import Privacy, privacy_of
-from ..runs.report_files import publish_report
 from ..runs.rescore import evaluate_store
+from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
+from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.tables import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
@@ -36,7 +39,8 @@ async def run_and_show(options: RunOptions) -> bool:
     from ..runs.drive import AgentOptions, run_suite  # slow to import, and `evaluate` does not need it
 
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
-    suite, warnings = _start(options, privacy)
+    plan = _start(options, privacy)
+    suite = plan.suite
     if not suite.cases:
         raise ConfigError(f"{options.suite}: the suite has no cases")
     agent = AgentOptions.merged(suite.agent, options.agent_defaults(), options.dialects, options.tls())
@@ -49,7 +53,7 @@ async def run_and_show(options: RunOptions) -> bool:
                 options.store,
                 name,
                 resume=options.resume,
-                texts=options.report is not None,
+                texts=plan.report is not None,
                 privacy=privacy,
                 planned=lambda turns: update(description="running", total=turns),
                 advanced=lambda case: update(advance=1, description=escape(case.id)),
@@ -58,39 +62,52 @@ async def run_and_show(options: RunOptions) -> bool:
         command = shlex.join(["a2a-eval-proxy", "run", options.suite, "--run", name, "--resume"])
         Console(stderr=True).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
         raise
-    return _show(conclusion, warnings, options)
+    simulation = plan.simulation_output
+    if simulation is not None and privacy.keeps_content:
+        await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
+    return _show(conclusion, plan, options)
 
 
 async def evaluate_and_show(options: EvaluateOptions) -> bool:
     """Score stored turns again; returns whether they passed. Raises as `import_suite` and `evaluate_store` do."""
     privacy = privacy_of(options.redact, options.redact_key)
-    suite, warnings = _start(options, privacy)
+    plan, run = _start(options, privacy), options.run
+    if file := options.simulation_file_path or (plan.arksim and plan.arksim.simulation):
+        simulation = load_simulation(Path(file))
+        plan = plan.of_simulation(simulation)
+        run = privacy.identifier(run or new_run_name(plan.suite.name))
+        await store_simulation(simulation, plan.cases, options.store, run, privacy)
     with _progress_bar() as update:
         conclusion = await evaluate_store(
-            suite,
+            plan.suite,
             options.store,
-            options.run,
-            texts=options.report is not None,
+            run,
+            texts=plan.report is not None,
             privacy=privacy,
             engine=options.engine,
             planned=lambda turns: update(description="scoring", total=turns),
             advanced=lambda turns: update(advance=turns),
         )
-    return _show(conclusion, warnings, options)
+    return _show(conclusion, plan, options)
 
 
-def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> tuple[Suite, list[str]]:
-    """The suite, and warnings about expectations that no evaluator reads; an importer prints its own notes instead."""
+def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
+    """The suite and where its results go. An importer prints its notes, instead of warnings about expectations that no
+    evaluator reads."""
     start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy)
-    imported = import_suite(options.suite, options.format, allow_plugins=options.allow_plugins)
+    scenario_file = options.scenario_file_path and Path(options.scenario_file_path)
+    imported = import_suite(
+        options.suite, options.format, allow_plugins=options.allow_plugins, scenario_file=scenario_file or None
+    )
     suite = imported.suite.with_fresh_judge() if options.no_judge_cache else imported.suite
+    plan = RunPlan(suite, options.report, imported.arksim)
     if not imported.notes:
-        return suite, unused_expectations(suite)
+        return replace(plan, warnings=unused_expectations(suite))
     console = Console(stderr=True, highlight=False)
     console.print(f"Imported {escape(options.suite)} ({imported.format}). Not imported:", soft_wrap=True)
     for note in imported.notes:
         console.print(f"  {escape(note)}", soft_wrap=True)
-    return suite, []
+    return plan
 
 
 @contextmanager
@@ -102,7 +119,7 @@ def _progress_bar() -> Iterator[Callable[..., None]]:
         yield partial(progress.update, progress.add_task("starting", total=None))
 
 
-def _show(conclusion: RunResult, warnings: list[str], options: RunOptions | EvaluateOptions) -> bool:
+def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
     console = Console(highlight=False)
     report, verdict = conclusion.report, conclusion.verdict
@@ -127,11 +144,11 @@ def _show(conclusion: RunResult, warnings: list[str], options: RunOptions | Eval
         console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")
     if verdict.tolerated:
         console.print(f"tolerated by the suite: {counted(len(verdict.tolerated), 'reason')}")
-    for sentence in warnings:
+    for sentence in plan.warnings:
         console.print(f"note: {escape(sentence)}", soft_wrap=True)
     if usage := usage_line(conclusion.usage):
         console.print(usage)
-    page = publish_report(report, options.report)  # last: a full disk does not hide the verdict
+    page = plan.publish(report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
     console.print(f"\n{escape(run)}: {counted(len(report.turns), 'turn')}, {escape(where)}", soft_wrap=True)

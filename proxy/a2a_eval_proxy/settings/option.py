@@ -40,6 +40,8 @@ class Option:
     repeatable: bool = False
     positional: bool = False
     """Whether it is an argument of the command line, which no variable or file sets."""
+    alias: str | None = None
+    """A second flag."""
     no_flag: str | None = None
     """Help of a flag `--no-NAME` that means `off`."""
 

@@ -12,7 +12,6 @@ from a2a_tool_capture import ToolCall
 from tool_call_evaluators import EvalCase, EvaluatorSpec, Expectation, Status, SuiteError, evaluate_sync, parse_suite
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite, import_text
-from tool_call_evaluators.importers.arksim.scenarios import Scenarios
 from tool_call_evaluators.importers.arksim.simulation import (
     SimulatedConversation,
     SimulatedTurn,
@@ -339,10 +338,10 @@ def test_a_scenario_is_held_as_often_as_there_are_conversations() -> None:
     scenarios = import_suite(FIXTURES / "arksim-scenarios.json").arksim
     assert scenarios is not None
     browsing = SimulatedConversation("c-4", "browse", [SimulatedTurn("Hi", "Hello.")], USER)
-    cases = cases_by_scenario([*CONVERSATIONS, browsing], scenarios.scenarios)
+    known = scenarios.scenarios.by_scenario_id(scenarios.suite.cases)
+    cases = cases_by_scenario([*CONVERSATIONS, browsing], known)
     assert {key: case.conversations for key, case in cases.items()} == {"order": 2, "unknown": 1, "browse": 1}
     assert cases["browse"].expect.tool_calls == (ToolCall("search", None),)
     order = cases["order"].eval_case(0)
     assert (order.user_goal, order.knowledge, order.profile) == ("Find the order.", "It is late.", "Brief.")
     assert cases["unknown"].eval_case(0).user_goal is None
-    assert cases_by_scenario(CONVERSATIONS[:1], Scenarios())["order"].id == "order"

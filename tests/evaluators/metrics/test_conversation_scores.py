@@ -115,6 +115,12 @@ def test_a_goal_that_was_not_measured_leaves_no_overall_score():
         assert result.reason == "there is a goal, but goal_completion has no score"
 
 
+def test_a_goal_may_be_left_out():
+    case = conversation("no failure", "repetition", user_goal="to know", results=[EvalResult("goal_completion", 1.0)])
+    result = OverallAgentScore(with_goal=False).evaluate(case)
+    assert (result.score, result.details["goal_completion"]) == (0.5, None)
+
+
 def test_a_ratio_that_is_there_is_taken():
     results = [EvalResult("turn_success_ratio", 0.8), EvalResult("goal_completion", 1.0)]
     result = OverallAgentScore().evaluate(conversation("repetition", results=results))

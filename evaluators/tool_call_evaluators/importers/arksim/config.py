@@ -120,9 +120,11 @@ def _evaluators(node: Node) -> tuple[EvaluatorSpec, ...]:
     if "overall_agent_score" in limited:
         limited.add("agent_behavior_failure")
     names = [name for name in METRICS if name in wanted or name in limited]
+    specs = [EvaluatorSpec(name) for name in names]
     if any(name in FAILURE_METRICS for name in names):
-        names += ["turn_success_ratio", "overall_agent_score"]
-    return tuple(EvaluatorSpec(name) for name in names)
+        with_goal = {} if GOAL in names else {"with_goal": False}
+        specs += [EvaluatorSpec("turn_success_ratio"), EvaluatorSpec("overall_agent_score", with_goal)]
+    return tuple(specs)
 
 
 def _limits(node: Node) -> dict[str, Node]:

@@ -7,7 +7,7 @@ same name here, `unordered` is `any_order` with a score of 1, `contains` is `sup
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,12 +35,16 @@ class Scenarios:
     originals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     schema_version: str = "v1"
 
-    @property
-    def by_scenario_id(self) -> dict[str, Case]:
-        """The cases by the ids in the file; of equal ids the first."""
+    def scenario_id(self, case_id: str) -> str:
+        """The id that the scenario of a case has in the file; for another case its own."""
+        original = self.originals.get(case_id)
+        return case_id if original is None else str(original["scenario_id"])
+
+    def by_scenario_id(self, cases: Iterable[Case]) -> dict[str, Case]:
+        """`cases` by the ids of their scenarios; of equal ids the first."""
         found: dict[str, Case] = {}
-        for case in self.cases:
-            found.setdefault(self.originals[case.id]["scenario_id"], case)
+        for case in cases:
+            found.setdefault(self.scenario_id(case.id), case)
         return found
 
 

@@ -23,7 +23,6 @@ from ...suite.case_ids import printable_id
 from ...suite.node import Node
 from ...suite.yaml_document import Document, SuiteError
 from ..common import unique_ids
-from .scenarios import Scenarios
 
 MAX_BYTES = 100_000_000
 _SCHEMA_VERSION, _SIMULATOR_VERSION = "v1.1", "v1"
@@ -139,16 +138,15 @@ def _calls(message: Node) -> tuple[tuple[ToolCall, ...], tuple[Finding, ...]]:
     return tuple(calls), tuple(findings)
 
 
-def cases_by_scenario(conversations: Sequence[SimulatedConversation], scenarios: Scenarios) -> dict[str, Case]:
+def cases_by_scenario(conversations: Sequence[SimulatedConversation], known: Mapping[str, Case]) -> dict[str, Case]:
     """The case of each scenario id in `conversations`, with the number of its conversations.
 
-    One that is not among `scenarios` is made from the user in its first conversation.
+    One that is not among the `known` is made from the user in its first conversation.
     """
     first: dict[str, SimulatedConversation] = {}
     for conversation in conversations:
         first.setdefault(conversation.scenario_id, conversation)
     counts = Counter(conversation.scenario_id for conversation in conversations)
-    known = scenarios.by_scenario_id
     found = (
         (known.get(scenario_id) or _case(conversation)).held(counts[scenario_id])
         for scenario_id, conversation in first.items()

@@ -1,0 +1,200 @@
+"""The results of a run in ArkSim's format: `evaluation.json` (schema v1.1) and the scenarios of each error.
+
+As there, turns count from 0, scores are on their own scale, and -1 stands for a score that was not computed. Unique
+errors are those of behaviour failures; all others are in the report.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..behavior_failures import FAILURE_METRICS, SEVERITY, worst_first
+from ..importers.arksim.scenarios import Scenarios
+from ..model import EvalResult, Status
+from ..runs.outcomes import ConversationTurn, RunConversation
+from .model import Report
+from .wording import finite, printable
+
+SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"
+NOT_COMPUTED = -1.0
+EVALUATION_FAILED = "Evaluation Failed"
+GOOD, RUN_FAILED, AGENT_ERROR = "skipped_good_performance", "evaluation_run_failed", "agent_api_error"
+"""Outcomes of a turn that are no labels: nothing indicated a failure; the judge failed; the agent failed."""
+
+_OWN_FIELDS = ("goal_completion", "turn_success_ratio", "overall_agent_score")
+
+
+@dataclass(frozen=True)
+class ArksimResults:
+    """The results in `report`. The ids are UUIDs; `generated_at` is an RFC 3339 time."""
+
+    report: Report
+    scenarios: Scenarios
+    simulation_id: str
+    evaluation_id: str
+    generated_at: str
+
+    def evaluation(self) -> str:
+        """The text of `evaluation.json`."""
+        return _text(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "generated_at": self.generated_at,
+                "evaluator_version": EVALUATOR_VERSION,
+                "evaluation_id": self.evaluation_id,
+                "simulation_id": self.simulation_id,
+                "conversations": [self._conversation(item) for item in self.report.conversations if item.came],
+                "unique_errors": self._errors,
+                "error_scenario_mappings": self._mappings,
+            }
+        )
+
+    def focus(self) -> dict[str, str]:
+        """The texts of scenario files by name: one of each error, and one of all; empty without errors."""
+        if not self._mappings:
+            return {}
+        files = {f"error_{item['error_index']}": item["scenario_ids"] for item in self._mappings}
+        every = sorted({scenario_id for item in self._mappings for scenario_id in item["scenario_ids"]})
+        return {f"{name}.json": self._scenario_file(ids) for name, ids in {**files, "all_failures": every}.items()}
+
+    def _scenario_file(self, scenario_ids: Iterable[str]) -> str:
+        chosen = [self._originals[scenario_id] for scenario_id in scenario_ids]
+        return _text({"schema_version": self.scenarios.schema_version, "scenarios": chosen})
+
+    @cached_property
+    def _originals(self) -> dict[str, Mapping[str, Any]]:
+        return {str(scenario["scenario_id"]): scenario for scenario in self.scenarios.originals.values()}
+
+    @cached_property
+    def _by_label(self) -> dict[str, RunConversation]:
+        return {conversation.label: conversation for conversation in self.report.conversations if conversation.came}
+
+    @cached_property
+    def _errors(self) -> list[dict[str, Any]]:
+        """The unique errors, the worst and most frequent first."""
+        return [self._error(error) for error in self.report.unique_errors if error["label"] in SEVERITY]
+
+    def _error(self, error: Mapping[str, Any]) -> dict[str, Any]:
+        named = f"{error['label']}: {error['description']}"
+        return {
+            "unique_error_id": str(uuid.uuid5(uuid.NAMESPACE_OID, named)),
+            "behavior_failure_category": error["label"],
+            "unique_error_description": error["description"],
+            "severity": error["severity"],
+            "occurrences": [
+                {
+                    "conversation_id": conversation_id(self._by_label[place["conversation"]]),
+                    "turn_id": place["turn"] - 1,
+                }
+                for place in error["occurrences"]
+            ],
+        }
+
+    @cached_property
+    def _error_ids(self) -> dict[tuple[str, int], list[str]]:
+        found: dict[tuple[str, int], list[str]] = {}
+        for error in self._errors:
+            for place in error["occurrences"]:
+                found.setdefault((place["conversation_id"], place["turn_id"]), []).append(error["unique_error_id"])
+        return found
+
+    @cached_property
+    def _mappings(self) -> list[dict[str, Any]]:
+        scenario_of = {
+            conversation_id(item): self.scenarios.scenario_id(item.case_id or "") for item in self._by_label.values()
+        }
+        mappings: list[dict[str, Any]] = []
+        for error in self._errors:
+            ids = {scenario_of[place["conversation_id"]] for place in error["occurrences"]} & self._originals.keys()
+            if ids:
+                mappings.append(
+                    {
+                        "error_index": len(mappings) + 1,
+                        "unique_error_id": error["unique_error_id"],
+                        "error_description": error["unique_error_description"],
+                        "severity": error["severity"],
+                        "scenario_ids": sorted(ids),
+                    }
+                )
+        return mappings
+
+    def _conversation(self, conversation: RunConversation) -> dict[str, Any]:
+        results = {result.evaluator: result for result in conversation.results}
+        turns = [self._turn(conversation, turn) for turn in conversation.turns if turn.turn is not None]
+        goal, ratio, overall = (_score(results.get(name)) for name in _OWN_FIELDS)
+        if any(turn["turn_behavior_failure"] == RUN_FAILED for turn in turns):
+            ratio = overall = NOT_COMPUTED
+        status = results["overall_agent_score"].label if overall != NOT_COMPUTED else None
+        own = [result for result in conversation.results if result.evaluator not in _OWN_FIELDS]
+        return {
+            "conversation_id": conversation_id(conversation),
+            "goal_completion_score": goal,
+            "goal_completion_reason": results["goal_completion"].reason if "goal_completion" in results else "",
+            "turn_success_ratio": ratio,
+            "overall_agent_score": overall,
+            "evaluation_status": status or EVALUATION_FAILED,
+            "turn_scores": turns,
+            "convo_scores": _scores(own, "conversation"),
+            "convo_qual_scores": _labels(own, "conversation"),
+        }
+
+    def _turn(self, conversation: RunConversation, turn: ConversationTurn) -> dict[str, Any]:
+        failures = [result for result in turn.results if result.evaluator in FAILURE_METRICS]
+        others = [result for result in turn.results if result.evaluator != "agent_behavior_failure"]
+        scores = _scores(others, "turn")
+        label, reason = _failure(turn, failures)
+        return {
+            "turn_id": turn.index,
+            "scores": scores,
+            "turn_score": sum(item["value"] for item in scores) / len(scores) if scores else NOT_COMPUTED,
+            "turn_behavior_failure": label,
+            "turn_behavior_failure_reason": reason,
+            "qual_scores": _labels(others, "turn"),
+            "unique_error_ids": self._error_ids.get((conversation_id(conversation), turn.index), []),
+        }
+
+
+def conversation_id(conversation: RunConversation) -> str:
+    """Its id, else its name in the report: some agents assign none."""
+    return conversation.conversation_id or conversation.label
+
+
+def _failure(turn: ConversationTurn, results: Iterable[EvalResult]) -> tuple[str, str]:
+    """The worst label of a turn with its reason, else an outcome that is no label."""
+    if turn.failure is not None:
+        return AGENT_ERROR, turn.failure
+    labelled = {result.label: result.reason for result in results if result.label and result.measured}
+    if labelled:
+        label = worst_first(labelled)[0]
+        return label, labelled[label]
+    errors = [result.reason for result in results if result.status is Status.ERRORED]
+    return (RUN_FAILED, errors[0]) if errors else (GOOD, "No behaviour failure was measured.")
+
+
+def _score(result: EvalResult | None) -> float:
+    return NOT_COMPUTED if result is None or result.score is None else result.score
+
+
+def _scores(results: Iterable[EvalResult], scope: str) -> list[dict[str, Any]]:
+    return [
+        {"name": item.evaluator, "value": item.score, "reason": item.reason, "metadata": None, "scope": scope}
+        for item in results
+        if item.score is not None and item.label is None
+    ]
+
+
+def _labels(results: Iterable[EvalResult], scope: str) -> list[dict[str, Any]]:
+    return [
+        {"name": item.evaluator, "value": item.label, "reason": item.reason, "metadata": None, "scope": scope}
+        for item in results
+        if item.label is not None and item.measured
+    ]
+
+
+def _text(value: Any) -> str:
+    return printable(json.dumps(finite(value), indent=4, ensure_ascii=False, allow_nan=False)) + "\n"

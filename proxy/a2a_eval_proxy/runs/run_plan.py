@@ -1,0 +1,73 @@
+"""What a run scores with, and which files it writes: its own report, and with ArkSim's files also in their format."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from a2a_tool_capture.models import rfc3339
+from tool_call_evaluators.importers.arksim.config import ArksimRun
+from tool_call_evaluators.importers.arksim.scenarios import Scenarios
+from tool_call_evaluators.importers.arksim.simulation import SimulationFile
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.arksim import ArksimResults
+from tool_call_evaluators.suite import Case, Suite
+
+from .report_files import publish_report
+from .simulation_files import scored_by, simulation_id
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """`given` is the folder for the report that the command line names; `arksim` the files that the suite is of."""
+
+    suite: Suite
+    given: Path | None
+    arksim: ArksimRun | None
+    warnings: Sequence[str] = ()
+    simulation: SimulationFile | None = None
+    """The conversations to score."""
+    cases: Mapping[str, Case] = field(default_factory=dict)
+    """Those of the conversations, by the ids of their scenarios."""
+
+    def of_simulation(self, simulation: SimulationFile) -> RunPlan:
+        """This plan for these conversations."""
+        suite, cases = scored_by(simulation, self.suite, self.scenarios)
+        warnings = [*self.warnings, *simulation.notes]
+        scored = {case.id for case in suite.cases}
+        if absent := [case.id for case in self.suite.cases if case.id not in scored]:
+            warnings.append(f"without a conversation, and not scored: {', '.join(absent)}")
+        return replace(self, suite=suite, simulation=simulation, cases=cases, warnings=warnings)
+
+    @property
+    def scenarios(self) -> Scenarios:
+        return self.arksim.scenarios if self.arksim else Scenarios()
+
+    @property
+    def report(self) -> Path | None:
+        """The folder for the report."""
+        return self.given or (self.arksim.output_dir if self.arksim else None)
+
+    @property
+    def simulation_output(self) -> Path | None:
+        """The file for the conversations of `run`."""
+        if self.arksim is None:
+            return None
+        return self.arksim.simulation_output or (self.given and self.given / "simulation.json")
+
+    def publish(self, report: Report) -> Path | None:
+        """Write the files of `report`; returns the path of the page, None without a folder. Raises OSError."""
+        if self.arksim is None and self.simulation is None:
+            return publish_report(report, self.report)
+        results = ArksimResults(
+            report,
+            self.scenarios,
+            self.simulation.simulation_id if self.simulation else simulation_id(report.run),
+            str(uuid.uuid4()),
+            rfc3339(datetime.now(UTC)),
+        )
+        page = "final_report.html" if self.arksim is None or self.arksim.html else ""
+        return publish_report(report, self.report, page=page, arksim=results)

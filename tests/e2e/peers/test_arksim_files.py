@@ -1,0 +1,251 @@
+"""ArkSim's files through the commands, and the files they write through ArkSim's own package."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from a2a_tool_capture import ToolCall
+from agents.serving import ServerThread
+from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says
+from support.prefork import run
+from support.provision import python_environment
+from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, SimulatedTurn, simulation_text
+
+READER = Path(__file__).parents[1] / "clients/arksim_files.py"
+EXAMPLE = Path(__file__).parents[2] / "evaluators/fixtures/arksim/customer-service"
+GOOD, BAD = "It is shipped.", "It is lost, the moon took it."
+
+
+def judged(request: dict[str, Any]) -> Reply:
+    """A judge that finds the answer BAD false, and all others excellent."""
+    schema = request["response_format"]["json_schema"]["schema"]
+    seen = request["messages"][-1]["content"]
+    is_bad = BAD in seen
+    answer = fitting(schema)
+    for name, inner in schema["properties"].items():
+        if name == "score":
+            answer[name] = 2 if is_bad else 5
+        elif name == "label":
+            answer[name] = "false information" if is_bad else "no failure"
+        elif name == "reason":
+            answer[name] = "the moon takes nothing" if is_bad else "as it should be"
+        assert "enum" not in inner or answer[name] in inner["enum"]
+    return says(answer)
+
+
+@dataclass
+class Workplace:
+    """A folder with ArkSim's files, and a judge."""
+
+    folder: Path
+    judge: FakeApi
+    url: str
+
+    def configure(self, **keys: Any) -> Path:
+        path = self.folder / "config.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **keys}))
+        return path
+
+    def simulate(self, *conversations: SimulatedConversation) -> None:
+        path = self.folder / "results/simulation/simulation.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(simulation_text("sim-1", "2026-11-22T10:00:00Z", conversations))
+
+    def command(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return run(
+            *arguments,
+            "--store",
+            self.folder / "turns.db",
+            cwd=self.folder,
+            A2A_EVAL_PROXY_JUDGE_API_KEY=KEY,
+            A2A_EVAL_PROXY_JUDGE_MODEL=MODEL,
+            A2A_EVAL_PROXY_JUDGE_BASE_URL=f"{self.url}/v1",
+        )
+
+    def evaluation(self, results: str = "results/evaluation") -> dict[str, Any]:
+        return dict(json.loads((self.folder / results / "evaluation.json").read_text()))
+
+    def read_by_arksim(self, results: str = "results/evaluation") -> dict[str, Any]:
+        simulation = self.folder / "results/simulation/simulation.json"
+        command = [python_environment("arksim"), "-P", READER, simulation, self.folder / results]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Workplace]:
+    (tmp_path / "scenarios.json").write_bytes((EXAMPLE / "scenarios.json").read_bytes())
+    config = yaml.safe_load((EXAMPLE / "config_evaluate.yaml").read_text())
+    for custom in ("custom_metrics_file_paths", "qualitative_failure_labels"):
+        del config[custom]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config | {"numeric_thresholds": {"overall_score": 0.6}}))
+    judge = FakeApi(judged)
+    with ServerThread(judge.app) as server:
+        yield Workplace(tmp_path, judge, server.url)
+
+
+CALLS = tuple(ToolCall(name, result="done") for name in ("send_verification_code", "verify_customer", "get_order"))
+
+
+def conversation(name: str, scenario: str, *answers: str) -> SimulatedConversation:
+    turns = [SimulatedTurn(f"Where is it? ({name})", text, CALLS) for text in answers]
+    return SimulatedConversation(name, scenario, turns)
+
+
+GOOD_ONE = conversation("c-good", "order_status_check", GOOD, GOOD)
+BAD_ONE = conversation("c-bad", "order_status_check", *[GOOD] * 4, BAD)
+WORSE_ONE = conversation("c-worse", "auth_cancel_order", BAD)
+
+
+@pytest.mark.statement(49, 70, 72, 115, 120, 122, 123, 124, 125, 126)
+def test_conversations_of_a_simulation_are_evaluated(here: Workplace) -> None:
+    here.simulate(GOOD_ONE, BAD_ONE, WORSE_ONE)
+    here.configure(numeric_thresholds={"overall_score": 0.6, "goal_completion": 0.2})
+    done = here.command("evaluate", "--suite", "config.yaml")
+    assert done.returncode == 1, done.stderr
+    assert "auth_cancel_order: overall_agent_score: mean 0.0625 is below 0.6" in done.stdout
+
+    evaluation = here.evaluation()
+    assert (evaluation["schema_version"], evaluation["simulation_id"]) == ("v1.1", "sim-1")
+    good, bad, worse = evaluation["conversations"]
+    assert [item["conversation_id"] for item in (good, bad, worse)] == ["c-good", "c-bad", "c-worse"]
+    statuses = [item["evaluation_status"] for item in (good, bad, worse)]
+    assert statuses == ["Done", "Partial Failure", "Failed"]
+    assert [item["turn_success_ratio"] for item in (good, bad, worse)] == [1.0, 0.8, 0.0]
+    assert (good["goal_completion_score"], good["goal_completion_reason"]) == (1.0, "as it should be")
+    assert [item["overall_agent_score"] for item in (good, bad)] == [1.0, pytest.approx(0.75 * 0.8 + 0.25 * 0.25)]
+    first, *_, last = bad["turn_scores"]
+    assert (first["turn_id"], first["unique_error_ids"]) == (0, [])
+    assert (last["turn_id"], last["turn_score"]) == (4, 2.0)
+    assert [(score["name"], score["value"]) for score in last["scores"]] == [("helpfulness", 2.0)]
+    assert (last["turn_behavior_failure"], last["turn_behavior_failure_reason"]) == (
+        "false information",
+        "the moon takes nothing",
+    )
+    (error,) = evaluation["unique_errors"]
+    assert last["unique_error_ids"] == [error["unique_error_id"]]
+
+
+@pytest.mark.statement(127, 128, 129, 130, 131, 132, 133, 134, 136, 137)
+def test_errors_lead_to_their_scenarios(here: Workplace) -> None:
+    here.simulate(GOOD_ONE, BAD_ONE, WORSE_ONE)
+    here.command("evaluate", "--suite", "config.yaml")
+    evaluation = here.evaluation()
+    (error,) = evaluation["unique_errors"]
+    assert {key: error[key] for key in error if key != "unique_error_id"} == {
+        "behavior_failure_category": "false information",
+        "unique_error_description": "the moon takes nothing",
+        "severity": "critical",
+        "occurrences": [
+            {"conversation_id": "c-bad", "turn_id": 4},
+            {"conversation_id": "c-worse", "turn_id": 0},
+        ],
+    }
+    assert evaluation["error_scenario_mappings"] == [
+        {
+            "error_index": 1,
+            "unique_error_id": error["unique_error_id"],
+            "error_description": "the moon takes nothing",
+            "severity": "critical",
+            "scenario_ids": ["auth_cancel_order", "order_status_check"],
+        }
+    ]
+    originals = json.loads((here.folder / "scenarios.json").read_text())["scenarios"]
+    chosen = [item for item in originals if item["scenario_id"] in ("auth_cancel_order", "order_status_check")]
+    focus = json.loads((here.folder / "results/evaluation/focus/error_1.json").read_text())
+    assert focus == {"schema_version": "v1", "scenarios": sorted(chosen, key=lambda item: item["scenario_id"])}
+    assert json.loads((here.folder / "results/evaluation/focus/all_failures.json").read_text()) == focus
+
+
+@pytest.mark.statement(50, 116, 117, 118)
+def test_arksim_reads_the_files(here: Workplace) -> None:
+    here.simulate(GOOD_ONE, BAD_ONE)
+    here.command("evaluate", "--suite", "config.yaml")
+    found = here.read_by_arksim()
+    assert found["simulation_id"] == found["evaluation"]["simulation_id"] == "sim-1"
+    assert found["simulation"][0] == ["order_status_check", ["Where is it? (c-good)", GOOD] * 2]
+    assert found["evaluation"] == here.evaluation()
+    assert found["focus"] == {"all_failures.json": ["order_status_check"], "error_1.json": ["order_status_check"]}
+    assert (found["above"], found["below"], found["labels"]) == (True, False, False)
+    assert (here.folder / "results/evaluation/final_report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.statement(119, 135)
+def test_a_good_simulation_has_no_errors_and_no_focus_files(here: Workplace) -> None:
+    here.simulate(GOOD_ONE)
+    done = here.command("evaluate", "--suite", "config.yaml")
+    assert done.returncode == 0, done.stdout
+    evaluation = here.evaluation()
+    assert (evaluation["unique_errors"], evaluation["error_scenario_mappings"]) == ([], [])
+    assert list((here.folder / "results/evaluation/focus").glob("*.json")) == []
+
+
+@pytest.mark.statement(78, 79, 141)
+def test_results_may_go_elsewhere_and_without_a_page(here: Workplace) -> None:
+    here.simulate(BAD_ONE)
+    here.configure(output_dir="./mine", generate_html_report=False)
+    here.command("evaluate", "--suite", "config.yaml")
+    here.command("evaluate", "--suite", "config.yaml", "--output_dir", here.folder / "again")
+    for folder in ("mine", "again"):
+        assert here.evaluation(folder)["unique_errors"]
+        assert (here.folder / folder / "focus/error_1.json").exists()
+        assert list((here.folder / folder).glob("*.html")) == []
+    assert here.evaluation("mine")["evaluation_id"] != here.evaluation("again")["evaluation_id"]
+
+
+@pytest.mark.statement(122)
+def test_what_is_not_computed_is_minus_one(here: Workplace) -> None:
+    here.configure(metrics_to_run=["helpfulness"], numeric_thresholds=None)
+    here.simulate(GOOD_ONE)
+    assert here.command("evaluate", "--suite", "config.yaml").returncode == 0
+    (only,) = here.evaluation()["conversations"]
+    assert (only["goal_completion_score"], only["goal_completion_reason"]) == (-1, "")
+
+
+@pytest.mark.statement(121)
+def test_a_judge_that_does_not_answer_is_a_failed_evaluation(here: Workplace) -> None:
+    here.simulate(GOOD_ONE)
+    here.judge._replies = [Reply(400, b"{}")]
+    done = here.command("evaluate", "--suite", "config.yaml")
+    assert done.returncode == 1
+    (only,) = here.evaluation()["conversations"]
+    assert only["evaluation_status"] == "Evaluation Failed"
+    assert (only["overall_agent_score"], only["turn_success_ratio"]) == (-1, -1)
+    assert {turn["turn_behavior_failure"] for turn in only["turn_scores"]} == {"evaluation_run_failed"}
+    assert here.read_by_arksim()["evaluation"]["conversations"] == [only]
+
+
+def test_a_simulation_scored_by_a_suite_of_ours(here: Workplace) -> None:
+    here.simulate(BAD_ONE)
+    (here.folder / "suite.yaml").write_text("suite: ours\nevaluators: [tool_error, helpfulness]\n")
+    file = here.folder / "results/simulation/simulation.json"
+    options = ("--suite", "suite.yaml", "--simulation-file-path", file)
+    done = here.command("evaluate", *options, "--run", "one", "--output-dir", "results/evaluation")
+    assert done.returncode == 1
+    assert "helpfulness failed: the moon takes nothing" in done.stdout
+    assert here.evaluation()["conversations"][0]["turn_scores"][4]["turn_score"] == 1.5
+    again = here.command("evaluate", *options, "--run", "one")
+    assert again.returncode == 2
+    assert "run 'one' already exists" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "simulation.json: cannot be read: No such file"), ("{}", "conversations is missing")],
+)
+def test_a_missing_or_wrong_simulation(here: Workplace, content: str | None, problem: str) -> None:
+    if content is not None:
+        here.simulate()
+        (here.folder / "results/simulation/simulation.json").write_text(content)
+    done = here.command("evaluate", "--suite", "config.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+    assert len(done.stderr.splitlines()) == 1
