@@ -13,7 +13,7 @@ from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES
 from ..plugins import load_plugin
 from ..registry import evaluator_class, get_evaluator, named_options, option_names
-from .files import ReadContext
+from .files import ReadContext, code_path
 
 _FILE_OPTIONS = frozenset({"command", "folder", "judge"})
 
@@ -95,13 +95,10 @@ Evaluators = Annotated[tuple[Annotated[EvaluatorSpec, _SPEC], ...], Check(_uniqu
 
 def _plugin(value: Any, context: ReadContext) -> Path:
     """Runs the plug-in file `value`, relative to the suite."""
-    folder = context.folder or Path()
-    path = folder / text(value)
-    if not (context.allow_plugins or path.resolve().is_relative_to(folder.resolve())):
-        raise FieldError(
-            f"plug-in {path} is outside the suite's directory; if you trust the suite, allow running it "
-            "with --allow-plugins (in Python: allow_plugins=True)"
-        )
+    try:
+        path = code_path(text(value), context)
+    except FieldError as error:
+        raise FieldError(f"plug-in {error}") from None
     load_plugin(path)
     return path.resolve()
 

@@ -20,6 +20,18 @@ class ReadContext:
     allow_plugins: bool = False
 
 
+def code_path(file: str, context: ReadContext) -> Path:
+    """The path of a Python file that a suite names, relative to the suite. Raises FieldError if it may not run."""
+    folder = context.folder or Path()
+    path = folder / file
+    if not (context.allow_plugins or path.resolve().is_relative_to(folder.resolve())):
+        raise FieldError(
+            f"{path} is outside the suite's directory; if you trust the suite, allow running it "
+            "with --allow-plugins (in Python: allow_plugins=True)"
+        )
+    return path
+
+
 def read_text(path: Path) -> str:
     """The text of the file at `path`. Raises SuiteError if it is missing, too large or not UTF-8."""
     try:

@@ -64,6 +64,13 @@ class AgentClientOptions(Options):
         secret=True,
         repeatable=True,
     )
+    agent_model: str | None = _agent(types.NAME, "Model of an openai: agent.", None)
+    agent_system: str | None = _agent(types.TEXT, "System prompt of an openai: agent.", None)
+    agent_tools: str | None = _agent(
+        types.FILE,
+        "Python file or module with the tools of an openai: agent. Default: calls are recorded, not run.",
+        None,
+    )
     agent_ca: str | None = _tls(
         types.FILE, "Authorities (PEM) to trust for the agent's certificate, instead of the system's.", None
     )
@@ -85,7 +92,12 @@ class AgentClientOptions(Options):
 
 class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
     suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
-    agent: str | None = _agent(types.URL, "URL of the agent, or of a proxy for it. Default: from the suite.", None)
+    agent: str | None = _agent(
+        types.AGENT,
+        "URL of the agent, or of a proxy for it; python:FILE.py:CLASS; or openai:URL of a chat-completions API. "
+        "Default: from the suite.",
+        None,
+    )
     binding: str | None = _agent(
         types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card.", None
     )
@@ -116,6 +128,9 @@ class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions
             streaming=self.streaming,
             timeout=self.timeout,
             concurrency=self.concurrency,
+            model=self.agent_model,
+            system=self.agent_system,
+            tools=self.agent_tools,
         )
 
 
@@ -173,7 +188,7 @@ class RecordOptions(StoredRunOptions):
 
 
 class CheckOptions(AgentClientOptions):
-    url: str = option(types.URL, "URL of the agent.", positional=True)
+    url: str = option(types.AGENT, "URL of the agent.", positional=True)
     message: tuple[str, ...] = option(
         types.TEXTS,
         "Message that makes the agent call a tool. Repeatable. Default: an example from the agent card.",

@@ -19,6 +19,9 @@ from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
+from ..connectors.chat_agent import ChatOptions
+from ..connectors.connect import connected
+from ..connectors.server import ServedAgent
 from ..errors import UNREACHABLE, ConfigError
 from ..ids import new_turn_id
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -39,6 +42,9 @@ TIMEOUT_S = 300.0
 _MAX_WAITING = 200
 """Turns that may wait for their scores; then the agent is asked no more until they have them."""
 
+_SERVED_GRACE_S = 10.0
+"""How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
+
 _PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status")
 """Of a turn, what says which place in the plan it takes."""
 
@@ -51,7 +57,10 @@ class NothingRanError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """How the agent is talked to, see CaptureClient; `concurrency` is how many conversations there are at once."""
+    """How the agent is talked to, see CaptureClient; `concurrency` is how many conversations there are at once.
+
+    `url` is also `python:...` or `openai:URL`, see `connectors.reference`; `chat` is for the latter.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -61,6 +70,7 @@ class AgentOptions:
     concurrency: int = CONCURRENCY
     dialects: tuple[str, ...] = ()
     tls: ssl.SSLContext | None = None
+    chat: ChatOptions = field(default_factory=ChatOptions)
 
     @classmethod
     def merged(
@@ -86,6 +96,12 @@ class AgentOptions:
             given.concurrency or suite.concurrency or CONCURRENCY,
             dialects,
             tls,
+            ChatOptions(
+                given.model or suite.model,
+                given.system or suite.system,
+                given.tools or suite.tools,
+                {**suite.body, **given.body},
+            ),
         )
 
 
@@ -157,17 +173,21 @@ async def _drive(
     advanced: Callable[[Case], None],
     privacy: Privacy,
 ) -> None:
-    async with CaptureClient(
-        agent.url,
-        headers=agent.headers,
-        tls=agent.tls,
-        binding=agent.binding,
-        streaming=agent.streaming,
-        timeout_s=agent.timeout_s,
-        dialects=agent.dialects,
-    ) as client:
+    async with (
+        connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
+        CaptureClient(
+            server.url if server else agent.url,
+            headers={} if server else agent.headers,
+            tls=None if server else agent.tls,
+            binding=agent.binding,
+            streaming=agent.streaming,
+            timeout_s=agent.timeout_s + (_SERVED_GRACE_S if server else 0),
+            dialects=agent.dialects,
+        ) as client,
+    ):
         visibility = CallVisibility(asks=True, dialects=bool(agent.dialects))
-        driver = _Driver(client, pipeline, run, advanced, privacy, visibility)
+        name = server.name if server else client.url
+        driver = _Driver(client, pipeline, run, advanced, privacy, visibility, name, server)
         await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
     if not driver.taken and driver.problem:
         raise NothingRanError(driver.problem)
@@ -187,6 +207,9 @@ class _Driver:
     _advanced: Callable[[Case], None]
     _privacy: Privacy
     _visibility: CallVisibility
+    _name: str
+    """Of the agent, in turns and reports."""
+    _server: ServedAgent | None
     taken: int = 0
     """Turns that came about, also those that the agent answered with an error."""
     unanswered: int = 0
@@ -226,6 +249,8 @@ class _Driver:
                     self._visibility.judge(turn)
                     self._pipeline.take(turn)
             self._advanced(case)
+        if self._server:
+            await self._server.end(conversation_id)
 
     async def _say(self, conversation: CaptureConversation, text: str, case: Case) -> tuple[Turn | None, bool]:
         """The turn that a message led to, if any; and whether the conversation cannot continue."""
@@ -250,14 +275,14 @@ class _Driver:
         if self.problem:
             return
         if quotes and not self._privacy.covers_texts:
-            problem = f"{self._client.url}: {type(error).__name__}, whose words are not to be seen"
+            problem = f"{self._name}: {type(error).__name__}, whose words are not to be seen"
         self.problem = self._privacy.text(problem)
 
     def _turn(self, captured: CapturedTurn, case: Case) -> Turn:
         turn = Turn(
             turn_id=new_turn_id(),
             run=self._run,
-            agent=self._client.url,
+            agent=self._name,
             binding=captured.binding,
             protocol_version=major_minor(captured.protocol_version),
             started_at=captured.started_at.timestamp(),

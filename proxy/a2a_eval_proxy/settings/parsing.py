@@ -62,6 +62,17 @@ def parse_url(value: Any) -> str:
     return text.rstrip("/")
 
 
+def parse_agent(value: Any) -> str:
+    """An http or https URL, `python:...`, or `openai:` and a URL, which may have a query."""
+    text = parse_text(value)
+    if text.startswith("python:"):
+        return text
+    if text.startswith("openai:"):
+        url, mark, query = text.removeprefix("openai:").partition("?")
+        return f"openai:{parse_url(url)}{mark}{query}"
+    return parse_url(text)
+
+
 def parse_address(value: Any) -> str:
     """HOST:PORT, as given."""
     text = parse_text(value)
@@ -205,6 +216,7 @@ STORE = ValueType(parse_text, "URL_OR_PATH", completes="file")
 OUTPUT_FILE = ValueType(_output_file, "FILE", completes="file")
 OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR", completes="dir")
 URL = ValueType(parse_url, "URL")
+AGENT = ValueType(parse_agent, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
 ADDRESS = ValueType(parse_address, "HOST:PORT")
 ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")

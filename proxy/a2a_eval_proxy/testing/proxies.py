@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import tempfile
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..app import RunningProxy, run_proxy
 from ..errors import ConfigError
+from ..loop_thread import LoopThread
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
 from ..settings import Settings
 from ..settings.loading import load
@@ -21,7 +21,6 @@ from ..settings.parsing import parse_url
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 
-T = TypeVar("T")
 TurnJson = dict[str, Any]
 """A turn as in /api/turns."""
 
@@ -41,7 +40,7 @@ _OWN = ("upstream", "store", "suite", "run")
 class EvalProxy:
     """A proxy before an agent, as one test sees it: with the turns that began during the test."""
 
-    def __init__(self, proxy: RunningProxy, loop: _LoopThread) -> None:
+    def __init__(self, proxy: RunningProxy, loop: LoopThread) -> None:
         self._proxy = proxy
         self._loop = loop
         self._turn_ids: list[str] = []
@@ -106,7 +105,7 @@ class ProxyPool:
         self._suite = suite
         self._case_id = case_id
         self._folder = tempfile.TemporaryDirectory(prefix="a2a-eval-proxy-tests-")
-        self._loop = _LoopThread()
+        self._loop = LoopThread("the proxy of the test session")
         self._servers: OrderedDict[Settings, _Server] = OrderedDict()
         self._stopping: list[asyncio.Task[None]] = []
         self._started = 0
@@ -214,34 +213,3 @@ def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
     except ValueError as error:
         raise ConfigError(f"the agent's URL: {error}, got {agent_url!r}") from None
     return load(Settings, {**_CHOSEN, **given, "upstream": upstream, "run": "tests"})
-
-
-class _LoopThread:
-    """An event loop that runs in a thread until it is closed."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="a2a-eval-proxy", daemon=True)
-        self._thread.start()
-        self._ready.wait()
-
-    @property
-    def runs(self) -> bool:
-        return self._thread.is_alive()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` there and wait for it. Raises what it raises, RuntimeError where the loop is closed."""
-        if not self.runs:
-            work.close()
-            raise RuntimeError("the proxy was stopped at the end of the test session")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
-        self._ready.set()
-        await self._stop.wait()

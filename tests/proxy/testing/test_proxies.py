@@ -63,7 +63,7 @@ def test_a_turn_that_is_not_answered_is_closed_at_the_end(pool: ProxyPool, agent
     [export] = pool.exported
     [turn] = export["turns"]
     assert "incomplete" in [finding["code"] for finding in turn["findings"]]
-    with pytest.raises(RuntimeError, match="stopped at the end of the test session"):
+    with pytest.raises(RuntimeError, match="the proxy of the test session was stopped"):
         proxy.turns()
 
 

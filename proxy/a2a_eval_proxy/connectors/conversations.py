@@ -1,0 +1,176 @@
+"""The conversations with an agent that is not an A2A server: an instance for each, asked turn by turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from a2a_tool_capture.models import ToolCall
+from a2a_tool_capture.recording import CallRecording
+from tool_call_evaluators.evaluator import FAILURES
+
+from .loading import failure
+
+logger = logging.getLogger(__name__)
+
+MAX_IDLE = 1000
+"""Maximum number of idle conversations; the one that was idle longest ends first."""
+
+CLOSE_TIMEOUT_S = 10.0
+"""Maximum time that an agent's `close` may take."""
+
+
+class AnswerError(Exception):
+    """An agent returned what is no answer; the message says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """The text of a turn, and the tool calls that the agent returned with it."""
+
+    text: str
+    tool_calls: list[ToolCall]
+
+
+@dataclass(slots=True)
+class _AgentConversation:
+    agent: Any
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the agent answers."""
+    chat_id: str = ""
+    turns: int = 0
+
+
+class AgentConversations:
+    """Conversations by their A2A contextId. To be used on one event loop."""
+
+    def __init__(self, new_agent: Callable[[], Any]) -> None:
+        """Create the agent of the first conversation. Raises what `new_agent` raises."""
+        self._new_agent = new_agent
+        self._spare = [new_agent()]
+        self._open: OrderedDict[str, _AgentConversation] = OrderedDict()
+
+    async def say(self, context_id: str, text: str) -> AgentAnswer:
+        """The agent's answer to a message. Raises what the agent raises, AnswerError for what is no answer."""
+        conversation = self._open.get(context_id)
+        if conversation is None:
+            agent = self._spare.pop() if self._spare else self._new_agent()
+            conversation = self._open[context_id] = _AgentConversation(agent)
+        self._open.move_to_end(context_id)
+        async with conversation.turn:
+            answer = await _ask(conversation, context_id, text)
+        await self._end_idle()
+        return answer
+
+    async def end(self, context_id: str) -> None:
+        """A conversation is over: close its agent."""
+        if conversation := self._open.pop(context_id, None):
+            await _close(conversation.agent)
+
+    async def end_all(self) -> None:
+        """Close all agents."""
+        agents = [*self._spare, *(conversation.agent for conversation in self._open.values())]
+        self._spare.clear()
+        self._open.clear()
+        await asyncio.gather(*map(_close, agents))
+
+    async def _end_idle(self) -> None:
+        idle = [context_id for context_id, conversation in self._open.items() if not conversation.turn.locked()]
+        for context_id in idle[: len(idle) - MAX_IDLE]:
+            await self.end(context_id)
+
+
+async def _ask(conversation: _AgentConversation, context_id: str, text: str) -> AgentAnswer:
+    agent = conversation.agent
+    if not conversation.chat_id:
+        given = await called(agent.get_chat_id) if hasattr(agent, "get_chat_id") else None
+        conversation.chat_id = str(given or context_id)
+    place = {"chat_id": conversation.chat_id, "turn_id": conversation.turns}
+    conversation.turns += 1
+    accepted = _accepted(agent.execute, {"metadata": place, **place})
+    return _answer(await called(partial(agent.execute, text, **accepted)), type(agent).__name__)
+
+
+def _accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the keyword arguments `given`, those that a function takes."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    return {name: value for name, value in given.items() if takes_all or name in parameters}
+
+
+def _answer(value: Any, agent: str) -> AgentAnswer:
+    """Text, or content and tool calls: an object with these attributes, or a mapping with these keys."""
+    if isinstance(value, str):
+        return AgentAnswer(value, [])
+    content = _field(value, "content")
+    if not isinstance(content, str):
+        expected = "expected text, or an AgentResponse whose content is text"
+        raise AnswerError(f"{agent}.execute returned a {type(value).__name__}; {expected}")
+    recording, ids = CallRecording(), set[str]()
+    for index, call in enumerate(_field(value, "tool_calls") or ()):
+        name, arguments, call_id = _field(call, "name"), _field(call, "arguments"), _field(call, "id") or ""
+        if not isinstance(name, str) or not name or not isinstance(arguments, Mapping | None):
+            raise AnswerError(f"{agent}.execute: tool_calls[{index}] needs a name, and arguments that are an object")
+        outcome = {key: _field(call, key) for key in ("result", "error")}
+        recording.record(name, arguments or {}, id="" if call_id in ids else call_id, **outcome)
+        ids.add(call_id)
+    return AgentAnswer(content, recording.tool_calls)
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+async def called(function: Callable[[], Any]) -> Any:
+    """The result of a coroutine function, or of a function, which runs in a thread."""
+    target = function.func if isinstance(function, partial) else function
+    value = function() if inspect.iscoroutinefunction(target) else await _in_thread(function)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _in_thread(function: Callable[[], Any]) -> Any:
+    """Like `asyncio.to_thread`, in a daemon thread: one that hangs does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not done.done():  # it is after a timeout
+            done.set_result(result) if error is None else done.set_exception(error)
+
+    def work() -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = context.run(function)
+        except StopIteration as stop:  # a future refuses it
+            error = RuntimeError(f"StopIteration: {stop}")
+        except FAILURES as failed:
+            error = failed
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            pass  # the loop was closed meanwhile
+
+    threading.Thread(target=work, name="agent", daemon=True).start()
+    return await done
+
+
+async def _close(agent: Any) -> None:
+    """Call an agent's `close`, if it has one; a failure is logged."""
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            if hasattr(agent, "close"):
+                await called(agent.close)
+    except TimeoutError:
+        logger.warning("%s.close() did not end within %g s", type(agent).__name__, CLOSE_TIMEOUT_S)
+    except FAILURES as error:
+        logger.warning("%s.close() raised %s", type(agent).__name__, failure(error))

@@ -1,0 +1,81 @@
+"""Answers A2A messages with an agent that is not an A2A server; its tool calls travel in the extension."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import TaskUpdater
+from a2a_tool_capture import ToolCall, ToolCallRecorder, reconcile
+from a2a_tool_capture.connector import recorder as automatic
+from opentelemetry import context as otel_context
+from opentelemetry.propagate import extract
+from tool_call_evaluators.evaluator import FAILURES
+
+from .conversations import AgentAnswer, AgentConversations, AnswerError
+from .loading import failure
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectedAgent(AgentExecutor):
+    """A task for each message: completed with one artifact, or failed with what went wrong.
+
+    Its calls are those that the agent returns and those that `a2a_tool_capture.connector.recorder` saw meanwhile, each
+    once; a returned call takes precedence.
+    """
+
+    def __init__(self, conversations: AgentConversations, recorder: ToolCallRecorder, timeout_s: float) -> None:
+        self._conversations = conversations
+        self._recorder = recorder
+        self._timeout_s = timeout_s
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        message, task_id, context_id = context.message, context.task_id, context.context_id
+        if message is None or task_id is None or context_id is None:
+            raise ValueError("a request without a message")
+        if context.current_task is None:
+            await event_queue.enqueue_event(new_task_from_user_message(message))
+        updater = TaskUpdater(event_queue, task_id, context_id)
+        await updater.start_work()
+        headers = context.call_context.state.get("headers", {}) if context.call_context else {}
+        token = otel_context.attach(extract(headers))  # so that the agent's spans are of the client's trace
+        try:
+            answer = await self._answer(context_id, context.get_user_input())
+        finally:
+            otel_context.detach(token)
+        if isinstance(answer, str):
+            await updater.failed(new_text_message(answer, context_id=context_id, task_id=task_id))
+        else:
+            await updater.add_artifact([new_text_part(answer.text)], name="answer")
+            await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
+
+    async def _answer(self, context_id: str, text: str) -> AgentAnswer | str:
+        """The answer, or why it failed; its calls are recorded in either case."""
+        returned: list[ToolCall] = []
+        with automatic.request() as seen:
+            try:
+                async with asyncio.timeout(self._timeout_s) as limit:
+                    answer = await self._conversations.say(context_id, text)
+                returned = answer.tool_calls
+            except TimeoutError as error:
+                return f"no answer within {self._timeout_s:g} s" if limit.expired() else failure(error)
+            except AnswerError as error:
+                return str(error)
+            except FAILURES as error:
+                logger.debug("the agent failed", exc_info=error)
+                return failure(error)
+            finally:
+                self._record(reconcile(returned, [] if seen is None else seen.tool_calls).tool_calls)
+        return answer
+
+    def _record(self, calls: Iterable[ToolCall]) -> None:
+        for call in calls:
+            self._recorder.record(call.name, call.arguments, result=call.result, error=call.error, id=call.id)

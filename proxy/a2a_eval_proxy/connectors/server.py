@@ -1,0 +1,122 @@
+"""Serves an agent that does not speak A2A on loopback, on an event loop of its own: it may block."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from a2a.server.context import ServerCallContext
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Task
+from a2a_tool_capture import CapturingRequestHandler, ToolCallRecorder
+from starlette.applications import Starlette
+
+from ..loop_thread import LoopThread
+from ..net.browser_guard import BrowserGuard, HostNames
+from ..net.http_server import HttpServer
+from .conversations import CLOSE_TIMEOUT_S, AgentConversations
+from .executor import ConnectedAgent
+
+logger = logging.getLogger(__name__)
+
+REST_PREFIX = "/rest"
+
+MAX_TASKS = 10_000
+"""Tasks that clients can read again; the oldest are forgotten first."""
+
+STOP_TIMEOUT_S = 15.0
+"""Maximum time to stop a server; an agent that blocks its event loop for longer is abandoned."""
+
+
+@dataclass(slots=True)
+class ServedAgent:
+    """A running server: the `name` of its agent, the `url` of its card, and the conversations it holds."""
+
+    name: str
+    url: str
+    _loop: LoopThread
+    _conversations: AgentConversations
+
+    async def end(self, conversation_id: str) -> None:
+        """A conversation is over: close its agent."""
+        await self._loop.call(self._conversations.end(conversation_id))
+
+
+class RecentTasks(InMemoryTaskStore):
+    """A store of bounded size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._recent: OrderedDict[str, ServerCallContext] = OrderedDict()
+
+    async def save(self, task: Task, context: ServerCallContext) -> None:
+        await super().save(task, context)
+        self._recent[task.id] = context
+        self._recent.move_to_end(task.id)
+        if len(self._recent) > MAX_TASKS:
+            await self.delete(*self._recent.popitem(last=False))
+
+
+@asynccontextmanager
+async def served(name: str, new_agent: Callable[[], Any], timeout_s: float) -> AsyncIterator[ServedAgent]:
+    """An A2A server for the agents that `new_agent` creates, one for each conversation.
+
+    Raises what the first call of `new_agent` raises. A turn fails after `timeout_s` seconds.
+    """
+    loop = LoopThread(name)
+    stack = AsyncExitStack()
+    try:
+        yield await loop.call(_start(stack, loop, name, new_agent, timeout_s))
+    finally:
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await loop.call(stack.aclose())
+            loop.close(CLOSE_TIMEOUT_S)
+        except TimeoutError:
+            logger.warning("%s does not stop: it blocks its event loop; its thread is abandoned", name)
+
+
+async def _start(
+    stack: AsyncExitStack, loop: LoopThread, name: str, new_agent: Callable[[], Any], timeout_s: float
+) -> ServedAgent:
+    conversations = AgentConversations(new_agent)
+    stack.push_async_callback(conversations.end_all)
+    app = Starlette()
+    server = HttpServer(BrowserGuard(app, HostNames()), "127.0.0.1:0", shutdown_timeout_s=1)
+    card = _card(name, server.url)
+    recorder = ToolCallRecorder(enabled=True)
+    executor = ConnectedAgent(conversations, recorder, timeout_s)
+    handler = CapturingRequestHandler(executor, RecentTasks(), card, recorder=recorder)
+    stack.push_async_callback(handler.aclose)
+    app.routes.extend(
+        [
+            *create_agent_card_routes(card),
+            *create_jsonrpc_routes(handler, "/"),
+            *create_rest_routes(handler, path_prefix=REST_PREFIX),
+        ]
+    )
+    stack.push_async_callback(server.stop)
+    await server.start()
+    return ServedAgent(name, server.url, loop, conversations)
+
+
+def _card(name: str, url: str) -> AgentCard:
+    return AgentCard(
+        name=name,
+        description="Served by a2a-eval-proxy",
+        version="1.0.0",
+        supported_interfaces=[
+            AgentInterface(url=interface_url, protocol_binding=binding, protocol_version="1.0")
+            for binding, interface_url in (("JSONRPC", f"{url}/"), ("HTTP+JSON", url + REST_PREFIX))
+        ],
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="conversation", name=name, description="Answers messages", tags=["conversation"])],
+    )

@@ -1,0 +1,345 @@
+"""Agents that are chat-completions APIs: a stand-in without a model, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.connectors import chat_agent
+from a2a_eval_proxy.connectors.chat_agent import ChatOptions
+from a2a_eval_proxy.connectors.connect import connected
+from a2a_eval_proxy.errors import ConfigError
+from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.errors import ConfigurationError
+from a2a_tool_capture.models import CapturedTurn
+from agents.chat_server import KEY, ChatServer, calls, chat_server
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+TOOLS = '''
+"""The tools of an agent."""
+
+from __future__ import annotations
+
+import json as _json
+
+
+def look_up(order_id: str, verbose: bool = False) -> dict[str, str]:
+    """Where an order is."""
+    if order_id == "ORD-0":
+        raise KeyError("no such order")
+    return {"order": order_id, "status": "shipped"}
+
+
+async def count(numbers: list[int]) -> str:
+    return str(len(numbers))
+
+
+def _private() -> None: ...
+'''
+
+
+@pytest.fixture(autouse=True)
+def without_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "A2A_EVAL_PROXY_AGENT_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Iterator[str]:
+    path = tmp_path / "tools.py"
+    path.write_text(TOOLS, "utf-8")
+    yield str(path)
+    sys.modules.pop(f"a2a_eval_agent:{path}", None)
+
+
+async def said(
+    url: str, *texts: str, headers: Mapping[str, str] | None = None, timeout_s: float = 30.0, **options: Any
+) -> list[CapturedTurn]:
+    """The turns of one conversation."""
+    async with (
+        connected(f"openai:{url}", ChatOptions(**options), headers or {}, None, timeout_s) as server,
+        CaptureClient(server.url if server else "") as client,
+    ):
+        conversation = client.conversation()
+        return [await conversation.send(text) for text in texts]
+
+
+def brief(turn: CapturedTurn) -> list[tuple[Any, ...]]:
+    return [(call.id, call.name, call.arguments, call.result, call.error) for call in turn.tool_calls]
+
+
+# ── conversations ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_model_gets_the_whole_conversation() -> None:
+    with chat_server("Hello.", "Bye.") as api:
+        turns = await said(api.url, "Hi", "Ciao", model="m-1", system="Be brief.", body={"temperature": 0})
+    assert [turn.text for turn in turns] == ["Hello.", "Bye."]
+    assert all(turn.declared and turn.state == "TASK_STATE_COMPLETED" for turn in turns)
+    assert api.requests[0] == {
+        "temperature": 0,
+        "model": "m-1",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+    }
+    assert api.requests[1]["messages"][2:] == [
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Ciao"},
+    ]
+
+
+async def test_conversations_have_messages_of_their_own() -> None:
+    with chat_server("one", "two") as api:
+        body = {"messages": [{"role": "system", "content": "You are a helpful assistant."}]}
+        async with (
+            connected(f"openai:{api.url}", ChatOptions(body=body), {}, None, 30) as server,
+            CaptureClient(server.url if server else "") as client,
+        ):
+            await asyncio.gather(*(client.conversation().send("Hi") for _ in range(2)))
+    assert [request["messages"] for request in api.requests] == [
+        [*body["messages"], {"role": "user", "content": "Hi"}]
+    ] * 2
+
+
+@pytest.mark.parametrize("path", ["", "/", "/chat/completions", "/chat/completions?api-version=2024-10-21"])
+async def test_the_url_is_that_of_the_api_or_of_its_endpoint(path: str) -> None:
+    with chat_server("ok") as api:
+        await said(api.url + path, "Hi")
+    assert api.paths == ["/v1/chat/completions" + path[len("/chat/completions") :] * path.startswith("/chat")]
+
+
+# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.statement(320)
+async def test_calls_are_those_in_the_messages_and_the_module_runs_them(tools: str) -> None:
+    both = calls(("look_up", '{"order_id": "ORD-1"}'), ("count", '{"numbers": [1, 2]}'))
+    script = both, calls(("look_up", '{"order_id": "ORD-0"}'), first_id="call_2"), "Shipped.", "Yes."
+    with chat_server(*script) as api:
+        first, second = await said(api.url, "Where?", "Sure?", tools=tools)
+    assert (first.text, second.text, brief(second)) == ("Shipped.", "Yes.", [])
+    shipped = '{"order": "ORD-1", "status": "shipped"}'
+    assert brief(first) == [
+        ("call_0", "look_up", {"order_id": "ORD-1"}, shipped, None),
+        ("call_1", "count", {"numbers": [1.0, 2.0]}, "2", None),
+        ("call_2", "look_up", {"order_id": "ORD-0"}, None, "'no such order'"),
+    ]
+    results = [message for message in api.requests[2]["messages"] if message["role"] == "tool"]
+    assert [message["content"] for message in results] == [shipped, "2", "Error: 'no such order'"]
+    look_up, count = (tool["function"] for tool in api.requests[0]["tools"])
+    assert (look_up["name"], look_up["description"], count["name"]) == ("look_up", "Where an order is.", "count")
+    assert look_up["parameters"]["required"] == ["order_id"]
+    assert look_up["parameters"]["properties"]["verbose"]["type"] == "boolean"
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (("nothing", "{}"), "there is no tool nothing; the tools are look_up, count"),
+        (("look_up", '{"order": 1}'), "invalid arguments of look_up: order_id: Missing required argument; order: "),
+        (("look_up", "{order"), "the arguments of look_up are not JSON: "),
+        (("look_up", "[1]"), "the arguments of look_up are not an object"),
+        (("count", '{"numbers": ["x"]}'), "invalid arguments of count: numbers.0: Input should be a valid integer"),
+    ],
+)
+async def test_a_call_that_cannot_be_made_is_an_error_the_model_gets(
+    tools: str, call: tuple[str, str], error: str
+) -> None:
+    with chat_server(calls(call), "Sorry.") as api:
+        (turn,) = await said(api.url, "Where?", tools=tools)
+    assert turn.text == "Sorry."
+    assert (turn.tool_calls[0].error or "").startswith(error)
+    assert api.requests[1]["messages"][-1]["content"].startswith(f"Error: {error}")
+
+
+@pytest.mark.statement(320)
+async def test_without_a_module_calls_are_recorded_and_nothing_runs() -> None:
+    script = calls(("look_up", '{"order_id": "ORD-1"}'), content="One moment."), "Still waiting."
+    body = {"tools": [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]}
+    with chat_server(*script) as api:
+        first, second = await said(api.url, "Where?", "And?", body=body)
+    assert (first.text, second.text) == ("One moment.", "Still waiting.")
+    assert brief(first) == [("call_0", "look_up", {"order_id": "ORD-1"}, None, None)]
+    assert [request["tools"] for request in api.requests] == [body["tools"]] * 2
+    assert api.requests[1]["messages"][2] == {
+        "role": "tool",
+        "tool_call_id": "call_0",
+        "content": "The tool was not run.",
+    }
+
+
+async def test_a_model_that_calls_tools_without_end_fails(tools: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_agent, "MAX_ROUNDS", 3)
+    again = [calls(("count", '{"numbers": []}'), first_id=f"call_{number}") for number in range(4)]
+    with chat_server(*again) as api:
+        (turn,) = await said(api.url, "Go", tools=tools)
+    assert (turn.state, len(api.requests), len(turn.tool_calls)) == ("TASK_STATE_FAILED", 3, 3)
+    assert turn.text.startswith("ChatApiError: the model calls tools without end: 3 requests for one message")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x = 1", "expected public functions in .*, found none"),
+        ("class A: ...\ndef f(a: A): ...", "the parameters of f have no JSON Schema"),
+        ("def f(*a: int): ...", "f has positional parameters; a model passes arguments by name"),
+        ("import nothing_there", "No module named 'nothing_there'"),
+    ],
+)
+async def test_wrong_tools_are_said_before_the_run(tools: str, text: str, problem: str) -> None:
+    Path(tools).write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match=problem) as raised:
+        await said("http://127.0.0.1:9/v1", "Hi", tools=tools)
+    assert str(raised.value).startswith(f"--agent-tools {tools}: ")
+
+
+# ── keys and headers ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("environment", "headers", "sent"),
+    [
+        ({}, {}, {}),
+        ({"OPENAI_API_KEY": KEY}, {}, {"authorization": f"Bearer {KEY}"}),
+        (
+            {"OPENAI_API_KEY": "other", "A2A_EVAL_PROXY_AGENT_API_KEY": KEY},
+            {"X-Team": "a"},
+            {"authorization": f"Bearer {KEY}", "x-team": "a"},
+        ),
+        (
+            {"OPENAI_API_KEY": "other", "MINE": KEY},
+            {"authorization": "Bearer ${MINE}"},
+            {"authorization": f"Bearer {KEY}"},
+        ),
+        ({"OPENAI_API_KEY": "other", "MINE": "secret"}, {"Api-Key": "${MINE}"}, {"api-key": "secret"}),
+    ],
+)
+async def test_the_key_is_that_of_a_header_or_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], headers: dict[str, str], sent: dict[str, str]
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with chat_server("ok") as api:
+        await said(api.url, "Hi", headers=headers)
+    found = {name: value for name, value in api.headers[0].items() if name in ("authorization", "api-key", "x-team")}
+    assert found == sent
+
+
+async def test_a_missing_variable_is_said_before_the_run() -> None:
+    with pytest.raises(ConfigurationError, match="NOT_SET"):
+        await said("http://127.0.0.1:9/v1", "Hi", headers={"Authorization": "Bearer ${NOT_SET}"})
+
+
+async def test_a_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-key")
+    with chat_server() as api, caplog.at_level("DEBUG", "a2a_eval_proxy"):
+        (turn,) = await said(f"{api.url}?sig=s3cret-signature", "Hi")
+    assert turn.text.startswith(f"ChatApiError: {api.url}/chat/completions: HTTP 401: Incorrect API key provided: ***.")
+    assert "sk-wrong-key" not in caplog.text
+    assert "s3cret" not in turn.text + caplog.text
+
+
+# ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def limited(**headers: str) -> Response:
+    return JSONResponse({"error": {"message": "slow down", "code": None}}, 429, headers)
+
+
+async def test_a_rate_limit_is_waited_for() -> None:
+    with chat_server(
+        limited(**{"retry-after-ms": "1"}), PlainTextResponse("busy", 503, {"retry-after": "0"}), "ok"
+    ) as api:
+        (turn,) = await said(api.url, "Hi")
+    assert (turn.text, len(api.requests)) == ("ok", 3)
+
+
+@pytest.mark.parametrize(
+    ("said_by_api", "problem"),
+    [
+        (limited(**{"Retry-After": "900"}), "HTTP 429: slow down; the server asks to wait 900 s"),
+        (JSONResponse({"error": {"message": "no such model"}}, 404), "HTTP 404: no such model"),
+        (PlainTextResponse("<html>"), "not a chat completion: <html>"),
+        (JSONResponse({"choices": []}), 'not a chat completion: {"choices":[]}'),
+        (JSONResponse({"choices": [{"message": "text"}]}), "not a chat completion: "),
+        ({"content": None, "tool_calls": [{"id": "c"}]}, "the model's message has a tool call without a function"),
+        ({"tool_calls": [{"function": {"name": 7}}]}, "the model's message has a tool call whose name or arguments"),
+    ],
+)
+async def test_what_is_no_completion_fails_the_turn(said_by_api: Any, problem: str) -> None:
+    with chat_server(said_by_api) as api:
+        (turn,) = await said(api.url, "Hi")
+    assert turn.state == "TASK_STATE_FAILED"
+    assert problem in turn.text
+    assert "Traceback" not in turn.text
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": None, "refusal": "I cannot."}, "I cannot."),
+        ({"content": [{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]}, "in parts"),
+        ({"content": None}, ""),
+    ],
+)
+async def test_other_forms_of_content(message: dict[str, Any], text: str) -> None:
+    with chat_server(message) as api:
+        (turn,) = await said(api.url, "Hi")
+    assert (turn.state, turn.text) == ("TASK_STATE_COMPLETED", text)
+
+
+async def test_an_api_that_is_not_there_fails_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("a2a_eval_proxy.connectors.chat_api.RETRIES", 0)
+    (turn,) = await said("http://127.0.0.1:9/v1", "Hi")
+    assert turn.text.startswith("ChatApiError: http://127.0.0.1:9/v1/chat/completions: ConnectError: ")
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
+
+SUITE = """
+suite: orders
+evaluators: [{tool_trajectory: {mode: strict}}]
+cases:
+  - id: status
+    turns: [{user: Where?, expect: {tool_calls: [{name: look_up, arguments: {order_id: ORD-1}}]}}]
+"""
+
+
+def run(folder: Path, api: ChatServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "a2a_eval_proxy", "run", "suite.yaml", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "OPENAI_API_KEY": KEY, "API": api.url},
+        timeout=100,
+    )
+
+
+def test_the_command_runs_a_model_with_its_tools(tools: str, tmp_path: Path) -> None:
+    tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
+    script = calls(("look_up", '{"order_id": "ORD-1"}')), "Shipped."
+    with chat_server(*script * 2) as api:
+        given = ["--agent", f"openai:{api.url}?version=1", "--agent-model", "m", "--agent-tools", "tools.py"]
+        done = run(tmp_path, api, *given, "--agent-system", "Be brief.", "--header", "X-Team: a", "--run", "flags")
+        assert done.returncode == 0, done.stderr + done.stdout
+        agent = (
+            f'agent: {{url: "openai:{api.url}", model: m, system: Be brief., tools: tools.py, headers: {{X-Team: a}}}}'
+        )
+        tmp_path.joinpath("suite.yaml").write_text(SUITE + agent, "utf-8")
+        done = run(tmp_path, api, "--run", "suite")
+        assert done.returncode == 0, done.stderr + done.stdout
+    assert api.requests[:2] == api.requests[2:]
+    assert {headers["x-team"] for headers in api.headers} == {"a"}
+    stored = subprocess.run(
+        [sys.executable, "-m", "a2a_eval_proxy", "export"], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout
+    assert {json.loads(line)["agent"] for line in stored.splitlines()} == {f"openai:{api.url}"}
+    assert KEY not in tmp_path.joinpath("a2a-eval-proxy.db").read_bytes().decode("latin-1")

@@ -1,0 +1,402 @@
+"""Agents that are Python classes, driven by `run`: each behind a real a2a-sdk server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.connectors import conversations
+from a2a_eval_proxy.connectors.chat_agent import ChatOptions
+from a2a_eval_proxy.connectors.connect import connected
+from a2a_eval_proxy.connectors.conversations import AgentConversations
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
+from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
+from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.models import CapturedTurn
+from tool_call_evaluators.suite import parse_suite
+
+HEAD = """
+from __future__ import annotations
+import asyncio, threading, time
+from a2a_tool_capture.connector import AgentConfig, AgentResponse, BaseAgent, ToolCall, recorder
+
+log = []
+"""
+
+ARKSIM = """
+from __future__ import annotations
+from arksim import AgentResponse, ToolCall
+from arksim.config import AgentConfig
+from arksim.simulation_engine.agent.base import BaseAgent
+
+log = []
+
+
+class Orders(BaseAgent):
+    def __init__(self, agent_config: AgentConfig) -> None:
+        super().__init__(agent_config)
+        self.seen = []
+
+    async def get_chat_id(self) -> str:
+        return f"chat of {self.agent_config.agent_name}"
+
+    async def execute(self, user_query: str, **kwargs: object) -> str | AgentResponse:
+        self.seen.append(kwargs["metadata"])
+        return AgentResponse(
+            content=f"{user_query}: shipped",
+            tool_calls=[ToolCall(id="c1", name="look_up", arguments={"order_id": "ORD-1"}, result="shipped")],
+        )
+
+    async def close(self) -> None:
+        log.append(self.seen)
+"""
+
+
+@pytest.fixture
+def agent_file(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "orders.py"
+        path.write_text(text if text == ARKSIM else HEAD + text, "utf-8")
+        return path
+
+    return write
+
+
+def module_of(path: Path) -> Any:
+    return sys.modules[f"a2a_eval_agent:{path.resolve()}"]
+
+
+async def said(reference: object, *texts: str, timeout_s: float = 30.0) -> list[CapturedTurn]:
+    """The turns of one conversation."""
+    async with (
+        connected(f"python:{reference}", ChatOptions(), {}, None, timeout_s) as server,
+        CaptureClient(server.url if server else "") as client,
+    ):
+        conversation = client.conversation()
+        return [await conversation.send(text) for text in texts]
+
+
+# ── what an agent gets and gives ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.statement(313, 314, 315)
+async def test_an_agent_of_arksim_runs_as_it_stands(agent_file: Callable[[str], Path], tmp_path: Path) -> None:
+    path = agent_file(ARKSIM)
+    suite = parse_suite(
+        "suite: orders\nevaluators: [{tool_trajectory: {mode: strict}}]\ncases:\n- id: status\n  turns:\n"
+        + "  - {user: Where, expect: {tool_calls: [{name: look_up, arguments: {order_id: ORD-1}}]}}\n" * 2
+    )
+    store = str(tmp_path / "turns.db")
+    result = await run_suite(suite, AgentOptions(f"python:{path}"), store, "nightly")
+    assert result.verdict.passed, result.verdict.reasons
+    opened = open_store(store, must_exist=True)
+    turns = [turn async for turn in every_turn(opened, TurnQuery())]
+    await asyncio.to_thread(opened.close)
+    assert [turn["response_text"] for turn in turns] == ["Where: shipped"] * 2
+    assert {turn["agent"] for turn in turns} == {f"python:{path}"}
+    assert turns[0]["tool_calls"] == [
+        {
+            "id": "c1",
+            "name": "look_up",
+            "arguments": {"order_id": "ORD-1"},
+            "result": "shipped",
+            "error": None,
+            "source": "a2a_protocol",
+        }
+    ]
+    assert turns[0]["capture"]["declared"]
+    assert module_of(path).log == [
+        [{"chat_id": "chat of Orders", "turn_id": 0}, {"chat_id": "chat of Orders", "turn_id": 1}]
+    ]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "async def execute(self, user_query, **kwargs): return str([kwargs['chat_id'], kwargs['turn_id']])",
+        "def execute(self, user_query, chat_id, turn_id): return str([chat_id, turn_id])",
+        "def execute(self, user_query, metadata): return str(list(metadata.values()))",
+    ],
+)
+async def test_an_agent_without_an_id_of_its_own_has_that_of_the_protocol(
+    agent_file: Callable[[str], Path], method: str
+) -> None:
+    turns = await said(agent_file(f"class Plain:\n    {method}\n"), "one", "two")
+    assert [turn.text for turn in turns] == [str([turns[0].context_id, number]) for number in (0, 1)]
+
+
+async def test_a_function_runs_in_a_thread_and_keeps_its_instance(agent_file: Callable[[str], Path]) -> None:
+    path = agent_file(
+        "class Plain:\n"
+        "    def execute(self, user_query):\n"
+        "        self.count = getattr(self, 'count', 0) + 1\n"
+        "        log.append(threading.current_thread())\n"
+        "        return str(self.count)\n"
+    )
+    assert [turn.text for turn in await said(path, "one", "two")] == ["1", "2"]
+    assert threading.main_thread() not in module_of(path).log
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [
+        ("{'content': 'ok', 'tool_calls': [{'name': 'a', 'error': 'no'}]}", [("a", {}, None, "no")]),
+        ("AgentResponse('ok', [ToolCall('a', {'x': 1}, result={'y': [2]})])", [("a", {"x": 1}, '{"y": [2]}', None)]),
+        ("AgentResponse('ok', [ToolCall('a', {}, 'i'), ToolCall('a', {}, 'i')])", [("a", {}, None, None)] * 2),
+        ("AgentResponse('ok')", []),
+        ("'ok'", []),
+    ],
+)
+async def test_answers_may_be_text_objects_or_mappings(
+    agent_file: Callable[[str], Path], answer: str, calls: list[tuple[Any, ...]]
+) -> None:
+    (turn,) = await said(agent_file(f"class Plain:\n    def execute(self, user_query): return {answer}\n"), "go")
+    assert turn.text == "ok"
+    assert [(call.name, call.arguments, call.result, call.error) for call in turn.tool_calls] == calls
+
+
+@pytest.mark.statement(349, 351)
+async def test_a_call_that_is_returned_and_recorded_counts_once(agent_file: Callable[[str], Path]) -> None:
+    path = agent_file(
+        "class Plain:\n"
+        "    async def execute(self, user_query, **kwargs):\n"
+        "        recorder.record('a', {'x': 'one'}, result='recorded', id='c1')\n"
+        "        recorder.record('a', {'x': 'two'}, result='only recorded', id='c2')\n"
+        "        return AgentResponse('ok', [ToolCall('a', {'x': 'one'}, 'c1', result='returned'), ToolCall('b')])\n"
+    )
+    (turn,) = await said(path, "go")
+    found = {(call.name, str(call.arguments), call.result) for call in turn.tool_calls}
+    assert found == {("a", "{'x': 'one'}", "returned"), ("a", "{'x': 'two'}", "only recorded"), ("b", "{}", None)}
+    assert len(turn.tool_calls) == 3
+
+
+async def test_conversations_do_not_see_each_others_calls(agent_file: Callable[[str], Path]) -> None:
+    path = agent_file(
+        "both = asyncio.Barrier(2)\n"
+        "class Plain:\n"
+        "    async def execute(self, user_query, **kwargs):\n"
+        "        await both.wait()\n"
+        "        recorder.record(user_query)\n"
+        "        await both.wait()\n"
+        "        return user_query\n"
+    )
+    async with (
+        connected(f"python:{path}", ChatOptions(), {}, None, 30) as server,
+        CaptureClient(server.url if server else "") as client,
+    ):
+        turns = await asyncio.gather(*(client.conversation().send(text) for text in ("one", "two")))
+    assert [[call.name for call in turn.tool_calls] for turn in turns] == [["one"], ["two"]]
+
+
+# ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("raise ValueError('no such order')", "ValueError: no such order (orders.py, line 10)"),
+        ("sys.exit(3)", "NameError: name 'sys' is not defined (orders.py, line 10)"),
+        ("raise SystemExit(3)", "SystemExit: 3 (orders.py, line 10)"),
+        ("raise TimeoutError('of its own')", "TimeoutError: of its own (orders.py, line 10)"),
+        ("return None", "Plain.execute returned a NoneType; expected text, or an AgentResponse whose content is text"),
+        ("return b'bytes'", "Plain.execute returned a bytes; expected text, or an AgentResponse whose content is text"),
+        ("return AgentResponse(7)", "Plain.execute returned a AgentResponse; expected text"),
+        (
+            "return {'content': '', 'tool_calls': [{'id': 'c'}]}",
+            "Plain.execute: tool_calls[0] needs a name, and arguments that are an object",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["async def", "def"])
+async def test_a_failure_is_a_failed_task_with_its_text(
+    agent_file: Callable[[str], Path], body: str, text: str, kind: str
+) -> None:
+    path = agent_file(
+        f"class Plain:\n    {kind} execute(self, user_query, **kwargs):\n        recorder.record('tried')\n"
+        f"        {body}\n"
+    )
+    turn, again = await said(path, "go", "again")
+    assert turn.state == again.state == "TASK_STATE_FAILED"
+    assert turn.text.startswith(text)
+    assert "Traceback" not in turn.text
+    assert [call.name for call in turn.tool_calls] == ["tried"]
+
+
+@pytest.mark.parametrize("body", ["await asyncio.Event().wait()", "threading.Event().wait()"])
+async def test_an_agent_that_does_not_answer_fails_at_the_time_limit(
+    agent_file: Callable[[str], Path], body: str
+) -> None:
+    kind = "async def" if body.startswith("await") else "def"
+    path = agent_file(f"class Plain:\n    {kind} execute(self, user_query, **kwargs):\n        {body}\n")
+    (turn,) = await said(path, "go", timeout_s=0.2)
+    assert (turn.state, turn.text) == ("TASK_STATE_FAILED", "no answer within 0.2 s")
+
+
+async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
+    agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("a2a_eval_proxy.connectors.server.STOP_TIMEOUT_S", 0.2)
+    path = agent_file(
+        "release = threading.Event()\n"
+        "class Plain:\n"
+        "    async def execute(self, user_query, **kwargs):\n"
+        "        release.wait()\n"
+        "        return 'late'\n"
+    )
+    with pytest.raises(Exception, match=r"did not finish within 0\.5 s"):
+        async with (
+            connected(f"python:{path}", ChatOptions(), {}, None, 30) as server,
+            CaptureClient(server.url if server else "", timeout_s=0.5) as client,
+        ):
+            await client.conversation().send("go")
+    assert f"python:{path} does not stop: it blocks its event loop" in caplog.text
+    module_of(path).release.set()
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "problem"),
+    [
+        ("missing.py:Orders", "", "there is no file .*missing.py"),
+        ("no.such.module:Orders", "", "no module named 'no' here or among the installed ones"),
+        ("orders.py:Nobody", "class Plain:\n    def execute(self, q): ...", "has no class Nobody; .* Plain"),
+        ("orders.py:Plain", "class Plain: ...", r"the class has no method execute\(user_query, \*\*kwargs\)"),
+        ("orders.py", "class Plain: ...", "found none: an agent is a class with `execute`"),
+        ("orders.py", "class A:\n    def execute(self, q): ...\nclass B(A): ...", "found one of A, B; append :CLASS"),
+        (
+            "orders.py",
+            "import nothing_there",
+            r"ModuleNotFoundError: No module named 'nothing_there' \(orders.py, line",
+        ),
+        ("orders.py", "raise SystemExit(0)", r"SystemExit: 0 \(orders.py, line"),
+        ("orders.py", "def f(:", r"SyntaxError"),
+        (
+            "orders.py",
+            "class Plain:\n    def __init__(self, a, b): ...\n    def execute(self, q): ...",
+            r"no arguments, or one AgentConfig; it is Plain\(a, b\)",
+        ),
+        (
+            "orders.py",
+            "class Plain:\n    def __init__(self): raise KeyError('KEY')\n    def execute(self, q): ...",
+            r"Plain\(\) raised KeyError: 'KEY' \(orders.py, line",
+        ),
+        ("orders.py", "class Plain(BaseAgent):\n    execute: int = 3", "found none"),
+        ("or ders", "", "expected python:FILE.py:CLASS or python:MODULE:CLASS"),
+    ],
+)
+async def test_what_is_no_agent_is_said_before_the_run(
+    agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, reference: str, text: str, problem: str
+) -> None:
+    monkeypatch.chdir(agent_file(text).parent)
+    with pytest.raises(ConfigError, match=problem) as raised:
+        await said(reference, "go")
+    assert str(raised.value).startswith(f"--agent python:{reference}")
+
+
+async def test_modules_are_found_in_the_current_directory(
+    agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = agent_file("class Plain:\n    def execute(self, q): return shown(q)\n").parent
+    folder.joinpath("sample_agent_parts.py").write_text("def shown(q): return q.upper()", "utf-8")
+    folder.joinpath("sample_agent.py").write_text(
+        "from sample_agent_parts import shown\nclass Plain:\n    def execute(self, q): return shown(q)\n", "utf-8"
+    )
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (turn,) = await said("sample_agent:Plain", "go")
+    assert turn.text == "GO"
+
+
+# ── conversations end ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Closing:
+    """Notes what is closed."""
+
+    closed: list[str]
+
+    def execute(self, user_query: str) -> str:
+        self.said = user_query
+        return ""
+
+    def close(self) -> None:
+        self.closed.append(self.said)
+
+
+async def test_idle_conversations_end_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "MAX_IDLE", 2)
+    monkeypatch.setattr(Closing, "closed", [], raising=False)
+    held = AgentConversations(Closing)
+    for context_id in ("a", "b", "a", "c", "d"):
+        await held.say(context_id, context_id)
+    assert Closing.closed == ["b", "a"]
+    await held.end("c")
+    await held.end("nobody")
+    assert Closing.closed == ["b", "a", "c"]
+    await held.end_all()
+    assert Closing.closed == ["b", "a", "c", "d"]
+
+
+async def test_a_failing_close_is_logged(agent_file: Callable[[str], Path], caplog: pytest.LogCaptureFixture) -> None:
+    path = agent_file(
+        "class Plain:\n    def execute(self, q): return q\n    async def close(self): raise OSError('gone')\n"
+    )
+    with caplog.at_level(logging.WARNING):
+        await said(path, "go")
+    assert "Plain.close() raised OSError: gone" in caplog.text
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
+
+SUITE = """
+suite: orders
+agent: {url: "python:orders.py:Orders"}
+evaluators: [tool_error]
+cases: [{id: status, turns: [{user: Where is it}]}]
+"""
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "a2a_eval_proxy", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if not key.startswith("A2A_EVAL_PROXY")},
+        timeout=100,
+    )
+
+
+def test_a_suite_names_its_agent_relative_to_itself(agent_file: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = agent_file(ARKSIM).parent
+    folder.joinpath("suite.yaml").write_text(SUITE, "utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = command(elsewhere, "run", "../suite.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "look_up" in done.stdout
+    assert done.stderr == ""
+    elsewhere.joinpath("suite.yaml").write_text(SUITE.replace("python:", "python:../"), "utf-8")
+    done = command(elsewhere, "run", "suite.yaml")
+    assert done.returncode == 2
+    assert "outside the suite's directory" in done.stderr
+    assert command(elsewhere, "run", "suite.yaml", "--allow-plugins").returncode == 0
+    elsewhere.joinpath("suite.yaml").write_text(SUITE.replace("orders.py:", "orders:"), "utf-8")
+    done = command(elsewhere, "run", "suite.yaml")
+    assert (done.returncode, "--allow-plugins" in done.stderr) == (2, True)
+
+
+def test_a_wrong_agent_is_one_sentence(tmp_path: Path) -> None:
+    tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
+    done = command(tmp_path, "run", "suite.yaml")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "there is no file" in done.stderr
