@@ -123,6 +123,7 @@ LAYERS = {
     ],
     f"{PROXY}.check": ["report", "rules", "probe"],
     EVALUATORS: [
+        "experiments",
         "report",
         "importers | runs | uipath",
         "suite",

@@ -7,6 +7,7 @@ from .agent_trace.outputs import eval_test_case
 from .agent_trace.trace import AgentTrace, TraceTurn
 from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
 from .evaluator import AsyncEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation, SyncEvaluator
+from .experiments import ExperimentResult, experiment, run_experiment
 from .gates import Gate, Outcome, Reason, RunGates
 from .judged.base import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, judge_usage, with_judge
 from .judged.behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
@@ -75,6 +76,7 @@ __all__ = [
     "ExactMatch",
     "Expectation",
     "ExpectedOutput",
+    "ExperimentResult",
     "External",
     "Faithfulness",
     "Gate",
@@ -130,6 +132,7 @@ __all__ = [
     "evaluate_sync",
     "evaluator_class",
     "evaluator_names",
+    "experiment",
     "gate",
     "get_evaluator",
     "judge_usage",
@@ -141,6 +144,7 @@ __all__ = [
     "register",
     "result_as",
     "result_json",
+    "run_experiment",
     "unique_errors",
     "with_judge",
 ]

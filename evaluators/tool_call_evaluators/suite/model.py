@@ -229,6 +229,11 @@ class Case(Declared):
         return declared | {"anyOf": [{"required": ["turns"]}, {"required": ["simulate"]}]}
 
     @property
+    def input(self) -> str:
+        """The first scripted message; empty without one."""
+        return self.turns[0].user if self.turns else ""
+
+    @property
     def conversations(self) -> int:
         """The number of conversations to hold."""
         return (self.simulate and self.simulate.conversations) or self.repetitions

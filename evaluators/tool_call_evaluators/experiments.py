@@ -1,0 +1,298 @@
+"""Runs a Python task on the cases of a data set, in process, and evaluates what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from a2a_tool_capture.models import Finding, rfc3339
+
+from .agent_trace.outputs import eval_test_case
+from .agent_trace.trace import AgentTrace
+from .evaluator import EvaluatorBase, error_reason
+from .judge.errors import JudgeNotConfiguredError
+from .judge.function import PromptFunction
+from .judge.panel import judge_of
+from .judge.question import Judge
+from .judge.settings import JudgeSettings
+from .judged.base import JudgedEvaluator, with_judge
+from .metrics.evaluate_conversation import evaluate_conversation
+from .model import EvalCase, Status
+from .options import or_known
+from .registry import get_evaluator
+from .runs.outcomes import RunConversation, TurnJson, follow, outcomes
+from .suite import Case, Suite, SuiteError
+from .turn_health import NO_CAPTURE
+from .verdict import Verdict, gate
+
+if TYPE_CHECKING:
+    from .report import Report
+
+Task: TypeAlias = Callable[[Case], Any]
+"""A function from a case to what the agent did: an AgentTrace, a map of outputs (`output`, `toolCalls`,
+`reasoningSteps`) or a text; or to an awaitable of one."""
+DataSet: TypeAlias = Suite | str | Path | Iterable[Mapping[str, Any]]
+"""A suite; the path of one, or of a file that `import_suite` reads; or examples in Dokimos' form."""
+
+
+@dataclass(frozen=True)
+class ExperimentResult:
+    """The results of an experiment. `turns` are in the JSON form of a run, `whole` the results of conversations."""
+
+    name: str
+    suite: Suite
+    turns: Sequence[TurnJson]
+    whole: Mapping[str, Sequence[Mapping[str, Any]]]
+    verdict: Verdict
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gates accept the results; without gates, whether every result passed."""
+        return self.verdict.passed
+
+    @cached_property
+    def conversations(self) -> list[RunConversation]:
+        """The cases, each as often as it ran, with all results."""
+        return follow(self.turns, self.suite, self.whole)
+
+    @property
+    def total_count(self) -> int:
+        return len(self.conversations)
+
+    @property
+    def pass_count(self) -> int:
+        """The number of conversations that were executed whole, have a score, and no failed or errored result."""
+        return sum(map(_passed, self.conversations))
+
+    @property
+    def fail_count(self) -> int:
+        return self.total_count - self.pass_count
+
+    @property
+    def pass_rate(self) -> float:
+        """`pass_count` / `total_count`."""
+        return self.pass_count / self.total_count
+
+    @property
+    def evaluator_names(self) -> list[str]:
+        """The metrics, sorted."""
+        return sorted(summary.metric for summary in self.verdict.metrics)
+
+    def average_score(self, metric: str) -> float | None:
+        """The mean score; None if nothing was measured. Raises LookupError for an unknown metric."""
+        for summary in self.verdict.metrics:
+            if summary.metric == metric:
+                return summary.mean
+        raise LookupError(f"no results of {metric!r}{or_known(metric, self.evaluator_names)}")
+
+    @cached_property
+    def report(self) -> Report:
+        """The data of the reports in `tool_call_evaluators.report`."""
+        from .report import Report  # only here: not every program writes reports
+
+        return Report.build(
+            self.name, self.turns, self.verdict.to_dict(), suite=self.suite, conversation_results=self.whole
+        )
+
+    def export(self, path: str | Path) -> None:
+        """Write the report as HTML, JSON, Markdown or JUnit XML, by the suffix of `path`. Raises ValueError for any
+        other suffix."""
+        from .report import html_report, json_report, junit_xml, markdown_summary
+
+        forms = {".html": html_report, ".json": json_report, ".md": markdown_summary, ".xml": junit_xml}
+        path = Path(path)
+        if path.suffix not in forms:
+            raise ValueError(f"{path.name}: the suffix must be one of {', '.join(forms)}")
+        path.write_text(forms[path.suffix](self.report), "utf-8")
+
+
+def experiment(
+    dataset: DataSet, task: Task, evaluators: Iterable[EvaluatorBase | str] | None = None, **options: Any
+) -> ExperimentResult:
+    """`run_experiment` for programs that are not asynchronous."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run_experiment(dataset, task, evaluators, **options))
+    raise RuntimeError("an event loop is running: use `await run_experiment(...)`")
+
+
+async def run_experiment(
+    dataset: DataSet,
+    task: Task,
+    evaluators: Iterable[EvaluatorBase | str] | None = None,
+    *,
+    name: str | None = None,
+    runs: int = 1,
+    concurrency: int = 1,
+    judge: Judge | PromptFunction | JudgeSettings | None = None,
+) -> ExperimentResult:
+    """Run `task` on every case of `dataset`, `runs` times, and evaluate what it returns.
+
+    `evaluators` are evaluators or their names; None: those of the suite. `judge` is for evaluators without one; None:
+    the suite's or the environment's. At most `concurrency` tasks run at once; a synchronous task runs in a thread. A
+    task that raises, or returns something else than a `Task` does, fails its case alone. A case of several turns needs
+    an AgentTrace with a turn for each.
+
+    Raises SuiteError for the data set, ValueError for the options, and JudgeNotConfiguredError before the task runs.
+    """
+    for option, value in (("runs", runs), ("concurrency", concurrency)):
+        if value < 1:
+            raise ValueError(f"{option} must be at least 1, got {value}")
+    suite = _suite(dataset)
+    suite = replace(suite, cases=tuple(case.held(runs) for case in suite.cases))
+    given = None if evaluators is None else [get_evaluator(one) if isinstance(one, str) else one for one in evaluators]
+    plans = [_Plan(case, *_built(suite, case, given, judge)) for case in suite.cases]
+    slots = asyncio.Semaphore(concurrency)
+    held = [_held(plan, task, f"{plan.case.id} #{number + 1}", slots) for plan in plans for number in range(runs)]
+    found = await asyncio.gather(*held)
+    turns = [turn for turns, _ in found for turn in turns]
+    whole = {turns[0]["conversation_id"]: results for turns, results in found if turns}
+    metrics = dict.fromkeys(evaluator.metric for plan in plans for evaluator in (*plan.of_turns, *plan.of_whole))
+    judged = outcomes(follow(turns, suite, whole))
+    verdict = gate(judged, metrics=metrics, gates=suite.gates, tolerate=suite.tolerate, run=suite.run_gates)
+    return ExperimentResult(name or suite.name, suite, turns, whole, verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A case and its evaluators, those of turns and those of whole conversations."""
+
+    case: Case
+    of_turns: Sequence[EvaluatorBase]
+    of_whole: Sequence[EvaluatorBase]
+
+
+def _suite(dataset: DataSet) -> Suite:
+    from .importers import import_suite, import_text
+
+    if isinstance(dataset, str | Path):
+        dataset = import_suite(dataset).suite
+    elif not isinstance(dataset, Suite):
+        examples = {"name": "experiment", "examples": list(dataset)}
+        dataset = import_text(json.dumps(examples, default=lambda value: value.to_dict()), "dataset", "dokimos").suite
+    if not dataset.cases:
+        raise SuiteError("the data set has no examples", dataset.name)
+    for case in dataset.cases:
+        if case.simulate is not None:
+            raise SuiteError(f"case {case.id} has a simulated user: use `a2a-eval-proxy run`", dataset.name)
+    return dataset
+
+
+def _built(
+    suite: Suite,
+    case: Case,
+    given: Sequence[EvaluatorBase] | None,
+    judge: Judge | PromptFunction | JudgeSettings | None,
+) -> tuple[list[EvaluatorBase], list[EvaluatorBase]]:
+    """The evaluators of turns and of whole conversations, ready to be asked. Raises ValueError without any."""
+    if given is None:
+        built = [suite.build_evaluators("turn", case), suite.build_evaluators("conversation", case)]
+    else:
+        built = [[one for one in given if one.scope == scope] for scope in ("turn", "conversation")]
+    if not any(built):
+        raise ValueError("no evaluator is given")
+    ready = [with_judge(evaluators, judge or suite.judge) for evaluators in built]
+    for evaluator in (*ready[0], *ready[1]):
+        if isinstance(evaluator, JudgedEvaluator):
+            try:
+                judge_of(evaluator.judge)
+            except JudgeNotConfiguredError as error:
+                raise JudgeNotConfiguredError(f"{evaluator.metric}: {error}") from None
+    return ready[0], ready[1]
+
+
+async def _held(
+    plan: _Plan, task: Task, conversation_id: str, slots: asyncio.Semaphore
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The turns of one conversation with their results, and the results of the whole."""
+    async with slots:
+        begin = _now()
+        try:
+            seen = _seen(plan.case, await _outcome(task, plan.case))
+        except Exception as error:  # noqa: BLE001  # error boundary: the task may raise anything
+            failed = EvalCase(user_text=plan.case.input, response_text=error_reason(error))
+            return [_turn(plan.case, failed, conversation_id, 0, begin) | {"state": "TASK_STATE_FAILED"}], []
+        whole = plan.case.conversation_case(seen)
+        found = await evaluate_conversation(whole, plan.of_whole, turn_evaluators=plan.of_turns, name=plan.case.id)
+        turns = []
+        for index, (case, results) in enumerate(zip(seen, found.turns, strict=True)):
+            turn = _turn(plan.case, case, conversation_id, index, _now() if index else begin)
+            turns.append(turn | {"evaluations": [result.to_dict() for result in results]})
+        return turns, [result.to_dict() for result in found.results]
+
+
+async def _outcome(task: Task, case: Case) -> Any:
+    if inspect.iscoroutinefunction(task):
+        return await task(case)
+    outcome = await asyncio.to_thread(task, case)
+    return await outcome if inspect.isawaitable(outcome) else outcome
+
+
+def _seen(case: Case, outcome: Any) -> list[EvalCase]:
+    """The turns that the task returned, each with what `case` expects of it. Raises ValueError for another value."""
+    if isinstance(outcome, AgentTrace):
+        done = outcome.conversation().turns or ()
+    elif isinstance(outcome, str | Mapping):
+        done = (eval_test_case(None, {"output": outcome} if isinstance(outcome, str) else outcome),)
+    else:
+        kind = type(outcome).__name__
+        raise ValueError(f"the task returned {kind}; expected an AgentTrace, a map of outputs or a text")
+    seen: list[EvalCase] = []
+    for made in done:
+        planned = case.eval_case(
+            case.turn_index(made.user_text or "", len(seen)),
+            tool_calls=made.tool_calls,
+            calls_unseen=made.calls_unseen,
+            response_text=made.response_text,
+            user_text=made.user_text,
+            history=seen,
+        )
+        seen.append(replace(planned, reasoning_steps=made.reasoning_steps))
+    return seen
+
+
+def _turn(planned: Case, case: EvalCase, conversation_id: str, index: int, started_at: str) -> dict[str, Any]:
+    """A turn as in the JSON of a run, without results."""
+    unseen = [Finding(NO_CAPTURE, case.calls_unseen).to_dict()] if case.calls_unseen else []
+    return {
+        "turn_id": f"{conversation_id}.{index + 1}",
+        "case_id": planned.id,
+        "conversation_id": conversation_id,
+        "agent": "in process",
+        "binding": "in process",
+        "protocol_version": "",
+        "state": "TASK_STATE_COMPLETED",
+        "status": "done",
+        "user_text": case.user_text or "",
+        "response_text": case.response_text or "",
+        "started_at": started_at,
+        "first_event_at": None,
+        "ended_at": _now(),
+        "trace_id": "",
+        "tool_calls": [call.to_dict() for call in case.tool_calls],
+        "capture": {},
+        "findings": unseen,
+        "evaluations": [],
+    }
+
+
+def _now() -> str:
+    return rfc3339(datetime.now(UTC))
+
+
+def _passed(conversation: RunConversation) -> bool:
+    results = conversation.all_results
+    return (
+        conversation.complete
+        and not any(turn.failure for turn in conversation.turns)
+        and any(result.score is not None for result in results)
+        and not any(result.status in (Status.FAILED, Status.ERRORED) for result in results)
+    )
