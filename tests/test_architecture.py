@@ -135,7 +135,7 @@ LAYERS = {
         "gates",
         "agent_trace | behavior_failures | evaluator | judge | matching | turn_health",
         "declared | model | typed",
-        "grouping | options | tool_definition",
+        "bands | grouping | options | tool_definition",
     ],
     EXTENSION: [
         "connector",

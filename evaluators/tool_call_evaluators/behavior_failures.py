@@ -12,6 +12,12 @@ from .model import EvalCase
 
 NO_FAILURE = "no failure"
 
+GOOD_PERFORMANCE = "skipped_good_performance"
+"""The label of a turn whose scores are so good that the judge is not asked for a failure (arksim's name)."""
+
+NO_FAILURES = (NO_FAILURE, GOOD_PERFORMANCE)
+"""The labels of turns without a failure."""
+
 BehaviorSeverity = Literal["low", "medium", "high", "critical"]
 
 SEVERITY: dict[str, BehaviorSeverity] = {
@@ -38,8 +44,8 @@ _RANK = {"critical": 0, "high": 1, "medium": 2, "low": 3}
 
 
 def worst_first(labels: Iterable[str]) -> tuple[str, ...]:
-    """`labels` from the most severe to `no failure`; equally severe ones stay in their order."""
-    return tuple(sorted(labels, key=lambda label: _RANK[SEVERITY.get(label, "medium")] if label != NO_FAILURE else 9))
+    """`labels` from the most severe to those without a failure; equally severe ones stay in their order."""
+    return tuple(sorted(labels, key=lambda label: 9 if label in NO_FAILURES else _RANK[SEVERITY.get(label, "medium")]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ def behavior_failures(
         BehaviorFailure(conversation, number, result.label, result.reason)
         for number, turn in enumerate(turns, start=1)
         for result in turn.results
-        if result.evaluator in metrics and result.label not in (None, NO_FAILURE)
+        if result.evaluator in metrics and result.label not in (None, *NO_FAILURES)
     ]
 
 

@@ -14,6 +14,7 @@ from tool_call_evaluators.behavior_failures import (
     SEVERITY,
     TOOL_CALL_BEHAVIOR_LABELS,
     normalised,
+    worst_first,
 )
 
 
@@ -116,3 +117,8 @@ def test_no_occurrence_is_lost_or_doubled(found):
         (error.label, normalised(error.description), *place) for error in errors for place in error.occurrences
     ) == sorted({(item.label, normalised(item.reason), item.conversation, item.turn) for item in found})
     assert len({(error.label, normalised(error.description)) for error in errors}) == len(errors)
+
+
+def test_a_failure_is_worse_than_a_turn_that_was_not_asked_about():
+    labels = ["skipped_good_performance", "repetition", "no failure", "false information"]
+    assert worst_first(labels) == ("false information", "repetition", "skipped_good_performance", "no failure")

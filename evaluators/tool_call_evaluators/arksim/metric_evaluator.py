@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any, ClassVar, NoReturn
 
+from ..bands import band
 from ..evaluator import AsyncEvaluator, Measurement, SkipEvaluation
 from ..judge.errors import JudgeError
 from ..judge.panel import Poll, dissent, judge_details, spread, votes_of
@@ -87,6 +88,8 @@ class CustomMetric(JudgeableEvaluator, AsyncEvaluator):
             chosen = found[values.index(label)]
             varying = dissent(values, label)
         details = chosen.model_dump(mode="json")["metadata"] or {}
+        if name := band(score, self.scale):
+            details["band"] = name
         if answers:
             prompt = Prompt(self.name, self.version, "")
             details |= {"votes": values, "judge": judge_details([Poll(prompt, answers)], varying)}

@@ -82,7 +82,7 @@ def _measured(
 
 
 def _score(conversation: ConversationEvaluation, metric: str) -> float | None:
-    """The score that a threshold applies to; None if there is none. Negative values were not computed."""
+    """The score that a threshold applies to; None without one. Negative values were not computed."""
     if metric == "overall_score":
         return conversation.overall_agent_score
     if metric == "goal_completion":

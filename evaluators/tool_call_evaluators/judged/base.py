@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any, ClassVar, TypeVar
 
+from ..bands import band
 from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
 from ..judge.cache import CachingJudge, JudgeCache
 from ..judge.function import PromptFunction, as_judge
@@ -91,7 +92,8 @@ class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
 class GradedEvaluator(JudgedEvaluator):
     """Base of evaluators that ask for a grade: the score is the median grade, mapped to the evaluator's scale.
 
-    `grades` are the lowest and highest grade, whole numbers.
+    `grades` are the lowest and highest grade, whole numbers. On a scale of 1 to 5 the details contain the name of the
+    `band`: `Poor`, `Needs Improvement`, `Good` or `Excellent`.
     """
 
     grades: ClassVar[tuple[int, int]] = (1, 5)
@@ -112,12 +114,17 @@ class GradedEvaluator(JudgedEvaluator):
         return Measurement(
             score,
             str(given.values()[nearest]["reason"]),
-            {"votes": scores, "judge": judge_details([given], spread(scores))},
+            {**_band(score, self.scale), "votes": scores, "judge": judge_details([given], spread(scores))},
         )
 
     def _on_scale(self, grade: float) -> float:
         (lowest, highest), (low, high) = self.grades, self.scale
         return low + (grade - lowest) / (highest - lowest) * (high - low)
+
+
+def _band(score: float, scale: tuple[float, float]) -> dict[str, str]:
+    name = band(score, scale)
+    return {"band": name} if name else {}
 
 
 @dataclass(frozen=True, kw_only=True)

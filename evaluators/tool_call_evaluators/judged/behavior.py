@@ -6,9 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..behavior_failures import AGENT_BEHAVIOR_LABELS, NO_FAILURE, SEVERITY, TOOL_CALL_BEHAVIOR_LABELS, worst_first
+from ..behavior_failures import (
+    AGENT_BEHAVIOR_LABELS,
+    GOOD_PERFORMANCE,
+    NO_FAILURE,
+    SEVERITY,
+    TOOL_CALL_BEHAVIOR_LABELS,
+    worst_first,
+)
 from ..evaluator import Measurement, Scope, SkipEvaluation
-from ..model import EvalCase
+from ..model import EvalCase, Status
+from ..options import OptionError
 from ..registry import register
 from .base import GradedEvaluator, LabelledEvaluator
 from .transcript import tools_text, turn_data, turns_text
@@ -32,12 +40,41 @@ class _BehaviorFailure(LabelledEvaluator):
 class AgentBehaviorFailure(_BehaviorFailure):
     """The failure in the answer, if any: 1 for `no failure`, else 0. The labels are arksim's, one per turn.
 
+    With `ask_below`, a turn whose scores are all good is 1 with the label `skipped_good_performance`, and no judge is
+    asked. A turn without scores, or with an evaluator that errored, is asked about.
     Details: `severity` of the label (null for no failure).
     """
 
     name: ClassVar[str] = "agent_behavior_failure"
     needs: ClassVar[tuple[str, ...]] = ("user_text", "response_text")
     labels: ClassVar[Sequence[str]] = worst_first(AGENT_BEHAVIOR_LABELS)
+
+    ask_below: float | None = None
+    """Ask only if a score of the turn is below this share, 0 to 1, of the top of its scale; arksim's is 0.6. None: ask
+    about every turn."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ask_below is not None and not 0 <= self.ask_below <= 1:
+            problem = f"option ask_below must lie between 0 and 1; got {self.ask_below}"
+            raise OptionError(f"{self.name}: {problem}", "ask_below")
+
+    @property
+    def reads_results(self) -> bool:  # type: ignore[override]  # only with the option
+        return self.ask_below is not None
+
+    async def measure(self, case: EvalCase) -> Measurement:
+        if self.ask_below is not None and _performs(case, self.ask_below):
+            reason = f"Not asked: every score of the turn reaches {self.ask_below:.0%} of its maximum."
+            return Measurement(1.0, reason, {"severity": None}, GOOD_PERFORMANCE)
+        return await super().measure(case)
+
+
+def _performs(case: EvalCase, share: float) -> bool:
+    """Whether all scores of a turn reach this share of their maximum. Labels with a score are no scores."""
+    scores = [(result.score, result.scale[1]) for result in case.results if result.label is None and result.measured]
+    errored = any(result.status is Status.ERRORED for result in case.results)
+    return bool(scores) and not errored and all(score >= share * top for score, top in scores if score is not None)
 
 
 @register

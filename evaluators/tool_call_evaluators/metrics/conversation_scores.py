@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..behavior_failures import FAILURE_METRICS, NO_FAILURE
+from ..behavior_failures import FAILURE_METRICS, NO_FAILURES
 from ..evaluator import Measurement, Scope, SkipEvaluation, SyncEvaluator
 from ..matching.explain import counted, sentence
 from ..model import EvalCase, EvalResult, Status
@@ -14,13 +14,16 @@ from ..registry import register
 
 TURN_WEIGHT, GOAL_WEIGHT = 0.75, 0.25
 
+EVALUATION_FAILED = "Evaluation Failed"
+"""arksim's status of a conversation that could not be evaluated."""
+
 
 @register
 @dataclass(frozen=True, kw_only=True)
 class TurnSuccessRatio(SyncEvaluator):
     """Turns without a behaviour failure / turns.
 
-    A turn failed if the result of one of `metrics` has a label other than `no failure`, or failed without a label. If
+    A turn failed if the result of one of `metrics` has the label of a failure, or failed without a label. If
     none of them has a result for a turn, or there are no turns, the evaluator is skipped.
     Details: `failed`, a list of `{turn, metric, label, reason}` with turns from 1.
     """
@@ -57,7 +60,8 @@ class OverallAgentScore(SyncEvaluator):
 
     Both are read from the results of the conversation; a missing turn_success_ratio is computed. A
     conversation with a goal but without a score of goal_completion is skipped. The label is arksim's status: `Done`
-    for 1, `Partial Failure` from 0.6 on, `Failed` below; the default threshold separates the last two.
+    for 1, `Partial Failure` from 0.6 on, `Failed` below; the default threshold separates the last two. If the score
+    cannot be computed because an evaluator errored, the skipped result has the label `Evaluation Failed`.
     Details: `turn_success_ratio`, `goal_completion` (null without a goal).
     """
 
@@ -71,6 +75,14 @@ class OverallAgentScore(SyncEvaluator):
     """False: turn_success_ratio alone, whatever the goal."""
 
     def measure(self, case: EvalCase) -> Measurement:
+        try:
+            return self._overall(case)
+        except SkipEvaluation as missing:
+            if _errored(case):
+                raise SkipEvaluation(str(missing), EVALUATION_FAILED) from None
+            raise
+
+    def _overall(self, case: EvalCase) -> Measurement:
         ratio = _score_of("turn_success_ratio", case)
         if ratio is None:
             turns = case.turns or ()
@@ -93,6 +105,13 @@ def conversation_status(overall: float) -> str:
     return "Partial Failure" if overall >= 0.6 else "Failed"
 
 
+def _errored(case: EvalCase) -> bool:
+    """Whether an evaluator whose results the overall score needs has errored."""
+    of_turns = [item for turn in case.turns or () for item in turn.results if item.evaluator in FAILURE_METRICS]
+    of_whole = [item for item in case.results if item.evaluator in ("turn_success_ratio", "goal_completion")]
+    return any(item.status is Status.ERRORED for item in (*of_turns, *of_whole))
+
+
 def _failures(turns: Sequence[EvalCase], metrics: Collection[str]) -> list[tuple[int, EvalResult]]:
     """The results of `metrics` that are failures, each with its turn from 1. Raises SkipEvaluation without turns, or
     for a turn without a result."""
@@ -108,7 +127,7 @@ def _failures(turns: Sequence[EvalCase], metrics: Collection[str]) -> list[tuple
 
 
 def _is_failure(result: EvalResult) -> bool:
-    return result.status is Status.FAILED if result.label is None else result.label != NO_FAILURE
+    return result.status is Status.FAILED if result.label is None else result.label not in NO_FAILURES
 
 
 def _score_of(metric: str, case: EvalCase) -> float | None:

@@ -22,8 +22,8 @@ class ConversationResult:
     """The results of a conversation.
 
     `turns` holds the given and new results of each turn, `results` those of the whole. `status` is arksim's: `Done`,
-    `Partial Failure` or `Failed`; None if no turn was judged. `errors` are the distinct
-    behaviour failures of its turns.
+    `Partial Failure`, `Failed`, or `Evaluation Failed` if an evaluator errored; None if no turn was judged. `errors`
+    are the distinct behaviour failures of its turns.
     """
 
     turns: tuple[tuple[EvalResult, ...], ...]

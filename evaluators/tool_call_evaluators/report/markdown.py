@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .model import Report, seconds_between
-from .wording import counted, duration_text, one_line, printable, score_text, usage_text
+from .wording import counted, duration_text, one_line, printable, usage_text
 
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""
@@ -63,7 +63,7 @@ def _scores(report: Report) -> list[str]:
     rows = [
         [
             escaped(metric["metric"]),
-            score_text(metric["mean"]),
+            report.mean_text(metric),
             *(f"{metric[key]:,}" for key in ("passed", "failed", "skipped", "errored")),
         ]
         for metric in report.verdict["metrics"]

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from a2a_tool_capture.models import ToolCall
 
+from ..bands import band
 from ..behavior_failures import unique_errors as grouped_errors
 from ..grouping import grouped
 from ..judge.usage import Usage
@@ -18,6 +19,7 @@ from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..suite import Case, EvaluatorSpec, Suite
+from .wording import score_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""
@@ -91,6 +93,16 @@ class Report:
     def usage(self) -> Usage:
         """The cost of the judges of these results; cached answers cost nothing."""
         return judge_usage(result for item in self.conversations for result in item.all_results)
+
+    def mean_text(self, metric: Mapping[str, Any]) -> str:
+        """The mean of a metric (as in the verdict), with the name of its band if it has grades from 1 to 5."""
+        name = band(metric["mean"], self._scales.get(metric["metric"], (0.0, 1.0)))
+        return score_text(metric["mean"]) + (f" {name}" if name else "")
+
+    @cached_property
+    def _scales(self) -> dict[str, tuple[float, float]]:
+        results = (result for item in self.conversations for result in item.all_results)
+        return {result.evaluator: result.scale for result in results if result.score is not None}
 
     @cached_property
     def run_reasons(self) -> list[ReasonJson]:

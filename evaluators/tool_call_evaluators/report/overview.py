@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from ..behavior_failures import SEVERITY
 from ..grouping import grouped
 from .model import Report, seconds_between
-from .wording import counted, cut, duration_text, printable, score_text, usage_text
+from .wording import counted, cut, duration_text, printable, usage_text
 
 BINS = 10
 MAX_OCCURRENCES = 12
@@ -120,7 +120,7 @@ def _scores(report: Report) -> ET.Element | None:
         limits = element("span.gate", f"gate: {'; '.join(gate.labels)}") if gate else None
         cells = [
             element("th", name, limits, scope="row"),
-            element("td.number", score_text(metric["mean"])),
+            element("td.number", report.mean_text(metric)),
             element("td", _distribution(scores.get(name, []))),
         ]
         for key in head[3:]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from ..bands import band
 from ..matching.call_diff import CallChange
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
@@ -202,6 +203,7 @@ def _result(result: EvalResult, short: Shortener) -> dict[str, Any]:
             "metric": result.evaluator,
             "status": str(result.status),
             "score": result.score,
+            "band": band(result.score, result.scale),
             "scale": None if result.scale == (0.0, 1.0) else list(result.scale),
             "threshold": result.threshold,
             "label": result.label,

@@ -195,7 +195,7 @@ async def test_a_conversation_is_scored_as_a_whole_with_the_further_input_of_the
     load_plugin(file)
     whole = EvalCase(turns=[*TURN.history, TURN], user_goal="Invest.")
     found = await score("needs_assessment", whole)
-    assert (found.score, found.reason) == (5, "2 questions")
+    assert (found.score, found.reason, found.details["band"]) == (5, "2 questions", "Excellent")
     assert (await score("needs_assessment", EvalCase(turns=[TURN]))).score == 1
     assert (await score("needs_assessment", EvalCase(turns=[]))).reason == "the conversation has no turns"
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tool_call_evaluators import (
     AgentBehaviorFailure,
     EvalCase,
+    EvalResult,
     GoalCompletion,
+    Helpfulness,
+    OptionError,
     Status,
     ToolCallBehaviorFailure,
+    TurnSuccessRatio,
     behavior_failures,
+    evaluate,
 )
 from tool_call_evaluators.behavior_failures import AGENT_BEHAVIOR_LABELS, SEVERITY, TOOL_CALL_BEHAVIOR_LABELS
 from tool_call_evaluators.judge import PreparedJudge
@@ -67,6 +74,52 @@ async def test_most_votes_decide_and_of_several_the_most_severe(votes, label, sp
     assert (result.label, result.reason) == (label, f"It is {label}.")
     assert result.details["votes"] == votes
     assert result.details["judge"]["spread"] == pytest.approx(spread)
+
+
+def scored(score, **fields):
+    return EvalResult("helpfulness", score, scale=(1, 5), **fields)
+
+
+@pytest.mark.statement(61)
+@pytest.mark.parametrize(
+    ("results", "asked"),
+    [
+        ([scored(3), scored(5)], False),
+        ([scored(2.9), scored(5)], True),
+        ([EvalResult("tool_error", 0.6)], False),
+        ([EvalResult("tool_error", 0.5)], True),
+        ([scored(3), EvalResult("tool_call_behavior_failure", 0.0, label="unsafe action")], False),
+        ([scored(5), EvalResult.errored("relevance", "no answer")], True),
+        ([scored(5), EvalResult.skipped("faithfulness", "not given: knowledge")], False),
+        ([EvalResult.skipped("faithfulness", "not given: knowledge")], True),
+        ([], True),
+    ],
+)
+async def test_only_a_turn_that_underperforms_is_asked_about(results, asked):
+    judge = said("repetition")
+    evaluator = AgentBehaviorFailure(judge=judge, ask_below=0.6)
+    result = await evaluator.evaluate(replace(CASE, results=tuple(results)))
+    assert len(judge.questions) == asked
+    assert (result.label, result.score) == (("repetition", 0.0) if asked else ("skipped_good_performance", 1.0))
+    if not asked:
+        assert result.reason == "Not asked: every score of the turn reaches 60% of its maximum."
+        turns = [EvalCase(results=[result])]
+        assert behavior_failures("c", turns) == []
+        assert TurnSuccessRatio().evaluate(EvalCase(turns=turns)).score == 1.0
+
+
+@pytest.mark.statement(61)
+async def test_whether_a_turn_underperforms_is_decided_after_the_other_evaluators():
+    judge = said("false information")
+    helpful = Helpfulness(judge=PreparedJudge([{"reason": "r", "score": 2}]))
+    found = await evaluate(CASE, [AgentBehaviorFailure(judge=judge, ask_below=0.6), helpful])
+    assert [result.label for result in found] == ["false information", None]
+    assert not AgentBehaviorFailure().reads_results, "without the option, the two are asked at the same time"
+
+
+def test_the_share_below_which_is_asked_is_a_share():
+    with pytest.raises(OptionError, match="agent_behavior_failure: option ask_below must lie between 0 and 1; got 3"):
+        AgentBehaviorFailure(ask_below=3)
 
 
 async def test_without_calls_no_call_failed_and_nobody_is_asked():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tool_call_evaluators import Coherence, EvalCase, Faithfulness, Helpfulness, Relevance, Status, Verbosity
-from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.bands import band
+from tool_call_evaluators.judge import PreparedJudge, load_prompt
 
 ALL = [Helpfulness, Coherence, Relevance, Verbosity, Faithfulness]
 CASE = EvalCase(
@@ -20,7 +23,16 @@ def judge(score):
     return PreparedJudge([{"reason": "Because.", "score": score}])
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(Helpfulness, marks=pytest.mark.statement(51)),
+        pytest.param(Coherence, marks=pytest.mark.statement(52)),
+        pytest.param(Relevance, marks=pytest.mark.statement(53)),
+        Verbosity,
+        Faithfulness,
+    ],
+)
 @pytest.mark.parametrize(
     ("score", "status"), [(1, Status.FAILED), (2, Status.FAILED), (3, Status.PASSED), (5, Status.PASSED)]
 )
@@ -45,6 +57,33 @@ async def test_the_judge_sees_the_turn_and_what_came_before(kind):
 async def test_what_they_need(kind):
     result = await kind(judge=judge(3)).evaluate(EvalCase(user_text="hi", knowledge="k"))
     assert (result.status, result.reason) == (Status.SKIPPED, "not given: response_text")
+
+
+@pytest.mark.statement(54)
+def test_5_is_concise():
+    judged = Verbosity()
+    assert judged.scale == (1.0, 5.0)
+    grades = load_prompt(judged.name).text
+    assert "A high grade means\nconcise, a low one long-winded." in grades
+
+
+@pytest.mark.statement(55)
+async def test_the_lowest_grades_are_for_contradictions_of_the_knowledge():
+    asked = judge(1)
+    assert (await Faithfulness(judge=asked).evaluate(CASE)).score == 1
+    (question,) = asked.questions
+    assert question.data["knowledge"] == "Orders are sent within two days."
+    assert re.search(r"^- 1: .*contradict", question.prompt.text, re.MULTILINE)
+
+
+@pytest.mark.statement(56)
+@pytest.mark.parametrize(
+    ("score", "name"), [(1, "Poor"), (2, "Needs Improvement"), (3, "Good"), (4, "Excellent"), (5, "Excellent")]
+)
+async def test_grades_have_names(score, name):
+    assert (await Helpfulness(judge=judge(score)).evaluate(CASE)).details["band"] == name
+    assert band(score + 0.5, (1.0, 5.0)) == name
+    assert band(score, (0.0, 5.0)) is band(None, (1.0, 5.0)) is None
 
 
 async def test_faithfulness_needs_knowledge():

@@ -109,9 +109,9 @@ def test_overall(labels, goal, score, label):
 
 
 def test_a_goal_that_was_not_measured_leaves_no_overall_score():
-    for results in ([], [EvalResult.errored("goal_completion", "no answer")]):
+    for results, label in ([], None), ([EvalResult.errored("goal_completion", "no answer")], "Evaluation Failed"):
         result = OverallAgentScore().evaluate(conversation("no failure", user_goal="to know", results=results))
-        assert result.status is Status.SKIPPED
+        assert (result.status, result.label) == (Status.SKIPPED, label)
         assert result.reason == "there is a goal, but goal_completion has no score"
 
 
@@ -121,6 +121,15 @@ def test_a_goal_may_be_left_out():
     assert (result.score, result.details["goal_completion"]) == (0.5, None)
 
 
+@pytest.mark.statement(60)
+def test_a_conversation_with_a_turn_whose_judge_failed_has_a_status_of_its_own():
+    unjudged = EvalCase(results=[EvalResult.errored("agent_behavior_failure", "no answer")])
+    turns = (*conversation("no failure").turns, unjudged)
+    result = OverallAgentScore().evaluate(EvalCase(turns=turns))
+    assert (result.status, result.score, result.label) == (Status.SKIPPED, None, "Evaluation Failed")
+    assert result.reason.startswith("turn 2 has no result of agent_behavior_failure")
+
+
 def test_a_ratio_that_is_there_is_taken():
     results = [EvalResult("turn_success_ratio", 0.8), EvalResult("goal_completion", 1.0)]
     result = OverallAgentScore().evaluate(conversation("repetition", results=results))
@@ -128,6 +137,7 @@ def test_a_ratio_that_is_there_is_taken():
     assert result.reason == "Partial Failure: turn_success_ratio 0.8, goal_completion 1."
 
 
+@pytest.mark.statement(60)
 @pytest.mark.parametrize(
     ("score", "status"),
     [(1.0, "Done"), (0.999, "Partial Failure"), (0.6, "Partial Failure"), (0.599, "Failed"), (0.0, "Failed")],

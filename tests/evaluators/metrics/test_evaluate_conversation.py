@@ -66,7 +66,7 @@ async def test_what_was_not_judged_has_no_status():
     assert (await evaluate_conversation(CONVERSATION, [ToolError()])).status is None
     unreachable = GoalCompletion(judge=PreparedJudge([JudgeUnreachableError("gone")]))
     found = await evaluate_conversation(judged(FINE, FINE), [unreachable])
-    assert (found.status, found.results[0].status) == (None, Status.ERRORED)
+    assert (found.status, found.results[0].status) == ("Evaluation Failed", Status.ERRORED)
 
 
 async def test_errors_are_those_of_its_turns():

@@ -286,3 +286,13 @@ def test_a_label_without_a_score_is_shown_in_place_of_the_score():
     assert shown.counts["passed"] == 1
     assert '"label": "rude"' in json_report(shown)
     assert "It shouts." in html_report(shown)
+
+
+@pytest.mark.statement(56)
+def test_means_of_grades_from_1_to_5_have_names():
+    grades = [EvalResult("helpfulness", score, passed=score >= 3, scale=(1, 5)).to_dict() for score in (2, 5)]
+    turns = [turn(f"t{index}", conversation="free", start=index, evaluations=[one]) for index, one in enumerate(grades)]
+    shown = report(turns)
+    assert "| helpfulness | 3.5 Good |" in markdown_summary(shown)
+    assert "3.5 Good" in html_report(shown)
+    assert '"band":"Needs Improvement"' in html_report(shown)

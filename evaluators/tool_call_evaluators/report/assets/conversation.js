@@ -27,7 +27,7 @@ function results(list, title) {
       "li",
       { class: result.status },
       make("span", { class: "metric" }, sign(result.status), result.metric),
-      make("span", { class: "score" }, score(result.score), make("span", { class: "quiet" }, limits)),
+      make("span", { class: "score" }, score(result.score), result.band ? ` ${result.band}` : null, make("span", { class: "quiet" }, limits)),
       make("div", { class: "said", dir: "auto" }, result.label ? make("b", {}, `${result.label}: `) : null, result.reason || result.status, details),
     );
   });
