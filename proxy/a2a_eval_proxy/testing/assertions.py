@@ -32,23 +32,53 @@ def assert_tool_calls(
     of the evaluator `tool_trajectory`, whose score must be 1. With the default, all expected calls were made in this
     order, and no others. `expected=[]` asserts that no tool was called.
 
-    Raises AssertionError, with a comparison of the two sides, where they are not; ValueError for no turns at
-    all, a malformed expectation, or an unknown option: such a test checks nothing.
+    Raises AssertionError where they are not: its first line is the first difference, then both sides are compared.
+    Raises ValueError for no turns at all, a malformed expectation, or an unknown option: such a test checks nothing.
     """
     __tracebackhide__ = True
     chosen = [turns] if isinstance(turns, Mapping) else list(turns)
-    if not chosen:
-        raise ValueError("assert_tool_calls: there is no turn; did the traffic go through the proxy's URL?")
-    evaluator = ToolTrajectory(mode=mode, matcher=arguments)
-    made = [call for turn in chosen for call in turn["tool_calls"]]
-    case = EvalCase(tool_calls=made, expected_tool_calls=expected)
-    measured = evaluator.measure(case)
-    if measured.score == 1.0:
+    problem = _misuse(chosen, expected)
+    if problem is None:
+        try:
+            matcher = as_matcher(arguments)
+            evaluator = ToolTrajectory(mode=mode, matcher=arguments)
+            made = [call for turn in chosen for call in turn["tool_calls"]]
+            case = EvalCase(tool_calls=made, expected_tool_calls=expected)
+        except ValueError as error:
+            problem = str(error)
+    if problem is not None:
+        raise ValueError(f"assert_tool_calls: {problem}")  # outside the handler: pytest shows no earlier error
+    if evaluator.measure(case).score == 1.0:
         return
-    lines = [f"the tool calls are not the expected ones ({mode})", ""]
-    lines += diff_lines(case.expected_tool_calls or (), case.tool_calls, mode, as_matcher(arguments))
-    lines += _hints(chosen)
+    lines = diff_lines(case.expected_tool_calls or (), case.tool_calls, mode, matcher)
+    lines = [f"{_first_difference(lines)} ({mode})", "", *lines, *_hints(chosen, case.expected_tool_calls or (), lines)]
     raise AssertionError(printable("\n".join(lines)))
+
+
+def _misuse(turns: Sequence[Any], expected: object) -> str | None:
+    """What is wrong with the arguments, if they are not of the kinds that are compared."""
+    if not turns:
+        return "there is no turn; did the traffic go through the proxy's URL?"
+    odd = next((turn for turn in turns if not isinstance(turn, Mapping) or "tool_calls" not in turn), None)
+    if odd is not None:
+        return f"expected a turn, as a2a_proxy.send() and a2a_proxy.turns() return, got {one_line(repr(odd), 80)}"
+    if isinstance(expected, str | Mapping) or not isinstance(expected, Iterable):
+        return f'expected a list of calls, [{{"name": ..., "arguments": ...}}], got {one_line(repr(expected), 80)}'
+    name = next((call for call in expected if isinstance(call, str)), None) if isinstance(expected, Sequence) else None
+    if name is not None:
+        return f'write {{"name": {name!r}, "arguments": None}} in place of {name!r}, to accept any arguments'
+    return None
+
+
+def _first_difference(lines: Sequence[str]) -> str:
+    """The first line of a comparison that says what is wrong, as a sentence."""
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        mark, text = line[0], line[2:].replace("   (", " (")
+        if mark == "~":
+            return f"{text}: {following.strip()}" if following.startswith("    ") else f"{text}: other arguments"
+        if mark in "-+>":
+            return text
+    return "the tool calls are not the expected ones"
 
 
 def diff_lines(
@@ -90,8 +120,14 @@ def _text(call: ToolCall) -> str:
     return call_text({"name": call.name, "arguments": call.arguments})
 
 
-def _hints(turns: Sequence[TurnJson]) -> list[str]:
-    """What the turns themselves say about missing calls: findings, and an agent that does not show its calls."""
+def _hints(turns: Sequence[TurnJson], expected: Sequence[ToolCall], lines: Sequence[str]) -> list[str]:
+    """What explains the difference: calls expected without arguments, findings, an agent that shows no calls."""
+    bare = any(line.startswith(f"~ {call.name}(") for call in expected if call.arguments == {} for line in lines)
+    hint = ["", "a call expected without arguments has none; write arguments: None to accept any"] if bare else []
+    return hint + _findings(turns)
+
+
+def _findings(turns: Sequence[TurnJson]) -> list[str]:
     lines = [
         f"  {finding['code']}: {one_line(finding['message'], 300)}" for turn in turns for finding in turn["findings"]
     ]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import secrets
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+
+from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.errors import CaptureError, TurnTimeoutError
+from a2a_tool_capture.wire import INTERRUPTED_STATES
 
 from ..app import RunningProxy, run_proxy
 from ..errors import ConfigError
@@ -29,6 +34,9 @@ Export = dict[str, Any]
 
 WAIT_S = 30.0
 """How long `turns` and `flush` wait by default: long enough for a judge, short enough for a test."""
+
+MESSAGE_TIMEOUT_S = 120.0
+"""How long `send` waits for the agent by default."""
 
 MAX_IDLE = 4
 """Maximum number of unused proxies that are kept running for the next test."""
@@ -62,6 +70,35 @@ class EvalProxy:
         """Where the agent may send its traces; None unless the setting `otlp` asks for a receiver."""
         return self._proxy.otlp_url
 
+    def send(
+        self, text: str, *, after: Mapping[str, Any] | None = None, timeout_s: float = MESSAGE_TIMEOUT_S
+    ) -> TurnJson:
+        """Send a message to the agent through the proxy, and return its turn, scored, as in /api/turns.
+
+        `after`: an earlier turn, whose conversation this message continues, and its task where that waits for input.
+        A turn that the agent answered with an error is returned like any other: its `findings` say what happened.
+
+        Raises CaptureError where the message led to no turn, TimeoutError after `timeout_s`.
+        """
+        __tracebackhide__ = True
+        trace_id = secrets.token_hex(16)
+        problem = self._loop.run(self._send(text, after, timeout_s, trace_id))
+        turn = next((turn for turn in reversed(self.turns()) if turn["trace_id"] == trace_id), None)
+        if isinstance(problem, TurnTimeoutError):
+            raise TimeoutError(str(problem))
+        if turn is None:
+            raise problem or CaptureError(f"{self.url} answered, and no turn was captured")
+        return turn
+
+    def turn(self, timeout_s: float = WAIT_S) -> TurnJson:
+        """The only turn of this test. Raises AssertionError if there is another number of turns."""
+        __tracebackhide__ = True
+        turns = self.turns(timeout_s)
+        if len(turns) != 1:
+            hint = "" if turns else f"; send messages to {self.url}, or with a2a_proxy.send()"
+            raise AssertionError(f"expected one turn, got {len(turns)}{hint}")
+        return turns[0]
+
     def turns(self, timeout_s: float = WAIT_S) -> list[TurnJson]:
         """The turns that the agent has answered, scored, in the order in which they began, as in /api/turns.
 
@@ -79,6 +116,22 @@ class EvalProxy:
     def opened(self, turn: Turn) -> None:
         """A turn began. Called on the proxy's event loop."""
         self._turn_ids.append(turn.turn_id)
+
+    async def _send(
+        self, text: str, after: Mapping[str, Any] | None, timeout_s: float, trace_id: str
+    ) -> CaptureError | None:
+        """Send a message as part of that trace, by which its turn is found; returns what went wrong."""
+        context_id = task_id = None
+        if after is not None:
+            context_id = after["conversation_id"] or None
+            task_id = after["task_id"] if after["state"] in INTERRUPTED_STATES else None
+        headers = {"traceparent": f"00-{trace_id}-{secrets.token_hex(8)}-01"}
+        try:
+            async with CaptureClient(self.url, headers=headers, timeout_s=timeout_s) as client:
+                await client.send(text, context_id=context_id, task_id=task_id)
+        except CaptureError as error:
+            return error
+        return None
 
     async def _stored(self) -> list[TurnJson]:
         store = self._proxy.store

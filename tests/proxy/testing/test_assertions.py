@@ -9,7 +9,7 @@ from a2a_eval_proxy.testing import assert_tool_calls
 from hypothesis import given
 from hypothesis import strategies as st
 from support.turn_samples import call, turn
-from tool_call_evaluators import EvalCase, OptionError, ToolTrajectory
+from tool_call_evaluators import EvalCase, ToolTrajectory
 from tool_call_evaluators.matching.call_diff import MAX_DIFFED
 from tool_call_evaluators.metrics.tool_trajectory import TrajectoryMode
 
@@ -43,7 +43,7 @@ def test_the_calls_of_several_turns_follow_one_another() -> None:
 def test_everything_that_differs_is_on_a_line() -> None:
     made = call("refund", order_id="A-1", amount=29, note="x")
     assert failure(turn("t", calls=[LOOKUP, made, MAIL]), [*expected(LOOKUP, REFUND), {"name": "close"}]) == [
-        "the tool calls are not the expected ones (in_order)",
+        'refund(amount=29, note="x", order_id="A-1"): amount: expected 14.5, got 29 (in_order)',
         "",
         '  lookup(order_id="A-1")',
         '~ refund(amount=29, note="x", order_id="A-1")',
@@ -128,10 +128,42 @@ def test_a_test_that_cannot_say_anything_is_an_error() -> None:
         assert_tool_calls([], [])
     with pytest.raises(ValueError, match=r"expected_tool_calls\[0\]: name is missing"):
         assert_tool_calls(turn("t"), [{"arguments": {}}])
-    with pytest.raises(OptionError, match="mode must be"):
+    with pytest.raises(ValueError, match=r"^assert_tool_calls: .*mode must be"):
         assert_tool_calls(turn("t"), [], mode="ordered")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="matcher"):
+    with pytest.raises(ValueError, match="arguments: option mode must be"):
         assert_tool_calls(turn("t"), [], arguments="sub")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("turns", "wanted", "problem"),
+    [
+        ("turn", [], "expected a turn, as a2a_proxy.send"),
+        ([turn("t"), 3], [], "expected a turn.*got 3"),
+        (turn("t"), "lookup", r"expected a list of calls, \[.*, got 'lookup'"),
+        (turn("t"), {"name": "lookup"}, "expected a list of calls"),
+        (turn("t"), None, "expected a list of calls.*got None"),
+        (turn("t"), ["lookup"], r'write {"name": \'lookup\', "arguments": None} in place of \'lookup\''),
+    ],
+)
+def test_wrong_use_is_one_sentence(turns: Any, wanted: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^assert_tool_calls: {problem}") as caught:
+        assert_tool_calls(turns, wanted)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_the_first_difference_is_the_first_line() -> None:
+    assert failure(turn("t", calls=[MAIL]), expected(LOOKUP))[0] == 'lookup(order_id="A-1") (not made) (in_order)'
+    assert failure(turn("t", calls=[MAIL]), [])[0] == 'mail(to="ada@example.com") (not expected) (in_order)'
+    moved = failure(turn("t", calls=[MAIL, LOOKUP]), expected(LOOKUP, MAIL), mode="strict")
+    assert "(call 1, expected as call 2) (strict)" in moved[0] or "(call 2, expected as call 1) (strict)" in moved[0]
+
+
+def test_how_to_accept_any_arguments_is_said() -> None:
+    hint = "a call expected without arguments has none; write arguments: None to accept any"
+    assert failure(turn("t", calls=[LOOKUP]), [{"name": "lookup"}])[-1] == hint
+    assert hint not in failure(turn("t", calls=[LOOKUP, MAIL]), expected(LOOKUP))
+    assert_tool_calls(turn("t", calls=[LOOKUP]), [{"name": "lookup", "arguments": None}])
 
 
 def test_very_many_calls() -> None:

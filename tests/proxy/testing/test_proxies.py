@@ -12,7 +12,9 @@ import pytest
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.testing import EvalProxy, ProxyPool
 from a2a_eval_proxy.testing.proxies import MAX_IDLE
+from a2a_tool_capture.errors import AgentUnreachableError
 from agents.scenario_agent import scenario_agent
+from support.ports import held_ports
 
 
 @pytest.fixture
@@ -111,3 +113,42 @@ def test_nothing_is_left_behind(tmp_path: Path, agent: str, monkeypatch: pytest.
 def test_settings_that_cannot_be(pool: ProxyPool, agent: str, settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         pool.acquire(agent, settings)
+
+
+def test_a_message_is_sent_and_its_turn_returned(pool: ProxyPool, agent: str) -> None:
+    proxy = pool.acquire(agent)
+    ask(proxy, "message me")
+    turn = proxy.send("chunks please")
+    assert (turn["user_text"], turn["status"], len(turn["tool_calls"])) == ("chunks please", "done", 2)
+    again = proxy.send("chunks please", after=turn)
+    assert again["conversation_id"] == turn["conversation_id"]
+    assert again["turn_id"] != turn["turn_id"]
+    assert len(proxy.turns()) == 3
+
+
+def test_a_task_that_waits_for_input_is_continued(pool: ProxyPool, agent: str) -> None:
+    proxy = pool.acquire(agent)
+    asked = proxy.send("ask")
+    assert asked["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert proxy.send("go on", after=asked)["task_id"] == asked["task_id"]
+
+
+def test_the_only_turn(pool: ProxyPool, agent: str) -> None:
+    proxy = pool.acquire(agent)
+    with pytest.raises(AssertionError, match=r"expected one turn, got 0; send messages to http://.*"):
+        proxy.turn()
+    turn = proxy.send("message me")
+    assert proxy.turn() == turn
+    proxy.send("message me")
+    with pytest.raises(AssertionError, match=r"expected one turn, got 2$"):
+        proxy.turn()
+
+
+def test_an_agent_that_is_not_there_is_named(pool: ProxyPool) -> None:
+    with held_ports(1) as [port], pytest.raises(AgentUnreachableError, match="answered HTTP 502"):
+        pool.acquire(f"http://127.0.0.1:{port}").send("hello")
+
+
+def test_a_slow_agent(pool: ProxyPool, agent: str) -> None:
+    with pytest.raises(TimeoutError, match=r"did not finish within 0\.2 s"):
+        pool.acquire(agent).send("long gate", timeout_s=0.2)

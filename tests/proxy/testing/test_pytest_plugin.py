@@ -144,7 +144,7 @@ async def test_it(a2a_proxy):
     result = session.run("--a2a-agent", agent)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([
-        "E       AssertionError: the tool calls are not the expected ones (in_order)",
+        'E       AssertionError: search(q="weather Berlin"): q: expected "weather Paris", got "weather Berlin" *',
         'E       ~ search(q="weather Berlin")',
         'E           q: expected "weather Paris", got "weather Berlin"',
         "E       - book()   (not made)",
@@ -228,6 +228,33 @@ async def test_the_example_of_the_documentation(session: Session, tmp_path: Path
     shown = re.findall(r"(?m)^(?:suite|gates|  \w+: ).*", re.findall(r"```console\n(.*?)```", section, re.DOTALL)[0])
     assert len(shown) == 3
     result.stdout.fnmatch_lines(shown)
+
+
+async def test_the_other_examples(session: Session, tmp_path: Path) -> None:
+    sdk = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
+    smallest = re.findall(r"```python\n(.*?)```", Path(ROOT, "README.md").read_text("utf-8"), re.DOTALL)[0]
+    assert smallest.count("\n") == 4
+    Path(session.folder, "test_sdk.py").write_text(sdk, "utf-8")
+    Path(session.folder, "test_smallest.py").write_text(smallest, "utf-8")
+    async with run_agent(tmp_path / "shop.db") as agent_url:
+        result = await asyncio.to_thread(session.run, "--a2a-agent", agent_url)
+    result.assert_outcomes(passed=2)
+
+
+def test_wrong_use_shows_nothing_of_the_library(session: Session, agent: str) -> None:
+    session.write(test_agent='''
+def test_a_name(a2a_proxy):
+    assert_tool_calls(a2a_proxy.send("chunks please"), ["search"])
+
+
+def test_no_turn(a2a_proxy):
+    a2a_proxy.turn()
+''')  # fmt: skip
+    result = session.run("--a2a-agent", agent)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["E       ValueError: assert_tool_calls: write {*search*None}*"])
+    result.stdout.fnmatch_lines(["E       AssertionError: expected one turn, got 0; send messages to http:*"])
+    assert not {"assertions.py", "proxies.py", "During handling"} & set(result.stdout.str().replace(":", " ").split())
 
 
 # ── cases, gates, report ────────────────────────────────────────────────────────────────────────────────────
