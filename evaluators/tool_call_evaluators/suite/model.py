@@ -30,7 +30,7 @@ from ..declared import (
     whole_number,
 )
 from ..evaluator import EvaluatorBase, Scope
-from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates
+from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
 from ..judged.base import with_judge
@@ -340,7 +340,8 @@ class Suite(Declared):
     tools: Tools | None = None
     """The tools the agent has, or the name of a file with such a list."""
     gates: Mapping[str, Gate] = field(default_factory=dict)
-    """Limits that metrics and the run must reach."""
+    """Limits that metrics and the run must reach; also `numeric_thresholds` and `qualitative_failure_labels`, as in
+    arksim's configuration."""
     run_gates: RunGates = field(default_factory=RunGates, metadata={"key": ""})
     tolerate: Annotated[frozenset[str], _TOLERATED] = frozenset()
     """Reasons that do not fail the run."""
@@ -353,6 +354,7 @@ class Suite(Declared):
         entries = cls.entries(value)
         if not isinstance(gates := entries.get("gates"), dict):
             return entries
+        gates = at("gates", by_metric, gates)
         on_run = {name: gate for name, gate in gates.items() if name in RUN_GATES}
         on_metrics = {name: gate for name, gate in gates.items() if name not in RUN_GATES}
         return entries | {"gates": on_metrics, "run_gates": on_run}

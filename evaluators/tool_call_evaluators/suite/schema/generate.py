@@ -17,6 +17,7 @@ from pydantic_core import PydanticOmit
 
 from ...declared import Schema
 from ...evaluator import EvaluatorBase, is_built_in
+from ...gates import ARKSIM_GATES
 from ...judge.settings import JudgeSettings
 from ...options import spellings_of
 from ...registry import CRITERIA, evaluator_class, evaluator_names
@@ -47,7 +48,7 @@ def suite_schema() -> Schema:
     suite = options.pop("suite")
     properties = suite["properties"]
     del properties["run_gates"]
-    properties["gates"]["properties"] = definitions.pop("RunGates")["properties"]
+    properties["gates"]["properties"] = definitions.pop("RunGates")["properties"] | ARKSIM_GATES
     properties["judge"] |= options.pop("judge")
     known = {"type": "array", "items": {"$ref": f"{_DEFINITION}evaluator"}}
     own = {"items": {"properties": {"evaluators": known}}}
