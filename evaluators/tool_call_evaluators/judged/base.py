@@ -229,6 +229,20 @@ def with_judge(
     return [_given_judge(evaluator, as_judge(judge), cache, environ) for evaluator in evaluators]
 
 
+def judge_with(
+    settings: JudgeSettings, *, cache: JudgeCache | None = None, environ: Mapping[str, str] = os.environ
+) -> Judge | None:
+    """The judge with these settings, overridden by the environment, and `cache`; None without a model."""
+    return _connected(settings.with_environment(environ), cache, environ)
+
+
+def _connected(settings: JudgeSettings, cache: JudgeCache | None, environ: Mapping[str, str]) -> Judge | None:
+    if settings.model is None:
+        return None
+    judge = connect(settings, settings.api_key(environ))
+    return judge if cache is None or not settings.cache else CachingJudge(judge, cache, settings.identity)
+
+
 def _given_judge(
     evaluator: E, judge: Judge | JudgeSettings | None, cache: JudgeCache | None, environ: Mapping[str, str]
 ) -> E:
@@ -239,10 +253,8 @@ def _given_judge(
     if own is not None or not isinstance(judge, Judge):
         settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings()
         settings = settings.with_environment(environ).overridden(own or {})
-        if settings.model is None:
+        judge, votes = _connected(settings, cache, environ), settings.votes
+        if judge is None:
             return evaluator
-        judge, votes = connect(settings, settings.api_key(environ)), settings.votes
-        if cache is not None and settings.cache:
-            judge = CachingJudge(judge, cache, settings.identity)
     changes: dict[str, Any] = {"judge": judge, "votes": getattr(evaluator, "votes", None) or votes}
     return replace(evaluator, **changes)

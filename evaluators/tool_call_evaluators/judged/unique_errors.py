@@ -2,28 +2,74 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import groupby
 
-from ..behavior_failures import BehaviorFailure, UniqueError, ordered, unique_errors
+from ..behavior_failures import SEVERITY, BehaviorFailure, UniqueError, ordered, unique_errors
+from ..judge.errors import JudgeError
 from ..judge.panel import poll
 from ..judge.prompt import load_prompt
-from ..judge.question import Judge, Question
+from ..judge.question import Answer, Judge, Question
+from ..judge.usage import Usage, total
 from .base import object_schema
 from .transcript import numbered
+
+MAX_ERRORS = 100
+"""The maximum number of errors of one label that the judge compares; rarer ones stay as they are."""
+
+logger = logging.getLogger(__name__)
+
+
+async def errors_of_run(failures: Iterable[BehaviorFailure], judge: Judge | None) -> tuple[list[UniqueError], Usage]:
+    """The distinct errors of a run, and what `judge` costs.
+
+    With a judge, behaviour failures are merged as in `judged_unique_errors`; other failures have computed reasons, and
+    are grouped by these. If the judge does not answer, a warning is logged, and all are grouped by their reasons.
+    """
+    failures = list(failures)
+    if judge is None:
+        return unique_errors(failures), Usage()
+    counting = _CountingJudge(judge)
+    try:
+        merged = await judged_unique_errors((item for item in failures if item.label in SEVERITY), counting)
+    except JudgeError as error:
+        logger.warning("distinct errors are grouped by their wording alone: %s", error)
+        return unique_errors(failures), total(counting.spent)
+    others = unique_errors(item for item in failures if item.label not in SEVERITY)
+    return ordered([*merged, *others]), total(counting.spent)
+
+
+class _CountingJudge:
+    """A judge that keeps what its answers cost."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.spent: list[Usage] = []
+
+    async def ask(self, question: Question) -> Answer:
+        try:
+            answer = await self._judge.ask(question)
+        except JudgeError as error:
+            self.spent.append(error.usage)
+            raise
+        self.spent.append(answer.usage)
+        return answer
 
 
 async def judged_unique_errors(failures: Iterable[BehaviorFailure], judge: Judge) -> list[UniqueError]:
     """As `unique_errors`, but also merges errors of one label that `judge` considers the same.
 
-    A label with one error needs no question. Raises JudgeError; `unique_errors` needs no judge.
+    A label with one error needs no question, and at most `MAX_ERRORS` of one label are compared. Raises JudgeError;
+    `unique_errors` needs no judge.
     """
     found = sorted(unique_errors(failures), key=lambda error: error.label)
     merged: list[UniqueError] = []
     for _, group in groupby(found, key=lambda error: error.label):
         errors = list(group)
-        merged += errors if len(errors) == 1 else await _merged(errors, judge)
+        asked, rare = errors[:MAX_ERRORS], errors[MAX_ERRORS:]
+        merged += [*(asked if len(asked) == 1 else await _merged(asked, judge)), *rare]
     return ordered(merged)
 
 

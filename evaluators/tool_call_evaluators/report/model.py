@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -36,6 +36,8 @@ class Report:
     conversations: Sequence[RunConversation]
     suite: Suite | None = None
     unique_errors: Sequence[Mapping[str, Any]] = ()
+    merging: Usage = field(default_factory=Usage)
+    """The cost of telling the distinct errors apart."""
 
     @classmethod
     def build(
@@ -92,7 +94,8 @@ class Report:
     @cached_property
     def usage(self) -> Usage:
         """The cost of the judges of these results; cached answers cost nothing."""
-        return judge_usage(result for item in self.conversations for result in item.all_results)
+        results = (result for item in self.conversations for result in item.all_results)
+        return judge_usage(results) + self.merging
 
     def mean_text(self, metric: Mapping[str, Any]) -> str:
         """The mean of a metric (as in the verdict), with the name of its band if it has grades from 1 to 5."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judge.usage import Usage
+from tool_call_evaluators.judged.base import judge_with
+from tool_call_evaluators.judged.unique_errors import errors_of_run
 from tool_call_evaluators.report import Report, shortened_turn
 from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict
 from tool_call_evaluators.suite import Suite
@@ -66,13 +68,19 @@ async def load_and_judge_run(
 
     `moved` has the cases of turns, by turn id, that differ from the stored ones. Only results of the suite's
     evaluators count. All turns are in memory together, with texts shortened for the report; without `texts`, with
-    what the verdict needs. `privacy` redacts turns that were stored under other rules.
+    what the verdict needs. `privacy` redacts turns that were stored under other rules. The suite's judge, if there is
+    one, tells distinct errors apart, unless content must not be kept.
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
         turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
-    return judge_turns(suite, turns, await _conversation_results(store, scorer, run), run)
+    result = judge_turns(suite, turns, await _conversation_results(store, scorer, run), run)
+    cache = privacy.judge_cache(store.judge_cache)
+    judge = None if cache is None else judge_with(suite.judge, cache=cache)
+    errors, spent = await errors_of_run(failures(result.report.conversations), judge)
+    merged = replace(result.report, unique_errors=[error.to_dict() for error in errors], merging=spent)
+    return RunResult(result.verdict, merged)
 
 
 def judge_turns(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_call_evaluators import BehaviorFailure, judged_unique_errors, unique_errors
-from tool_call_evaluators.judge import JudgeUnreachableError, PreparedJudge
+from tool_call_evaluators.judge import JudgeUnreachableError, PreparedJudge, Usage
+from tool_call_evaluators.judged.unique_errors import errors_of_run
 
 FAILURES = [
     BehaviorFailure("c1", 1, "false information", "It made up an order."),
@@ -42,6 +43,34 @@ async def test_what_several_metrics_say_of_a_turn_in_their_own_words_happened_on
 async def test_without_a_judge_s_answer_there_is_no_grouping_of_it():
     with pytest.raises(JudgeUnreachableError):
         await judged_unique_errors(FAILURES, PreparedJudge([JudgeUnreachableError("gone")]))
+
+
+@pytest.mark.statement(68)
+async def test_errors_of_a_run_are_merged_where_there_is_a_judge():
+    other = BehaviorFailure("c1", 1, "tool_error", "1 of 2 calls failed.")
+    judge = PreparedJudge([same_as(1, 1, 3)])
+    errors, spent = await errors_of_run([other, *FAILURES], judge)
+    assert [(error.label, len(error.occurrences)) for error in errors] == [
+        ("false information", 3),
+        ("false information", 1),
+        ("tool_error", 1),
+        ("repetition", 1),
+    ]
+    assert spent.requests == 1
+    assert await errors_of_run(FAILURES, None) == (unique_errors(FAILURES), Usage())
+
+
+async def test_a_judge_that_does_not_answer_leaves_the_grouping_by_words(caplog):
+    errors, spent = await errors_of_run(FAILURES, PreparedJudge([JudgeUnreachableError("gone").costing(Usage(2))]))
+    assert (errors, spent.requests) == (unique_errors(FAILURES), 2)
+    assert "distinct errors are grouped by their wording alone: gone" in caplog.text
+
+
+async def test_only_so_many_errors_are_compared(monkeypatch):
+    monkeypatch.setattr("tool_call_evaluators.judged.unique_errors.MAX_ERRORS", 2)
+    judge = PreparedJudge([same_as(1, 1)])
+    errors = await judged_unique_errors(FAILURES, judge)
+    assert [len(error.occurrences) for error in errors] == [3, 1, 1]
 
 
 async def test_nothing_to_ask():
