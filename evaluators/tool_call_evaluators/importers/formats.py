@@ -14,17 +14,21 @@ from . import adk, dokimos, uipath
 from .arksim.config import CONFIG_KEYS, ArksimRun, read_run
 from .common import Notes, read_lines, read_table
 
-_Reader = Callable[[Node, Path, Notes], Suite | ArksimRun]
-
-_READERS: dict[str, tuple[tuple[str, ...], _Reader]] = {
-    "arksim": (("scenarios",), read_run),
-    "google-adk": (("eval_cases", "evalCases"), adk.read),
-    "uipath": (("evaluations",), uipath.read),
-    "dokimos": (("examples",), dokimos.read),
+_KEYS: dict[str, tuple[str, ...]] = {
+    "arksim": ("scenarios",),
+    "google-adk": ("eval_cases", "evalCases"),
+    "uipath": ("evaluations",),
+    "dokimos": ("examples",),
 }
-"""By format: the keys one of which holds a list in its documents, and the reader."""
+"""By format: the keys one of which holds a list in its documents."""
 
-FORMATS = ("suite", *_READERS)
+_READERS: dict[str, Callable[[Node, Path, Notes], Suite]] = {
+    "google-adk": adk.read,
+    "uipath": uipath.read,
+    "dokimos": dokimos.read,
+}
+
+FORMATS = ("suite", *_KEYS)
 """`suite` is the format of this project."""
 
 
@@ -72,10 +76,11 @@ def import_text(
     if form == "suite":
         return Imported(parse_suite(text, filename, allow_plugins=allow_plugins), form)
     notes = Notes()
-    read = _READERS[form][1](Node(document, document.value), Path(filename), notes)
-    if isinstance(read, ArksimRun):
-        return Imported(read.suite, form, notes.sentences, read)
-    return Imported(read, form, notes.sentences)
+    node, path = Node(document, document.value), Path(filename)
+    if form == "arksim":
+        run = read_run(node, path, notes, allow_plugins=allow_plugins)
+        return Imported(run.suite, form, notes.sentences, run)
+    return Imported(_READERS[form](node, path, notes), form, notes.sentences)
 
 
 def _with_scenario_file(document: Document, form: str, scenario_file: Path) -> Document:
@@ -92,7 +97,7 @@ def _detected(document: Document) -> str:
     value = document.value
     if isinstance(value, dict) and "suite" in value:
         return "suite"
-    for name, (keys, _) in _READERS.items():
+    for name, keys in _KEYS.items():
         if isinstance(value, dict) and any(isinstance(value.get(key), list) for key in keys):
             return name
     if isinstance(value, dict) and any(key in value for key in CONFIG_KEYS):

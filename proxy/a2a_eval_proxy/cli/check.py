@@ -39,12 +39,19 @@ async def _check(options: CheckOptions) -> bool:
     from ..check.report.report import apply_rules
     from ..check.report.text_output import print_report
     from ..check.rules.base import CheckVerdict
+    from ..connectors.chat_agent import ChatOptions
+    from ..connectors.connect import connected
     from ..privacy.private_files import write_out
 
-    url = options.url
+    url, headers, tls = options.url, dict(options.header), options.tls()
+    chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)
     with Console(stderr=True).status("") as status:
-        async with ProbeClient(dict(options.header), options.timeout, options.tls()) as client:
-            record = await probe_agent(client, url, options.message, lambda what: status.update(escape(what)))
+        async with (
+            connected(url, chat, headers, tls, options.timeout) as server,
+            ProbeClient({} if server else headers, options.timeout, None if server else tls) as client,
+        ):
+            asked = server.url if server else url
+            record = await probe_agent(client, asked, options.message, lambda what: status.update(escape(what)))
     report = mask_credentials(apply_rules(record), client.header_values)
     text = io.StringIO()
     if options.format == "text":

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from a2a_tool_capture.secret_references import resolve
+
 from .chat_agent import ChatAgent, ChatOptions
 from .chat_api import ChatApi
 from .python_agent import python_agents
@@ -42,6 +44,6 @@ def _models(
     first = [*([{"role": "system", "content": chat.system}] if chat.system else []), *body.pop("messages", [])]
     if chat.model:
         body["model"] = chat.model
-    api = ChatApi(reference.endpoint, body, headers, tls)
+    api = ChatApi(ChatReference(resolve("--agent", reference.url)).endpoint, body, headers, tls)
     tools = ToolModule(chat.tools) if chat.tools else None
     return lambda: ChatAgent(api, first, tools)

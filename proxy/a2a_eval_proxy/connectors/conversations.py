@@ -17,6 +17,7 @@ from a2a_tool_capture.models import ToolCall
 from a2a_tool_capture.recording import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
+from .installed_arksim import begin_turn
 from .loading import failure
 
 logger = logging.getLogger(__name__)
@@ -93,8 +94,9 @@ async def _ask(conversation: _AgentConversation, context_id: str, text: str) -> 
     if not conversation.chat_id:
         given = await called(agent.get_chat_id) if hasattr(agent, "get_chat_id") else None
         conversation.chat_id = str(given or context_id)
-    place = {"chat_id": conversation.chat_id, "turn_id": conversation.turns}
+    place: dict[str, Any] = {"chat_id": conversation.chat_id, "turn_id": conversation.turns}
     conversation.turns += 1
+    begin_turn(**place)
     accepted = _accepted(agent.execute, {"metadata": place, **place})
     return _answer(await called(partial(agent.execute, text, **accepted)), type(agent).__name__)
 

@@ -24,6 +24,8 @@ from .conversations import CLOSE_TIMEOUT_S, AgentConversations
 from .executor import ConnectedAgent
 
 logger = logging.getLogger(__name__)
+for _name in ("a2a.server.routes", "a2a.utils.error_handlers"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)  # errors of requests are in the responses
 
 REST_PREFIX = "/rest"
 

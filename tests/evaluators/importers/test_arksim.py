@@ -159,6 +159,38 @@ def test_the_agent_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert (agent.url, agent.headers) == ("http://localhost:1", {"api-key": "${A2A_API_KEY}"})
 
 
+@pytest.mark.statement(317, 318)
+@pytest.mark.parametrize(("class_name", "agent"), [(None, "orders.py"), ("Orders", "orders.py:Orders")])
+def test_a_python_agent_of_a_configuration(tmp_path: Path, class_name: str | None, agent: str) -> None:
+    custom = {"module_path": "./orders.py", "class_name": class_name}
+    config = {"agent_type": "custom", "agent_name": "x", "custom_config": custom}
+    imported = configured(tmp_path, agent_config=config, trace_receiver={"enabled": True, "wait_timeout": 5})
+    assert imported.suite.agent.url == f"python:{tmp_path / agent}"
+    assert imported.notes == ()  # its tool calls are captured without a receiver
+    custom["module_path"] = "package.orders"
+    assert configured(tmp_path, agent_config=config).suite.agent.url == f"python:package.{agent.replace('.py', '')}"
+
+
+def test_a_python_agent_elsewhere_must_be_allowed(tmp_path: Path) -> None:
+    custom = {"module_path": "../orders.py"}
+    config = {"metrics_to_run": [], "agent_config": {"agent_type": "custom", "custom_config": custom}}
+    (tmp_path / "config.yaml").write_text(json.dumps(config), "utf-8")
+    with pytest.raises(SuiteError, match=r"module_path: .*orders.py is outside the suite's directory.*--allow-plugins"):
+        import_suite(tmp_path / "config.yaml")
+    agent = import_suite(tmp_path / "config.yaml", allow_plugins=True).suite.agent
+    assert agent.url == f"python:{tmp_path / '../orders.py'}"
+
+
+def test_a_chat_completions_agent_of_a_configuration(tmp_path: Path) -> None:
+    body = {"model": "m", "messages": [{"role": "system", "content": "Be brief."}], "enable_metadata": True}
+    api = {"endpoint": "${API}/chat/completions", "headers": {"api-key": "${KEY}"}, "body": body}
+    imported = configured(tmp_path, agent_config={"agent_type": "chat_completions", "api_config": api})
+    agent = imported.suite.agent
+    assert (agent.url, agent.headers) == ("openai:${API}/chat/completions", {"api-key": "${KEY}"})
+    assert agent.body == {"model": "m", "messages": [{"role": "system", "content": "Be brief."}]}
+    assert imported.notes == ("agent_config.api_config.body.enable_metadata: requests carry no metadata",)
+
+
 def names(imported: Any) -> list[str]:
     return [spec.name for spec in imported.suite.evaluators]
 

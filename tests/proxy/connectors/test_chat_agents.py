@@ -114,6 +114,13 @@ async def test_the_url_is_that_of_the_api_or_of_its_endpoint(path: str) -> None:
     assert api.paths == ["/v1/chat/completions" + path[len("/chat/completions") :] * path.startswith("/chat")]
 
 
+async def test_the_url_may_refer_to_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with chat_server("ok") as api:
+        monkeypatch.setenv("API", api.url)
+        (turn,) = await said("${API}/chat/completions", "Hi")
+    assert turn.text == "ok"
+
+
 # ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import subprocess
@@ -393,6 +394,14 @@ def test_a_suite_names_its_agent_relative_to_itself(agent_file: Callable[[str], 
     elsewhere.joinpath("suite.yaml").write_text(SUITE.replace("orders.py:", "orders:"), "utf-8")
     done = command(elsewhere, "run", "suite.yaml")
     assert (done.returncode, "--allow-plugins" in done.stderr) == (2, True)
+
+
+def test_a_python_agent_conforms(agent_file: Callable[[str], Path]) -> None:
+    folder = agent_file(ARKSIM).parent
+    done = command(folder, "check", "python:orders.py", "--format", "json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"], done.stderr) == (0, "conforming", "")
+    assert report["url"] == "python:orders.py"
 
 
 def test_a_wrong_agent_is_one_sentence(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from ...behavior_failures import FAILURE_METRICS
 from ...declared import boolean, number, texts, whole_number
 from ...gates import Gate, RunGates
 from ...judge.settings import JudgeSettings
-from ...suite import AgentDefaults, Case, EvaluatorSpec, Suite
+from ...suite import Case, EvaluatorSpec, Suite
 from ...suite.files import read_source
 from ...suite.node import Node
 from ..common import Notes
+from .agent import read_agent
 from .scenarios import Scenarios, read_scenarios
 
 TURN_METRICS = ("faithfulness", "helpfulness", "coherence", "verbosity", "relevance")
@@ -54,21 +55,21 @@ class ArksimRun:
     """Whether the results have an HTML page."""
 
 
-def read_run(node: Node, path: Path, notes: Notes) -> ArksimRun:
-    """The run of a configuration, or of a file of scenarios alone. Raises SuiteError."""
+def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = False) -> ArksimRun:
+    """The run of a configuration, or of a file of scenarios alone. Raises SuiteError.
+
+    `allow_plugins`: Python files outside the folder of `path` may run."""
     if isinstance(node.object().get("scenarios"), list):
         scenarios = read_scenarios(node, notes, {})
         errors = (EvaluatorSpec("tool_error"),)
         cases = tuple(_with_evaluators(case, errors) for case in scenarios.cases)
         return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
-    return _read_config(node, path, notes)
+    return _read_config(node, path, notes, allow_plugins)
 
 
-def _read_config(node: Node, path: Path, notes: Notes) -> ArksimRun:
+def _read_config(node: Node, path: Path, notes: Notes, allow_plugins: bool) -> ArksimRun:
     for key in sorted(node.object().keys() - {*CONFIG_KEYS, *_FURTHER_KEYS}):
         notes.add(f"key {key} is unknown")
-    if node.get("trace_receiver") and node.at("trace_receiver").object().get("enabled"):
-        notes.add("trace_receiver: `run` receives no traces; send them to `a2a-eval-proxy serve` and run through it")
     if node.items_at("custom_metrics_file_paths"):
         notes.add("custom_metrics_file_paths: their metrics do not run")
     if node.get("simulated_user_prompt_template"):
@@ -79,7 +80,7 @@ def _read_config(node: Node, path: Path, notes: Notes) -> ArksimRun:
     return ArksimRun(
         suite=Suite(
             name=path.stem,
-            agent=_agent(node, folder, notes),
+            agent=read_agent(node, folder, notes, allow_plugins=allow_plugins, concurrency=_workers(node)),
             evaluators=evaluators,
             judge=_judge(node, notes),
             gates=_gates(node),
@@ -167,23 +168,6 @@ _PROVIDERS: Mapping[str, tuple[str | None, str | None]] = {
     "gemini": _GOOGLE,
 }
 """By ArkSim's names: the OpenAI-compatible API of each, and the variable with its key."""
-
-
-def _agent(node: Node, folder: Path, notes: Notes) -> AgentDefaults:
-    concurrency = _workers(node)
-    if (file := _path(node, "agent_config_file_path", folder)) and node.get("agent_config") is None:
-        agent = read_source(file)
-    else:
-        agent = node.at("agent_config")
-    kind = agent.get("agent_type")
-    if kind is None:
-        return AgentDefaults(concurrency=concurrency)
-    if kind.choice(("a2a", "custom", "chat_completions")) != "a2a":
-        notes.add(f"agent_config of type {kind.value}: give --agent URL")
-        return AgentDefaults(concurrency=concurrency)
-    api = agent.at("api_config")
-    headers = {name: value.text() for name, value in api.at("headers").entries().items()}
-    return AgentDefaults(url=api.need("endpoint").text(), headers=headers, concurrency=concurrency)
 
 
 def _workers(node: Node) -> int:

@@ -1,0 +1,112 @@
+"""An agent file of arksim's automatic way, on the real OpenAI Agents SDK with a scripted model, run by the command.
+
+The command runs in this interpreter with the packages of the frameworks' environment before its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.provision import python_environment
+
+AGENT = '''
+from __future__ import annotations
+
+from agents import Agent, ModelResponse, Runner, Usage, function_tool, set_trace_processors
+from agents.models.interface import Model
+from agents.tracing import add_trace_processor
+from arksim.config import AgentConfig
+from arksim.simulation_engine.agent.base import BaseAgent
+from arksim.tracing.openai import ArksimTracingProcessor
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+set_trace_processors([])  # the SDK's own uploads
+add_trace_processor(ArksimTracingProcessor())
+
+
+class ScriptedModel(Model):
+    """Looks up the order that the user names, then answers."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    async def get_response(self, system_instructions, input, *args, **options) -> ModelResponse:
+        self.asked = not self.asked
+        if self.asked:
+            arguments = '{"order_id": "%s"}' % [item for item in input if item.get("role") == "user"][-1]["content"]
+            output = ResponseFunctionToolCall(type="function_call", call_id="c", name="look_up", arguments=arguments)
+        else:
+            text = ResponseOutputText(type="output_text", text="shipped", annotations=[])
+            output = ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])
+        return ModelResponse(output=[output], usage=Usage(), response_id=None)
+
+    def stream_response(self, *args, **options):
+        raise NotImplementedError
+
+
+@function_tool
+def look_up(order_id: str) -> str:
+    return f"{order_id} is shipped"
+
+
+class TracedAgent(BaseAgent):
+    def __init__(self, agent_config: AgentConfig) -> None:
+        super().__init__(agent_config)
+        self._agent = Agent(name="orders", tools=[look_up], model=ScriptedModel())
+
+    async def get_chat_id(self) -> str:
+        return "chat"
+
+    async def execute(self, user_query: str, **kwargs: object) -> str:
+        return (await Runner.run(self._agent, input=[{"role": "user", "content": user_query}])).final_output
+'''
+
+SUITE = """
+suite: orders
+agent: {url: "python:traced_agent.py", concurrency: 2}
+evaluators: [{tool_trajectory: {mode: strict}}]
+cases:
+  - id: first
+    turns:
+      - {user: ORD-1, expect: {tool_calls: [{name: look_up, arguments: {order_id: ORD-1}}]}}
+      - {user: ORD-2, expect: {tool_calls: [{name: look_up, arguments: {order_id: ORD-2}}]}}
+  - id: second
+    turns: [{user: ORD-3, expect: {tool_calls: [{name: look_up, arguments: {order_id: ORD-3}}]}}]
+"""
+
+
+@pytest.mark.statement(316, 319)
+@pytest.mark.parametrize("environments", [["frameworks"], ["frameworks", "arksim"]], ids=["alone", "with-arksim"])
+def test_calls_are_captured_without_wrapping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environments: list[str]
+) -> None:
+    monkeypatch.delenv("CI", raising=False)  # both are extras: without them there is nothing to test
+    roots = [python_environment(name).parents[1] for name in environments]
+    packages = [str(found) for root in roots for found in root.glob("lib/python*/site-packages")]
+    tmp_path.joinpath("traced_agent.py").write_text(AGENT, "utf-8")
+    tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "a2a_eval_proxy", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": ":".join(packages)},
+            timeout=100,
+        )
+
+    done = command("run", "suite.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    turns = [json.loads(line) for line in command("export").stdout.splitlines()]
+    assert {turn["response_text"] for turn in turns} == {"shipped"}
+    made = {turn["user_text"]: [(call["name"], call["arguments"]) for call in turn["tool_calls"]] for turn in turns}
+    assert made == {order: [("look_up", {"order_id": order})] for order in ("ORD-1", "ORD-2", "ORD-3")}
+    results = {call["result"] for turn in turns for call in turn["tool_calls"]}
+    assert results == {f"{order} is shipped" for order in made}
