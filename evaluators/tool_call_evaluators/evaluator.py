@@ -64,6 +64,7 @@ class EvaluatorBase(ABC):
     whether it scores a turn or a conversation; `scale`, the range of its scores; `needs`, the fields of `EvalCase`
     that must not be None, else it is skipped; `reads_results`, whether it uses the results of other evaluators, and
     so runs after them; `reads_calls`, whether it reads the actual tool calls, and so is skipped if they are unknown;
+    `needs_judge`, whether it cannot score without a judge;
     `spellings`, alternative names of options, which `get_evaluator` and suites accept besides those of the bases;
     `criterion`, the option with what is expected of cases that do not say it, also accepted in
     `default_evaluation_criteria`.
@@ -76,6 +77,7 @@ class EvaluatorBase(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
     reads_results: ClassVar[bool] = False
     reads_calls: ClassVar[bool] = False
+    needs_judge: ClassVar[bool] = False
     spellings: ClassVar[Mapping[str, str]] = {"name": "id"}
     criterion: ClassVar[str] = ""
 

@@ -23,6 +23,9 @@ class OptionError(ValueError):
 
     `option` is the name of the option, if the error concerns one; `path` leads to it, as in a FieldError."""
 
+    exit_code = 2
+    """Exit code of a command that ends with this error: bad usage or input."""
+
     def __init__(self, message: str, option: str | None = None) -> None:
         super().__init__(message)
         self.option = option

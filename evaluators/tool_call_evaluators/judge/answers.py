@@ -151,6 +151,15 @@ def error_of(body: str) -> tuple[str, str | None]:
     return shortened(str(message)), None if code is None else str(code)
 
 
+def refused_parameter(body: str) -> str:
+    """The parameter that an error response names in `param`, as OpenAI's do; empty if none."""
+    try:
+        found = json.loads(body)["error"]["param"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
 def shortened(text: str) -> str:
     """`text` on one line, cut for an error message."""
     line = " ".join(text.split())

@@ -32,7 +32,10 @@ class JudgeError(Exception):
 
 
 class JudgeNotConfiguredError(JudgeError):
-    """No judge is configured."""
+    """No judge is configured, or its configuration is incomplete."""
+
+    exit_code = 2
+    """Exit code of a command that ends with this error: bad usage or input."""
 
 
 class JudgeUnreachableError(JudgeError):

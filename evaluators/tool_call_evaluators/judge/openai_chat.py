@@ -1,32 +1,42 @@
-"""A judge behind an OpenAI-compatible chat-completions API."""
+"""A judge behind a chat-completions API."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-import ssl
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from functools import cache
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import httpx
-
-from .answers import Completion, UnfitAnswerError, error_of, read_answer, read_completion, shortened, unusable
+from .answers import Completion, UnfitAnswerError, read_answer, read_completion, shortened, unusable
 from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
 from .prompt import REPAIR, Message
 from .question import Answer, Question
-from .retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
+from .retry import LONGEST_WAIT_S, backoff, is_transient
 from .settings import VOTE_TEMPERATURE, JudgeSettings
+from .transport import ChatTransport, RefusedError, UnansweredError, transport
 from .usage import Usage, total
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Spent:
+    """The requests of one question that may be billed."""
+
+    completions: list[Completion] = field(default_factory=list)
+    unanswered: int = 0
 
 
 class ChatJudge:
     """Asks a model, with retries after transient failures; an invalid answer is sent back once for repair.
 
-    Works in several event loops, with at most `concurrency` open questions in each. Every question opens its own
-    connection: that is fast compared with a verdict, and no pool must be closed or tied to a loop.
+    A request whose `temperature` or `response_format` the server refuses is sent once more without it, and so are
+    later ones. Works in several event loops, with at most `concurrency` open questions in each.
     """
 
     def __init__(self, settings: JudgeSettings, api_key: str | None = None) -> None:
@@ -35,6 +45,8 @@ class ChatJudge:
             raise JudgeNotConfiguredError("no judge is configured: set its model")
         self.settings = settings
         self._api_key = api_key
+        self._left_out: dict[str, str] = {}
+        """Parameters that the server refused, and the note about each."""
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @classmethod
@@ -44,30 +56,34 @@ class ChatJudge:
         return cls(settings, settings.api_key(environ))
 
     def __repr__(self) -> str:
-        return f"ChatJudge({self.settings.model!r} at {self.settings.url})"
+        return f"ChatJudge({self.settings.model!r} at {self.settings.place})"
+
+    @cached_property
+    def _transport(self) -> ChatTransport:
+        return transport(self.settings, self._api_key)
 
     async def ask(self, question: Question) -> Answer:
-        """Answer. Raises JudgeUnreachableError or JudgeAnswerError, whose message names the judge."""
-        completions: list[Completion] = []
-        async with self._slot(), httpx.AsyncClient(verify=_tls(), timeout=None) as client:  # noqa: S113  # own deadline
+        """Answer. Raises JudgeUnreachableError or JudgeAnswerError, whose message names the judge, or
+        JudgeNotConfiguredError if the library of the provider, or its key, is missing."""
+        spent = _Spent()
+        async with self._slot():
             try:
-                value = await self._answer(client, question, completions)
+                value = await self._answer(question, spent)
             except JudgeError as error:
-                raise error.costing(self._spent(completions)) from None
-        return Answer(value, completions[-1].model or str(self.settings.model), self._spent(completions))
+                raise error.costing(self._usage(spent)) from None
+        model = spent.completions[-1].model or str(self.settings.model)
+        return Answer(value, model, self._usage(spent), notes=tuple(self._left_out.values()))
 
-    async def _answer(
-        self, client: httpx.AsyncClient, question: Question, completions: list[Completion]
-    ) -> dict[str, Any]:
-        """The answer of the model, or its repair; appends billed completions to `completions`."""
+    async def _answer(self, question: Question, spent: _Spent) -> dict[str, Any]:
+        """The answer of the model, or its repair."""
         messages = question.messages()
-        completion = await self._complete(client, messages, question, completions)
+        completion = await self._complete(self._request(messages, question), spent)
         try:
             return read_answer(completion, question.schema)
         except UnfitAnswerError as unfit:
             repair = REPAIR.format(problem=unfit)
         messages += [{"role": "assistant", "content": completion.text}, {"role": "user", "content": repair}]
-        completion = await self._complete(client, messages, question, completions)
+        completion = await self._complete(self._request(messages, question), spent)
         try:
             return read_answer(completion, question.schema)
         except UnfitAnswerError as still:
@@ -75,46 +91,52 @@ class ChatJudge:
             problem = f"the answer is invalid, and so is its repair: {still}; the answer was {shown}"
             raise JudgeAnswerError(self._message(problem)) from None
 
-    async def _complete(
-        self, client: httpx.AsyncClient, messages: list[Message], question: Question, completions: list[Completion]
-    ) -> Completion:
-        response = await self._send(client, self._request(messages, question))
+    async def _complete(self, request: Mapping[str, Any], spent: _Spent) -> Completion:
+        body: Any = None
         try:
-            body = response.json()
-        except (ValueError, RecursionError):
-            raise JudgeAnswerError(self._message(f"not JSON: {shortened(response.text)}")) from None
-        try:
-            completions.append(read_completion(body))
+            body = await self._send(request, spent)
+            spent.completions.append(read_completion(body))
         except JudgeAnswerError as error:
-            completions += unusable(body)
+            spent.completions += unusable(body)
             raise JudgeAnswerError(self._message(str(error))) from None
-        return completions[-1]
+        return spent.completions[-1]
 
-    async def _send(self, client: httpx.AsyncClient, request: Mapping[str, Any]) -> httpx.Response:
+    async def _send(self, request: Mapping[str, Any], spent: _Spent) -> Any:
         """The first successful response to `request`; transient failures are retried."""
-        headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
         attempt = 0
         while True:
+            request = {name: value for name, value in request.items() if name not in self._left_out}
             wait: float | None = backoff(attempt)
             try:
                 async with asyncio.timeout(self.settings.timeout):
-                    response = await client.post(f"{self.settings.url}/chat/completions", json=request, headers=headers)
+                    return await self._transport.complete(request)
             except TimeoutError:
                 problem = f"no answer within {self.settings.timeout:g} s"
-            except httpx.RequestError as error:
-                problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            else:
-                if response.is_success:
-                    return response
-                problem, wait = _refused(response, attempt)
-                problem += _hint(problem, request)
+                spent.unanswered += 1
+            except UnansweredError as error:
+                problem = str(error)
+                spent.unanswered += error.billed
+            except RefusedError as error:
+                if self._leaves_out(refused_member(error, request), error):
+                    continue
+                problem, wait = _refused(error, attempt)
+                problem += _hint(error, request)
             if wait is None or attempt >= self.settings.retries:
                 attempts = "" if attempt == 0 else f" (after {attempt + 1} attempts)"
                 raise JudgeUnreachableError(self._message(f"{problem}{attempts}"))
             await asyncio.sleep(wait)
             attempt += 1
 
-    def _request(self, messages: list[Message], question: Question) -> dict[str, Any]:
+    def _leaves_out(self, member: str, error: RefusedError) -> bool:
+        """Whether later requests leave out `member`, which the server refused."""
+        if member not in _OPTIONAL:
+            return False
+        if member not in self._left_out:
+            self._left_out[member] = f"the server refuses {member}, which is left out"
+            logger.warning("%s", self._message(f"{error}; requests no longer contain {member}"))
+        return True
+
+    def _request(self, messages: Sequence[Message], question: Question) -> dict[str, Any]:
         request: dict[str, Any] = {**(self.settings.extra_body or {}), "model": self.settings.model}
         request["messages"] = messages
         if self.settings.temperature is not None:
@@ -129,9 +151,10 @@ class ChatJudge:
             request["response_format"] = {"type": "json_object"}
         return request
 
-    def _spent(self, completions: Iterable[Completion]) -> Usage:
-        tokens = ((completion.prompt_tokens, completion.completion_tokens) for completion in completions)
-        return total(Usage(1, *counts, self.settings.cost(*counts)) for counts in tokens)
+    def _usage(self, spent: _Spent) -> Usage:
+        tokens = ((completion.prompt_tokens, completion.completion_tokens) for completion in spent.completions)
+        answered = total(Usage(1, *counts, self.settings.cost(*counts)) for counts in tokens)
+        return answered + Usage(spent.unanswered, unanswered=spent.unanswered)
 
     def _slot(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
@@ -140,49 +163,53 @@ class ChatJudge:
         return self._slots[loop]
 
     def _message(self, problem: str) -> str:
-        """An error message without the API key: servers quote a refused key."""
-        if self._api_key:
-            problem = problem.replace(self._api_key, "***")
-        return f"judge {self.settings.model} at {self.settings.url}: {problem}"
+        """An error message without the API key and other secrets: servers quote a refused key."""
+        for secret in self.settings.secrets(self._api_key, os.environ):
+            problem = problem.replace(secret, "***")
+        return f"judge {self.settings.model} at {self.settings.place}: {problem}"
 
 
-def _refused(response: httpx.Response, attempt: int) -> tuple[str, float | None]:
-    """The message of an error response, and the seconds to wait before a retry; None: a retry would not help."""
-    message, code = error_of(response.text)
-    problem = f"HTTP {response.status_code}" + (f": {message}" if message else "")
-    if not is_transient(response.status_code, code):
-        return problem, None
-    asked = asked_wait(response.headers, datetime.now(UTC))
-    if asked is None:
-        return problem, backoff(attempt)
-    if asked > LONGEST_WAIT_S:
-        return f"{problem}; the server asks to wait {asked:.0f} s", None
-    return problem, asked
-
-
-def _hint(problem: str, request: Mapping[str, Any]) -> str:
-    """The setting to change if a server refuses a member of the request."""
-    if not problem.startswith(("HTTP 400", "HTTP 422")):
+def refused_member(error: RefusedError, request: Mapping[str, Any]) -> str:
+    """The member of the request that the server refuses; empty if it refuses something else."""
+    if error.status not in (400, 422):
         return ""
-    for words, member, advice in _HINTS:
-        if member in request and any(word in problem.lower() for word in words):
-            return f"; {advice} in the judge's settings"
-    return ""
+    if error.parameter in request:
+        return error.parameter
+    said = str(error).lower()
+    if not _REFUSES.search(said):  # a server may quote the judged data
+        return ""
+    named = (member for words, member in _WORDS if member in request and any(word in said for word in words))
+    return next(named, "")
 
 
-_HINTS = (
-    (("temperature",), "temperature", "set `temperature: null`"),
+_OPTIONAL = ("temperature", "response_format")
+"""Members without which a question is the same: the prompt contains the schema."""
+
+_WORDS = (
+    (("temperature",), "temperature"),
     (
         ("response_format", "response format", "json_schema", "json schema", "json_object", "structured output"),
         "response_format",
-        "set `response_format: json_object` or `response_format: text`",
     ),
-    (("max_completion_tokens",), "max_tokens", "replace `max_tokens` by `max_completion_tokens` under `extra_body`"),
 )
-"""Words in an error message, the member of the request they refer to, and the advice."""
+"""Words in an error message, and the member of the request they refer to."""
+
+_REFUSES = re.compile(r"support|available|invalid|allow|permitted|unknown|unrecogni|unexpected|deprecat")
 
 
-@cache
-def _tls() -> ssl.SSLContext:
-    """Created once: loading the certificates takes longer than a connection."""
-    return httpx.create_ssl_context()
+def _refused(error: RefusedError, attempt: int) -> tuple[str, float | None]:
+    """The problem, and the seconds to wait before a retry; None: a retry would not help."""
+    if not is_transient(error.status, error.code):
+        return str(error), None
+    if error.wait is None:
+        return str(error), backoff(attempt)
+    if error.wait > LONGEST_WAIT_S:
+        return f"{error}; the server asks to wait {error.wait:.0f} s", None
+    return str(error), error.wait
+
+
+def _hint(error: RefusedError, request: Mapping[str, Any]) -> str:
+    """The setting to change if the server wants another limit of tokens, as reasoning models do."""
+    if error.status in (400, 422) and "max_tokens" in request and "max_completion_tokens" in str(error):
+        return "; replace `max_tokens` by `max_completion_tokens` under `extra_body` in the judge's settings"
+    return ""

@@ -17,6 +17,7 @@ from .openai_chat import ChatJudge
 from .prompt import Prompt
 from .question import Answer, Judge, Question
 from .settings import ENVIRONMENT, JudgeSettings
+from .transport import transport
 from .usage import Usage, total
 
 JudgeOption = Judge | PromptFunction | Mapping[str, Any] | None
@@ -38,6 +39,7 @@ class Poll:
 def judge_details(polls: Sequence[Poll], spread: float) -> dict[str, Any]:
     """For the `details` of a result: model, prompt, number and spread of the votes, and cost."""
     answers = [answer for poll in polls for answer in poll.answers]
+    notes = list(dict.fromkeys(note for answer in answers for note in answer.notes))
     return {
         "model": answers[0].model,
         "prompt": str(polls[0].prompt),
@@ -45,6 +47,7 @@ def judge_details(polls: Sequence[Poll], spread: float) -> dict[str, Any]:
         "spread": spread,
         "cached": sum(answer.cached for answer in answers),
         **total(answer.usage for answer in answers).to_dict(),
+        **({"notes": notes} if notes else {}),
     }
 
 
@@ -87,6 +90,17 @@ def judge_of(option: JudgeOption, environ: Mapping[str, str] = os.environ) -> Ju
             "or build the evaluator with judge=..."
         )
     return connect(settings, settings.api_key(environ))
+
+
+def missing(settings: JudgeSettings, environ: Mapping[str, str] = os.environ) -> str:
+    """What must be configured before a model can be asked; empty if nothing is known to be missing. Nothing is sent."""
+    if (problem := settings.missing(environ)) or not settings.provider:
+        return problem
+    try:
+        transport(settings, settings.api_key(environ))
+    except JudgeNotConfiguredError as error:
+        return str(error)
+    return ""
 
 
 def votes_of(option: JudgeOption, votes: int | None) -> int:

@@ -52,12 +52,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A judge's answer: `value` fits the question's schema, `model` is the name that the API returns."""
+    """A judge's answer: `value` fits the question's schema, `model` is the name that the API returns, `notes` are
+    about how it was asked."""
 
     value: Mapping[str, Any]
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     cached: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @runtime_checkable

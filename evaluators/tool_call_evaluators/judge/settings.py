@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from a2a_tool_capture.canonical import canonical
 
@@ -15,6 +16,12 @@ VOTE_TEMPERATURE = 0.7
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 ENVIRONMENT = "A2A_EVAL_PROXY_JUDGE_"
 _OWN_FIELDS = frozenset({"model", "messages", "response_format", "stream", "n"})
+_CHAT = "/chat/completions"
+_KEYED_HOSTS = ("api.openai.com", ".openai.azure.com", "api.anthropic.com", "generativelanguage.googleapis.com")
+"""Hosts, or their ends, that answer no request without a key."""
+_SECRET = re.compile(r"key|token|secret|auth|cookie|passw|sig$|^code$", re.IGNORECASE)
+"""Names of headers and query parameters that hold a secret."""
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +33,20 @@ class JudgeSettings:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = IN_FILES
 
+    provider: str | None = None
+    """A provider that the library any-llm knows, such as `anthropic`, `gemini` or `bedrock` (extra `judge-providers`).
+    None: an OpenAI-compatible API."""
     base_url: str | None = None
-    """Of an OpenAI-compatible API, up to and including `/v1`. None: OpenAI's own."""
+    """Of an OpenAI-compatible API, up to and including `/v1`, or with a query such as Azure's `?api-version=...`. None:
+    OpenAI's own, or the provider's."""
     model: str | None = None
     """None: no judge."""
     api_key_env: str | None = None
     """Name of the environment variable with the key, instead of the default ones."""
+    api_key_header: str | None = None
+    """Name of the header with the key, such as Azure's `api-key`. None: `Authorization: Bearer KEY`."""
+    headers: Mapping[str, str] | None = None
+    """Further headers of requests. `${VARIABLE}` stands for an environment variable."""
     temperature: float | None = 0.0
     """None: not sent, for models without this parameter. At 0, repeated questions (`votes`) use `VOTE_TEMPERATURE` from
     the second on, as an equal request would get an equal answer."""
@@ -56,6 +71,11 @@ class JudgeSettings:
         check_options(self, "judge")
         if self.base_url is not None:
             _check_url(self.base_url)
+        for header, value in (self.headers or {}).items():
+            if _SECRET.search(header) and not _VARIABLE.search(value):
+                raise OptionError(
+                    f"judge: do not write the secret header {header} into a file; give it as ${{VARIABLE}}", "headers"
+                )
         for option, least in (("timeout", 0.001), ("retries", 0), ("concurrency", 1), ("votes", 1)):
             if not least <= getattr(self, option) < 1e6:
                 raise OptionError(f"judge: option {option} must be at least {least:g}", option)
@@ -87,10 +107,11 @@ class JudgeSettings:
 
         Raises OptionError, naming the variable, for an invalid URL.
         """
+        default = None if self.provider else environ.get("OPENAI_BASE_URL") or None
         try:
             return replace(
                 self,
-                base_url=environ.get(f"{ENVIRONMENT}BASE_URL") or self.base_url or environ.get("OPENAI_BASE_URL"),
+                base_url=environ.get(f"{ENVIRONMENT}BASE_URL") or self.base_url or default,
                 model=environ.get(f"{ENVIRONMENT}MODEL") or self.model,
             )
         except OptionError as error:
@@ -102,20 +123,68 @@ class JudgeSettings:
         return replace(self, **{option: given[option] for option in options})
 
     def api_key(self, environ: Mapping[str, str]) -> str | None:
-        """The API key, or None: local servers often need no key."""
+        """The API key, or None: local servers often need no key, and a provider's library reads its own variable."""
         if self.api_key_env:
             return environ.get(self.api_key_env) or None
-        return environ.get(f"{ENVIRONMENT}API_KEY") or environ.get("OPENAI_API_KEY") or None
+        default = None if self.provider else environ.get("OPENAI_API_KEY")
+        return environ.get(f"{ENVIRONMENT}API_KEY") or default or None
+
+    def sent_headers(self, api_key: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+        """The headers of a request. Variables that are not set are empty."""
+        key = {} if not api_key else {"Authorization": f"Bearer {api_key}"}
+        if self.api_key_header and api_key:
+            key = {self.api_key_header: api_key}
+        given = {name: _VARIABLE.sub(lambda found: environ.get(found[1], ""), value) for name, value in self._headers}
+        return key | given
+
+    def secrets(self, api_key: str | None, environ: Mapping[str, str]) -> list[str]:
+        """Values that messages must not contain."""
+        variables = [name for _, value in self._headers for name in _VARIABLE.findall(value)]
+        return [secret for secret in (api_key, *map(environ.get, variables)) if secret]
+
+    def missing(self, environ: Mapping[str, str]) -> str:
+        """What must be configured before a model can be asked; empty if nothing is known to be missing.
+
+        `environ` is the environment that `with_environment` read.
+        """
+        if self.model is None:
+            return f"no model is configured; give the suite a `judge` block with a model, or set {ENVIRONMENT}MODEL"
+        variables = [name for _, value in self._headers for name in _VARIABLE.findall(value)]
+        for name in (*([self.api_key_env] if self.api_key_env else ()), *variables):
+            if not environ.get(name):
+                return f"the environment variable {name}, which the judge's settings name, is not set"
+        host = urlsplit(self.url).hostname or ""
+        if self.provider or self.headers or self.api_key(environ) or not host.endswith(_KEYED_HOSTS):
+            return ""
+        return f"{host} needs a key; set {ENVIRONMENT}API_KEY, or name its variable with the judge's option api_key_env"
 
     @property
     def url(self) -> str:
-        """The effective base URL, without a trailing slash."""
-        return (self.base_url or DEFAULT_BASE_URL).rstrip("/")
+        """The effective base URL, without a query or trailing slash."""
+        return (self.base_url or DEFAULT_BASE_URL).partition("?")[0].rstrip("/").removesuffix(_CHAT)
+
+    @property
+    def endpoint(self) -> str:
+        """The URL for requests."""
+        query = (self.base_url or "").partition("?")[2]
+        return f"{self.url}{_CHAT}" + (f"?{query}" if query else "")
+
+    @property
+    def place(self) -> str:
+        """Where the model is, for messages."""
+        return self.provider or self.url
 
     @property
     def identity(self) -> str:
         """Everything on which answers depend, as one string."""
-        return canonical([self.url, self.model, self.temperature, self.response_format, self.extra_body or {}])
+        content: list[Any] = [self.url, self.model, self.temperature, self.response_format, self.extra_body or {}]
+        if self.provider or self.headers or "?" in (self.base_url or ""):
+            content += [self.provider, self.base_url, dict(self._headers)]
+        return canonical(content)
+
+    @property
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        return tuple((self.headers or {}).items())
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """The cost of these tokens; None without prices or counts."""
@@ -126,8 +195,15 @@ class JudgeSettings:
 
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment or parts.username:
         # errors and caches contain the URL: it must not contain user names, passwords or keys
         raise OptionError(
-            "judge: option base_url must be a URL such as https://host/v1, without user, query or fragment", "base_url"
+            "judge: option base_url must be a URL such as https://host/v1, without user or fragment", "base_url"
         )
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if _SECRET.search(name):
+            raise OptionError(
+                f"judge: option base_url must not hold a key (the query parameter {name}); "
+                "set it as an API key, which the option api_key_header puts into a header",
+                "base_url",
+            )

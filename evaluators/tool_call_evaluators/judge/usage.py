@@ -11,13 +11,16 @@ from typing import Any
 class Usage:
     """The cost of answers. Tokens are None if the judge did not report them, `cost` also without prices.
 
-    `cost` is in the currency of the prices. `requests` counts answered requests, repairs included.
+    `cost` is in the currency of the prices. `requests` counts the requests that may be billed: every answered one,
+    repairs included, and every one without an answer (`unanswered`: a timeout, a broken connection), whose tokens
+    are unknown. Refused requests are not billed.
     """
 
     requests: int = 0
     prompt_tokens: int | None = 0
     completion_tokens: int | None = 0
     cost: float | None = 0.0
+    unanswered: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -25,10 +28,12 @@ class Usage:
             _sum(self.prompt_tokens, other.prompt_tokens),
             _sum(self.completion_tokens, other.completion_tokens),
             _sum(self.cost, other.cost),
+            self.unanswered + other.unanswered,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON form; without `unanswered` if it is 0."""
+        return {name: value for name, value in asdict(self).items() if name != "unanswered" or value}
 
 
 def total(usages: Iterable[Usage]) -> Usage:

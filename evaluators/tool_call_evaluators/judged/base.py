@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from ..bands import band
 from ..evaluator import AsyncEvaluator, EvaluatorBase, Measurement
 from ..judge.cache import CachingJudge, JudgeCache
+from ..judge.errors import JudgeNotConfiguredError
 from ..judge.function import PromptFunction, as_judge
 from ..judge.panel import (
     JudgeOption,
@@ -21,6 +22,7 @@ from ..judge.panel import (
     judge_details,
     judge_of,
     majority,
+    missing,
     most_given,
     poll,
     spread,
@@ -81,6 +83,8 @@ class JudgedEvaluator(JudgeableEvaluator, AsyncEvaluator):
     Details of each: `judge`, `{model, prompt, votes, spread, cached, requests, prompt_tokens, completion_tokens,
     cost}`, and `votes`, the values of the answers.
     """
+
+    needs_judge: ClassVar[bool] = True
 
     async def ask(self, data: Mapping[str, str], schema: Mapping[str, Any], criteria: str = "") -> Poll:
         """The answers to the question. Raises JudgeError."""
@@ -207,7 +211,7 @@ def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
 def judge_usage(results: Iterable[EvalResult]) -> Usage:
     """The total cost of the verdicts in these results; zero if no judge was asked."""
     return total(
-        Usage(judge["requests"], judge["prompt_tokens"], judge["completion_tokens"], judge["cost"])
+        Usage(**{item.name: judge.get(item.name, item.default) for item in fields(Usage)})
         for result in results
         if isinstance(judge := result.details.get("judge"), Mapping)
     )
@@ -251,10 +255,32 @@ def _given_judge(
         return evaluator
     votes = 1
     if own is not None or not isinstance(judge, Judge):
-        settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings()
-        settings = settings.with_environment(environ).overridden(own or {})
+        settings = _settings(own, judge, environ)
         judge, votes = _connected(settings, cache, environ), settings.votes
         if judge is None:
             return evaluator
     changes: dict[str, Any] = {"judge": judge, "votes": getattr(evaluator, "votes", None) or votes}
     return replace(evaluator, **changes)
+
+
+def check_judges(
+    evaluators: Iterable[EvaluatorBase], judge: JudgeSettings, environ: Mapping[str, str] = os.environ
+) -> None:
+    """Raise JudgeNotConfiguredError, which names the evaluators, if some cannot score without a judge and theirs, with
+    the settings of `with_judge`, has no model or key."""
+    missing_for: dict[str, list[str]] = {}
+    for evaluator in evaluators:
+        own = getattr(evaluator, "judge", None)
+        if evaluator.needs_judge and not isinstance(own, Judge):
+            problem = missing(_settings(own, judge, environ), environ)
+            missing_for.setdefault(problem, []).append(evaluator.metric)
+    missing_for.pop("", None)
+    for problem, metrics in missing_for.items():
+        named = ", ".join(dict.fromkeys(metrics))
+        raise JudgeNotConfiguredError(f"a judge is needed for {named}: {problem}")
+
+
+def _settings(own: Mapping[str, Any] | None, judge: Any, environ: Mapping[str, str]) -> JudgeSettings:
+    """The settings of a judge: those of the suite, the environment and the evaluator, later ones first."""
+    settings = judge if isinstance(judge, JudgeSettings) else JudgeSettings()
+    return settings.with_environment(environ).overridden(own or {})

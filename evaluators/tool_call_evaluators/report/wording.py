@@ -81,6 +81,8 @@ def usage_text(usage: Usage) -> str:
     if not usage.requests:
         return ""
     parts = [counted(usage.requests, "request")]
+    if usage.unanswered:
+        parts[0] += f" ({usage.unanswered:,} without an answer, tokens unknown)"
     if usage.prompt_tokens is not None and usage.completion_tokens is not None:
         parts.append(f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
     if usage.cost:

@@ -6,6 +6,7 @@ the docstrings below them, their descriptions in the JSON Schema. Reader, writer
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
@@ -33,7 +34,7 @@ from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES, TOLERABLE, Gate, RunGates, by_metric
 from ..judge.cache import JudgeCache
 from ..judge.settings import JudgeSettings
-from ..judged.base import with_judge
+from ..judged.base import check_judges, with_judge
 from ..matching.placeholders import check_placeholders
 from ..model import (
     COMPARATORS,
@@ -376,6 +377,10 @@ class Suite(Declared):
         built = [(spec, spec.build()) for spec in specs]
         chosen = [evaluator for spec, evaluator in built if scope in (None, spec.scope or evaluator.scope)]
         return with_judge(chosen, self.judge, cache=judge_cache)
+
+    def check_judges(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Raise JudgeNotConfiguredError if an evaluator needs a judge without a model or key. Nothing is sent."""
+        check_judges([spec.build() for spec in self.specs], self.judge, environ)
 
     def with_fresh_judge(self) -> Suite:
         """This suite without a judge cache."""

@@ -124,9 +124,11 @@ async def run_suite(
     the run; for `texts`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
-    turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False. What goes
-    wrong within a case is a finding of its turn; missing turns fail the gate.
+    turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False,
+    JudgeNotConfiguredError for a judge without a model or key. What goes wrong within a case is a finding of its turn;
+    missing turns fail the gate.
     """
+    suite.check_judges()
     run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
     try:

@@ -38,8 +38,11 @@ async def evaluate_store(
     with the number of further turns that are done; for `texts`, see `load_and_judge_run`. Evaluators see the turns
     as `privacy` redacts them; the store keeps them as they are.
     Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
-    RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results.
+    RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results;
+    else JudgeNotConfiguredError for a judge without a model or key.
     """
+    if engine != "ray":  # whose processes have their own environment
+        suite.check_judges()
     async with open_existing_store(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
         expected = privacy.suite(suite)

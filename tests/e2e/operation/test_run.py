@@ -74,6 +74,37 @@ def test_a_run_passes_fails_and_is_evaluated_again(agent: GetAgent, tmp_path: Pa
     assert run("evaluate", "--suite", good, cwd=tmp_path, A2A_EVAL_PROXY_STORE=str(store)).returncode == 0
 
 
+JUDGED = "judge: JUDGE\ntolerate: [errored]\n" + SUITE.replace("[tool_error,", "[helpfulness, tool_error,")
+
+
+@pytest.mark.parametrize(
+    ("judge", "missing"),
+    [
+        (
+            "{}",
+            "no model is configured; give the suite a `judge` block with a model, or set A2A_EVAL_PROXY_JUDGE_MODEL",
+        ),
+        ("{model: gpt-4o}", "api.openai.com needs a key; set A2A_EVAL_PROXY_JUDGE_API_KEY, or name its variable"),
+        ("{model: m, api_key_env: MINE}", "the environment variable MINE, which the judge's settings name, is not set"),
+        ("{model: m, provider: anthropic}", "needs the library any-llm: pip install 'a2a-eval-proxy[judge-providers]'"),
+    ],
+)
+def test_without_a_model_or_key_nothing_passes(judge: str, missing: str, agent: GetAgent, tmp_path: Path) -> None:
+    """An unreachable agent would end with 3: it is not asked."""
+    unset = {f"A2A_EVAL_PROXY_JUDGE_{name}": "" for name in ("MODEL", "BASE_URL", "API_KEY")}
+    unset |= {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "MINE": ""}
+    suite = written(tmp_path, JUDGED.replace("JUDGE", judge))
+    driven = run("run", suite, "--agent", "http://127.0.0.1:1", "--store", tmp_path / "a.db", cwd=tmp_path, **unset)
+    plain = written(tmp_path, SUITE, "plain.yaml")
+    run("run", plain, "--agent", agent("v1"), "--store", tmp_path / "b.db", cwd=tmp_path)
+    again = run("evaluate", "--suite", suite, "--store", tmp_path / "b.db", cwd=tmp_path, **unset)
+    for result in (driven, again):
+        assert (result.returncode, result.stdout) == (2, ""), result.stderr
+        (line,) = result.stderr.splitlines()
+        assert "a judge is needed for helpfulness: " in line
+        assert missing in line
+
+
 def test_what_the_suite_says_of_the_agent_holds_where_no_flag_says_otherwise(agent: GetAgent, tmp_path: Path) -> None:
     suite = written(tmp_path, f"agent: {{url: {agent('v1')}, binding: HTTP+JSON}}\n{SUITE}")
     assert run("run", suite, "--store", "a.db", cwd=tmp_path).returncode == 0

@@ -14,8 +14,9 @@ from tool_call_evaluators.judge import JudgeSettings
         ({"model": 4}, "option model must be a string or null; got 4", "model"),
         ({"api_key": "sk-1"}, "do not write the API key into a file; set A2A_EVAL_PROXY_JUDGE_API_KEY", "api_key"),
         ({"base_url": "localhost:8000"}, "option base_url must be a URL such as https://host/v1", "base_url"),
-        ({"base_url": "https://me:secret@host/v1"}, "without user, query or fragment", "base_url"),
-        ({"base_url": "https://host/v1?key=secret"}, "without user, query or fragment", "base_url"),
+        ({"base_url": "https://me:secret@host/v1"}, "without user or fragment", "base_url"),
+        ({"base_url": "https://host/v1?key=secret"}, r"must not hold a key \(the query parameter key\)", "base_url"),
+        ({"headers": {"X-Token": "secret"}}, r"secret header X-Token into a file; give it as \${VARIABLE}", "headers"),
         ({"timeout": 0}, "option timeout must be at least 0.001", "timeout"),
         ({"retries": -1}, "option retries must be at least 0", "retries"),
         ({"concurrency": 0}, "option concurrency must be at least 1", "concurrency"),
@@ -30,7 +31,7 @@ def test_what_cannot_be_is_named(options, complaint, option):
     with pytest.raises(OptionError, match=complaint) as caught:
         JudgeSettings.from_mapping(options)
     assert caught.value.option == option
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(caught.value).replace("secret header", "")
     assert "sk-1" not in str(caught.value)
 
 
@@ -42,6 +43,11 @@ def test_the_environment_comes_before_the_file_and_openai_s_after():
     environ |= {"A2A_EVAL_PROXY_JUDGE_BASE_URL": "http://own/v1", "A2A_EVAL_PROXY_JUDGE_MODEL": "own"}
     settings = JudgeSettings(base_url="http://file/v1", model="file").with_environment(environ)
     assert (settings.url, settings.model) == ("http://own/v1", "own")
+    assert JudgeSettings().with_environment({"OPENAI_BASE_URL": ""}).url == "https://api.openai.com/v1"
+    assert (
+        JudgeSettings(provider="anthropic").with_environment(environ | {"A2A_EVAL_PROXY_JUDGE_BASE_URL": ""}).base_url
+        is None
+    )
     with pytest.raises(OptionError, match=r"base_url .* \(from the environment\)"):
         JudgeSettings().with_environment({"OPENAI_BASE_URL": "nonsense"})
 
@@ -63,5 +69,36 @@ def test_which_key():
 def test_identity_is_what_answers_depend_on():
     settings = JudgeSettings(model="m")
     assert JudgeSettings(model="m", timeout=1, retries=0, concurrency=9, votes=3).identity == settings.identity
-    for other in ({"model": "n"}, {"temperature": 1.0}, {"base_url": "http://h/v1"}, {"extra_body": {"seed": 1}}):
+    for other in (
+        {"model": "n"},
+        {"temperature": 1.0},
+        {"base_url": "http://h/v1"},
+        {"base_url": "https://api.openai.com/v1?api-version=1"},
+        {"extra_body": {"seed": 1}},
+        {"provider": "anthropic"},
+        {"headers": {"X-Route": "b"}},
+    ):
         assert settings.overridden(other).identity != settings.identity
+
+
+@pytest.mark.parametrize(
+    ("settings", "environ", "missing"),
+    [
+        (
+            {},
+            {"OPENAI_API_KEY": "a"},
+            "no model is configured; give the suite a `judge` block with a model, or set A2A_",
+        ),
+        ({"model": "m"}, {}, "api.openai.com needs a key; set A2A_EVAL_PROXY_JUDGE_API_KEY, or name its variable"),
+        ({"model": "m"}, {"OPENAI_API_KEY": "a"}, ""),
+        ({"model": "m", "base_url": "http://localhost:8090/v1"}, {}, ""),
+        ({"model": "m", "base_url": "https://x.openai.azure.com/openai/v1"}, {}, "x.openai.azure.com needs a key"),
+        ({"model": "m", "base_url": "https://x.openai.azure.com/v1", "headers": {"api-key": "${K}"}}, {"K": "a"}, ""),
+        ({"model": "m", "api_key_env": "MINE"}, {"OPENAI_API_KEY": "a"}, "the environment variable MINE, which"),
+        ({"model": "m", "base_url": "http://h/v1", "headers": {"X": "${TEAM}"}}, {}, "the environment variable TEAM"),
+        ({"model": "m", "provider": "bedrock"}, {}, ""),
+    ],
+)
+def test_what_is_missing_is_named_before_anything_is_sent(settings, environ, missing):
+    found = JudgeSettings(**settings).missing(environ)
+    assert found.startswith(missing) if missing else found == ""

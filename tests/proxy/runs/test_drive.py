@@ -234,7 +234,7 @@ async def test_the_agents_words_are_told_as_far_as_they_may_be_seen(
     ("text", "code"),
     [
         ("evaluators: [tool_error]\ngates: {tool_efficiency: 0.5}", "unmeasured"),
-        ("evaluators: [tool_error, task_completion]", "unmeasured"),
+        ("judge: {model: m, base_url: 'http://127.0.0.1:1'}\nevaluators: [tool_error, task_completion]", "unmeasured"),
         ("evaluators: [tool_error, {helpfulness: {judge: {model: m, base_url: 'http://127.0.0.1:1', retries: 0}}}]",
          "errored"),
         ("evaluators: [tool_error, {tool_efficiency: {scope: conversation}}, turn_success_ratio]", "unmeasured"),

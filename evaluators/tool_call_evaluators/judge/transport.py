@@ -1,0 +1,135 @@
+"""Sends one request to a language model: over HTTP to an OpenAI-compatible API, or through the library any-llm.
+
+Both return the JSON form of a chat completion and raise the same two errors. Retries are up to the caller.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol
+
+import httpx
+
+from .answers import error_of, refused_parameter, shortened
+from .errors import JudgeAnswerError, JudgeNotConfiguredError
+from .retry import asked_wait
+from .settings import JudgeSettings
+
+
+class RefusedError(Exception):
+    """The server answered with an error. `parameter` is the one it names, `wait` the seconds that it asks to wait."""
+
+    def __init__(
+        self, status: int, message: str, code: str | None = None, parameter: str = "", wait: float | None = None
+    ) -> None:
+        super().__init__(f"HTTP {status}" + (f": {message}" if message else ""))
+        self.status, self.code, self.parameter, self.wait = status, code, parameter, wait
+
+
+class UnansweredError(Exception):
+    """There was no whole response. `billed`: the server may have answered, and the request be paid for."""
+
+    def __init__(self, problem: str, *, billed: bool) -> None:
+        super().__init__(problem)
+        self.billed = billed
+
+
+class ChatTransport(Protocol):
+    """Sends requests."""
+
+    async def complete(self, request: Mapping[str, Any]) -> Any:
+        """The JSON form of the response to a chat-completions request.
+
+        Raises RefusedError, UnansweredError, or JudgeAnswerError for a response that is not JSON.
+        """
+
+
+def transport(settings: JudgeSettings, api_key: str | None) -> ChatTransport:
+    """The transport for these settings. Raises JudgeNotConfiguredError."""
+    return _Library(settings, api_key) if settings.provider else _Http(settings, api_key)
+
+
+class _Http:
+    """Every request opens its own connection: that is fast compared with a verdict, and no pool must be closed or tied
+    to an event loop."""
+
+    def __init__(self, settings: JudgeSettings, api_key: str | None) -> None:
+        self._endpoint = settings.endpoint
+        self._headers = settings.sent_headers(api_key, os.environ)
+
+    async def complete(self, request: Mapping[str, Any]) -> Any:
+        try:
+            # no timeout: the caller sets one for the whole request
+            async with httpx.AsyncClient(verify=_tls(), timeout=None) as client:  # noqa: S113
+                response = await client.post(self._endpoint, json=request, headers=self._headers)
+        except httpx.RequestError as error:
+            problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise UnansweredError(problem, billed=not isinstance(error, _NOT_SENT)) from None
+        if not response.is_success:
+            message, code = error_of(response.text)
+            wait = asked_wait(response.headers, datetime.now(UTC))
+            raise RefusedError(response.status_code, message, code, refused_parameter(response.text), wait)
+        try:
+            return response.json()
+        except (ValueError, RecursionError):
+            raise JudgeAnswerError(f"not JSON: {shortened(response.text)}") from None
+
+
+_NOT_SENT = (httpx.ConnectError, httpx.UnsupportedProtocol)
+
+
+class _Library:
+    """any-llm, which asks each provider through the provider's own library."""
+
+    def __init__(self, settings: JudgeSettings, api_key: str | None) -> None:
+        self._provider, self._key = str(settings.provider), api_key
+        self._base_url = settings.base_url
+        self._client()
+
+    async def complete(self, request: Mapping[str, Any]) -> Any:
+        library = _any_llm()
+        try:
+            completion = await self._client().acompletion(**request)
+        except library.AnyLLMError as error:
+            problem = shortened(str(error.message))
+            if isinstance(error, library.UnsupportedParameterError):
+                raise RefusedError(400, problem, parameter=error.parameter_name) from None
+            if error.status_code is None:
+                raise UnansweredError(problem, billed=True) from None
+            headers = {"retry-after": str(getattr(error, "retry_after", None) or "")}
+            wait = asked_wait(headers, datetime.now(UTC))
+            raise RefusedError(error.status_code, problem, error.code, error.param or "", wait) from None
+        return completion.model_dump()
+
+    def _client(self) -> Any:
+        """A client: it belongs to one event loop. Raises JudgeNotConfiguredError."""
+        library = _any_llm()
+        create = library.AnyLLM.create
+        options = {"api_key": self._key, "api_base": self._base_url, "unified_exceptions": True}
+        try:
+            try:
+                return create(self._provider, **options, max_retries=0)
+            except library.UnsupportedParameterError:  # its library does not count retries
+                return create(self._provider, **options)
+        except (library.AnyLLMError, ImportError) as error:
+            raise JudgeNotConfiguredError(f"provider {self._provider}: {shortened(str(error))}") from None
+
+
+def _any_llm() -> Any:
+    try:
+        return import_module("any_llm")
+    except ImportError:
+        raise JudgeNotConfiguredError(
+            "the judge's option provider needs the library any-llm: pip install 'a2a-eval-proxy[judge-providers]'"
+        ) from None
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Created once: loading the certificates takes longer than a connection."""
+    return httpx.create_ssl_context()

@@ -1,0 +1,205 @@
+"""Judges at other providers, each a stand-in over loopback that demands and refuses what the provider does."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from agents.serving import ServerThread
+from judges.fake_api import KEY, MODEL, Reply, fails, says
+from judges.providers import (
+    AZURE_BASE,
+    AZURE_QUERY,
+    AnthropicApi,
+    AzureApi,
+    StrictApi,
+    anthropic_fails,
+    anthropic_says,
+)
+from support.provision import python_environment
+from tool_call_evaluators import EvalCase, Helpfulness, Status, judge_usage
+from tool_call_evaluators.judge import (
+    ChatJudge,
+    JudgeNotConfiguredError,
+    JudgeSettings,
+    JudgeUnreachableError,
+    Question,
+    load_prompt,
+)
+from tool_call_evaluators.judged.base import grade_schema
+
+ROOT = Path(__file__).parents[3]
+QUESTION = Question(load_prompt("helpfulness"), {"user message": "hi", "answer": "hello"}, grade_schema(1, 5))
+GOOD = {"reason": "It greets.", "score": 4}
+CASE = EvalCase(user_text="hi", response_text="hello")
+PRICES = {"input": 3.0, "output": 10.0}
+ONE_ANSWER = 100 * 3e-6 + 20 * 10e-6
+
+
+@pytest.mark.parametrize("end", ["", "/chat/completions"])
+async def test_azure_gets_its_version_and_key(end):
+    api = AzureApi(says(GOOD))
+    with ServerThread(api.app) as server:
+        url = f"{server.url}{AZURE_BASE}{end}?{AZURE_QUERY}"
+        judge = ChatJudge(JudgeSettings(base_url=url, model="gpt-4o", api_key_header="api-key"), KEY)
+        assert (await judge.ask(QUESTION)).value == GOOD
+        assert repr(judge) == f"ChatJudge('gpt-4o' at {server.url}{AZURE_BASE})"
+        wrong = ChatJudge(JudgeSettings(base_url=url, model="gpt-4o"), KEY)
+        with pytest.raises(JudgeUnreachableError, match="HTTP 401: Access denied"):
+            await wrong.ask(QUESTION)
+
+
+async def test_further_headers_are_sent_with_variables_of_the_environment(monkeypatch, caplog):
+    monkeypatch.setenv("GATEWAY_TOKEN", "tok-4711")
+    seen = []
+
+    class Gateway(AzureApi):
+        def _complaint(self, scope, body):
+            seen.append({name.decode(): value.decode() for name, value in scope["headers"]})
+            return None if len(seen) == 1 else fails(403, "token tok-4711 is not allowed")
+
+    with ServerThread(Gateway(says(GOOD)).app) as server:
+        headers = {"X-Gateway-Token": "Bearer ${GATEWAY_TOKEN}", "X-Team": "evals"}
+        judge = ChatJudge(JudgeSettings(base_url=server.url, model=MODEL, headers=headers))
+        await judge.ask(QUESTION)
+        with pytest.raises(JudgeUnreachableError, match=r"token \*\*\* is not allowed"):
+            await judge.ask(QUESTION)
+    assert (seen[0]["x-gateway-token"], seen[0]["x-team"]) == ("Bearer tok-4711", "evals")
+    assert "authorization" not in seen[0]
+    assert "4711" not in f"{judge!r} {judge.settings!r} {judge.settings.identity} {caplog.text}"
+
+
+TEMPERATURE = "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) is supported."
+FORMAT = "This response_format type is unavailable now"
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["param", "words"])
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"temperature": TEMPERATURE},
+        {"response_format": FORMAT},
+        {"temperature": TEMPERATURE, "response_format": FORMAT},
+    ],
+)
+async def test_a_refused_parameter_is_left_out_once_and_for_all_with_a_note(refused, named, caplog):
+    caplog.set_level(logging.WARNING)
+    api = StrictApi(says(f"<think>4 or 5? Four.</think>Here it is:\n```json\n{json.dumps(GOOD)}\n```"), refused=refused,
+                    named=named)  # fmt: skip
+    with ServerThread(api.app) as server:
+        judge = ChatJudge(JudgeSettings(base_url=server.url, model=MODEL, prices=PRICES), KEY)
+        first = await Helpfulness(judge=judge, votes=1).evaluate(CASE)
+        attempts = api.attempts
+        second = await Helpfulness(judge=judge, votes=1).evaluate(CASE)
+    assert (first.score, second.score) == (4.0, 4.0)
+    assert attempts == 1 + len(refused)
+    assert api.attempts == attempts + 1
+    for result in (first, second):
+        assert result.details["judge"]["notes"] == [f"the server refuses {name}, which is left out" for name in refused]
+        assert judge_usage([result]).requests == 1  # refused requests are not billed
+        assert judge_usage([result]).cost == pytest.approx(ONE_ANSWER)
+    assert len(caplog.records) == len(refused)
+    assert "requests no longer contain" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        fails(400, "Unsupported value: 'messages'"),
+        fails(400, "Blocked: 'what is the temperature in Paris?'"),
+        fails(403, "temperature is not supported"),
+    ],
+)
+async def test_another_refusal_is_final(refusal):
+    api = AzureApi(refusal)
+    api._complaint = lambda scope, body: None
+    with ServerThread(api.app) as server:
+        judge = ChatJudge(JudgeSettings(base_url=server.url, model=MODEL), KEY)
+        with pytest.raises(JudgeUnreachableError, match=f"HTTP {refusal.status}") as caught:
+            await judge.ask(QUESTION)
+    assert (api.attempts, caught.value.usage.requests) == (1, 0)
+
+
+async def test_a_parameter_that_stays_refused_is_not_left_out_twice():
+    message = "Unsupported value: 'temperature'"
+    api = AzureApi(fails(400, message))
+    api._complaint = lambda scope, body: None
+    with ServerThread(api.app) as server:
+        judge = ChatJudge(JudgeSettings(base_url=server.url, model=MODEL), KEY)
+        with pytest.raises(JudgeUnreachableError, match=message):
+            await judge.ask(QUESTION)
+    assert api.attempts == 2
+
+
+@pytest.mark.parametrize("lost", [Reply(cut=True), Reply(hang=True)], ids=["cut", "timeout"])
+async def test_requests_without_an_answer_may_be_paid_for_and_are_counted(lost):
+    api = AzureApi(lost, says(GOOD))
+    api._complaint = lambda scope, body: None
+    with ServerThread(api.app) as server:
+        settings = JudgeSettings(base_url=server.url, model=MODEL, prices=PRICES, timeout=1, retries=1)
+        usage = (await ChatJudge(settings, KEY).ask(QUESTION)).usage
+    assert (usage.requests, usage.unanswered, usage.prompt_tokens) == (2, 1, 100)
+    assert usage.cost == pytest.approx(ONE_ANSWER)
+
+
+async def test_a_provider_without_its_library_is_named_with_what_to_install():
+    with pytest.raises(JudgeNotConfiguredError, match=r"pip install 'a2a-eval-proxy\[judge-providers\]'"):
+        await ChatJudge(JudgeSettings(provider="anthropic", model="claude")).ask(QUESTION)
+
+
+PROGRAM = """
+import asyncio, json, sys
+from tool_call_evaluators import EvalCase, Helpfulness
+from tool_call_evaluators.judge import ChatJudge, JudgeSettings
+from tool_call_evaluators.judge.panel import missing
+url, key = sys.argv[1:]
+settings = JudgeSettings(provider="anthropic", base_url=url, model="claude", retries=1, response_format="text",
+                         prices={"input": 3.0, "output": 10.0})
+judge = ChatJudge(settings, key)
+async def ask():
+    result = await Helpfulness(judge=judge).evaluate(EvalCase(user_text="hi", response_text="hello"))
+    return result.to_dict()
+out = [asyncio.run(ask()) for _ in range(3)]  # each in an event loop of its own
+for provider in ("anthropic", "nobody"):
+    out.append(missing(JudgeSettings(provider=provider, model="claude")))
+print(json.dumps(out))
+"""
+
+
+def test_another_provider_is_asked_through_its_own_library():
+    """any-llm and Anthropic's library are real; only the server is a stand-in."""
+    python = python_environment("any-llm")
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    api = AnthropicApi(
+        anthropic_fails(529, "overloaded_error", "Overloaded", retry_after="0"),
+        anthropic_says(GOOD),
+        anthropic_says("Four."),
+        anthropic_says(GOOD),
+        anthropic_fails(401, "authentication_error", f"invalid x-api-key {KEY}"),
+    )
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC")}
+    path = os.pathsep.join([str(ROOT / "evaluators"), str(ROOT / "extension"), str(packages)])
+    with ServerThread(api.app) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, server.url, KEY],
+            env={**environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    answered, repaired, refused, no_key, unknown = json.loads(done.stdout)
+    assert (answered["score"], answered["details"]["judge"]["model"]) == (4.0, "claude-stand-in-2026")
+    assert answered["details"]["judge"]["cost"] == pytest.approx(ONE_ANSWER)
+    assert (repaired["score"], repaired["details"]["judge"]["requests"]) == (4.0, 2)
+    assert refused["status"] == Status.ERRORED
+    assert "judge claude at anthropic: HTTP 401" in refused["reason"]
+    assert KEY not in done.stdout + done.stderr
+    assert api.attempts == 5
+    assert "ANTHROPIC_API_KEY" in no_key
+    assert "'nobody' is not a supported provider" in unknown
