@@ -6,7 +6,7 @@ import asyncio
 import re
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -51,6 +51,10 @@ MAX_LOST_IN_A_ROW = 5
 MAX_OPEN_TASKS = 1000
 
 _GATEWAY_STATUSES = (502, 503, 504)
+
+
+def _ignore(merger: TaskMerger) -> None:
+    pass
 
 
 class CaptureClient:
@@ -151,19 +155,21 @@ class CaptureClient:
         context_id: str | None = None,
         task_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        observe: Callable[[TaskMerger], object] = _ignore,
     ) -> CapturedTurn:
         """Send one user message and wait until the agent has finished the turn or waits for input.
 
-        `metadata` is the message's. If a stream is aborted or the task is still working, the rest is fetched with
-        GetTask and subscription; the message itself is sent only once. Raises AgentUnreachableError, AgentError or
-        TurnTimeoutError, whose `turn` holds what was captured before.
+        `metadata` is the message's. `observe` is called after each event with what was received so far. If a stream is
+        aborted or the task is still working, the rest is fetched with GetTask and subscription; the message itself is
+        sent only once. Raises AgentUnreachableError, AgentError or TurnTimeoutError, whose `turn` holds what was
+        captured before.
         """
         message = new_text_message(text, context_id=context_id, task_id=task_id, role=Role.ROLE_USER)
         if metadata:
             message.metadata.update(metadata)
         merger = self._open_tasks.get(task_id or "") or TaskMerger(dialects=self._dialects)
         merger.begin_turn()
-        progress = _Progress(merger)
+        progress = _Progress(merger, observe)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._run(SendMessageRequest(message=message), progress)
@@ -311,8 +317,9 @@ class CaptureConversation:
 class _Progress:
     """Progress of one turn. `state` is None until this turn changes it, even if the turn continues a task."""
 
-    def __init__(self, merger: TaskMerger) -> None:
+    def __init__(self, merger: TaskMerger, observe: Callable[[TaskMerger], object]) -> None:
         self.merger = merger
+        self._observe = observe
         self.started_at = _now()
         self._answered = False
         self.state: str | None = None
@@ -340,6 +347,7 @@ class _Progress:
             self.state = status["state"]
         # The first event of a continued task may repeat the state in which it waited; the stream continues.
         self.stream_should_end = self.done and not (first and self.state in INTERRUPTED_STATES)
+        self._observe(self.merger)
 
 
 def _choose(card: AgentCard, binding: str | None) -> AgentInterface:

@@ -33,3 +33,5 @@ class AgentError(CaptureError):
 
 class TurnTimeoutError(CaptureError):
     """The turn did not finish in time; `turn` holds what was captured before."""
+
+    exit_code = 3

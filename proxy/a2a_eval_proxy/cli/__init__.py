@@ -15,6 +15,7 @@ from ..errors import BAD_INPUT, ConfigError
 from .check import check
 from .demo import demo
 from .run import evaluate, run
+from .send import send
 from .serve import serve
 from .stored import compare, export, record
 from .worker import worker
@@ -36,7 +37,7 @@ def cli() -> None:
     """
 
 
-for _command in (serve, run, evaluate, worker, export, compare, record, check, demo):
+for _command in (serve, run, send, evaluate, worker, export, compare, record, check, demo):
     cli.add_command(_command)
 
 

@@ -20,6 +20,7 @@ from ..settings.store_url import is_postgres, masked_url
 if TYPE_CHECKING:
     from tool_call_evaluators.suite import AgentDefaults
 
+    from ..runs.drive import AgentOptions
     from ..runs.rescore import Engine
 
 _agent = partial(option, group=OptionGroup.AGENT)
@@ -132,6 +133,40 @@ class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions
             system=self.agent_system,
             tools=self.agent_tools,
         )
+
+
+class SendOptions(AgentClientOptions):
+    text: str = option(types.TEXT, "The message.", positional=True)
+    agent: str = _agent(types.AGENT, "URL of the agent, or as for `run`.")
+    binding: str | None = _agent(
+        types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card.", None
+    )
+    streaming: bool | None = _agent(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
+    dialects: tuple[str, ...] = _agent(
+        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
+    )
+    timeout: float = _agent(types.SECONDS, "Maximum time of the turn.", 300.0)
+    conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.", None)
+    task: str | None = option(types.NAME, "Id of the task that waits for this message.", None)
+    output: str = option(types.one_of("text", "json"), "Output format.", "text")
+
+    def agent_options(self) -> AgentOptions:
+        """How the agent is reached. Raises ConfigError."""
+        from tool_call_evaluators.suite import AgentDefaults
+
+        from ..runs.drive import AgentOptions
+
+        given = AgentDefaults(
+            url=self.agent,
+            headers=dict(self.header),
+            binding=self.binding,
+            streaming=self.streaming,
+            timeout=self.timeout,
+            model=self.agent_model,
+            system=self.agent_system,
+            tools=self.agent_tools,
+        )
+        return AgentOptions.merged(AgentDefaults(), given, self.dialects, self.tls())
 
 
 class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):

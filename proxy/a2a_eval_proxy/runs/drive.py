@@ -42,7 +42,7 @@ TIMEOUT_S = 300.0
 _MAX_WAITING = 200
 """Turns that may wait for their scores; then the agent is asked no more until they have them."""
 
-_SERVED_GRACE_S = 10.0
+SERVED_GRACE_S = 10.0
 """How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
 
 _PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status")
@@ -183,7 +183,7 @@ async def _drive(
             tls=None if server else agent.tls,
             binding=agent.binding,
             streaming=agent.streaming,
-            timeout_s=agent.timeout_s + (_SERVED_GRACE_S if server else 0),
+            timeout_s=agent.timeout_s + (SERVED_GRACE_S if server else 0),
             dialects=agent.dialects,
         ) as client,
     ):

@@ -22,6 +22,9 @@ from ..protocol.headers import NOT_TO_SET
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
+_CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+_HOST_AND_PORT = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+|\[[0-9a-fA-F:]+\]|[\w-]+(?=:\d))(:\d+)?(/|$)", re.ASCII)
+"""What is taken for an agent's URL without its scheme."""
 _MAX_SECONDS = 1e7
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
 
@@ -62,15 +65,25 @@ def parse_url(value: Any) -> str:
     return text.rstrip("/")
 
 
+def parse_agent_url(value: Any) -> str:
+    """As `parse_url`, for the URL of an agent: `http://` may be missing, and the URL of its card stands for it."""
+    text = parse_text(value)
+    if _HOST_AND_PORT.match(text):
+        text = f"http://{text}"
+    for path in _CARD_PATHS:
+        text = text.removesuffix(path)
+    return parse_url(text)
+
+
 def parse_agent(value: Any) -> str:
-    """An http or https URL, `python:...`, or `openai:` and a URL, which may have a query."""
+    """The URL of an A2A agent, `python:...`, or `openai:` and a URL, which may have a query."""
     text = parse_text(value)
     if text.startswith("python:"):
         return text
     if text.startswith("openai:"):
         url, mark, query = text.removeprefix("openai:").partition("?")
         return f"openai:{parse_url(url)}{mark}{query}"
-    return parse_url(text)
+    return parse_agent_url(text)
 
 
 def parse_address(value: Any) -> str:
@@ -217,6 +230,7 @@ OUTPUT_FILE = ValueType(_output_file, "FILE", completes="file")
 OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR", completes="dir")
 URL = ValueType(parse_url, "URL")
 AGENT = ValueType(parse_agent, "URL")
+AGENT_URL = ValueType(parse_agent_url, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
 ADDRESS = ValueType(parse_address, "HOST:PORT")
 ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")

@@ -73,7 +73,7 @@ class PrivacyOptions(RedactionOptions):
 class Settings(PluginOption, StoreOption, PrivacyOptions):
     """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
 
-    upstream: str = _agent(types.URL, "URL of the agent.")
+    upstream: str = _agent(types.AGENT_URL, "URL of the agent.")
     listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
     public_url: str | None = _agent(
         types.URL, "URL at which clients reach the proxy. Default: derived from each request.", None

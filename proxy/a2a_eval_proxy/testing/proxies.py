@@ -22,7 +22,7 @@ from ..loop_thread import LoopThread
 from ..runs.stored_turns import conversation_results, open_existing_store, turns_of
 from ..settings import Settings
 from ..settings.loading import load
-from ..settings.parsing import parse_url
+from ..settings.parsing import parse_agent_url
 from ..telemetry.turn_listener import TurnListener
 from ..turn import Turn
 
@@ -262,7 +262,7 @@ def _settings(agent_url: str, given: Mapping[str, Any]) -> Settings:
         if name not in known:
             raise ConfigError(f"a proxy of a test has no setting {name!r}; accepted are {', '.join(known)}")
     try:
-        upstream = parse_url(agent_url)
+        upstream = parse_agent_url(agent_url)
     except ValueError as error:
         raise ConfigError(f"the agent's URL: {error}, got {agent_url!r}") from None
     return load(Settings, {**_CHOSEN, **given, "upstream": upstream, "run": "tests"})

@@ -204,3 +204,24 @@ def test_health(agent: GetAgent, proxy_of: GetProxy) -> None:
     assert proxy.get_text("/healthz") == "ok\n"
     assert proxy.get_text("/readyz") == "ready\n"
     assert "a2a_eval_proxy" in proxy.get_text("/metrics")
+
+
+def test_a_message_by_hand(agent: GetAgent, nobody: str) -> None:
+    url = agent("v1")
+    shown = run("send", "chunks please", "--agent", f"{url}/.well-known/agent-card.json".removeprefix("http://"))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert '→ search(q="weather Berlin")\n' in shown.stdout
+    assert "completed, 2 tool calls, " in shown.stdout
+    turn = json.loads(run("send", "ask", "--agent", url, "--output", "json").stdout)
+    assert turn["state"] == "TASK_STATE_INPUT_REQUIRED"
+    followed = run(
+        "send", "Ada", "--agent", url, "--conversation", turn["conversation_id"], "--task", turn["task_id"],
+        "--output", "json",
+    )  # fmt: skip
+    assert json.loads(followed.stdout)["task_id"] == turn["task_id"]
+    refused = run("send", "hello", "--agent", nobody)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert refused.stderr.count("\n") == 1
+    late = run("send", "long gate", "--agent", url, "--timeout", "0.3")
+    assert late.returncode == 3
+    assert "did not finish within 0.3 s" in late.stderr

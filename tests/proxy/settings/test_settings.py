@@ -15,7 +15,7 @@ from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.settings.loading import load as load_options
 from a2a_eval_proxy.settings.loading import read_config_file
 from a2a_eval_proxy.settings.option import environment_name, options_of
-from a2a_eval_proxy.settings.parsing import is_loopback, parse_url, split_address
+from a2a_eval_proxy.settings.parsing import is_loopback, parse_agent_url, parse_url, split_address
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,7 +115,9 @@ def test_settings_are_frozen() -> None:
 # ── mistakes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 MISTAKES = [
-    ("upstream", "agent:9000", "expected a URL such as"),
+    ("upstream", "agent", "expected a URL such as"),
+    ("upstream", "localhost:99999", "expected a URL such as"),
+    ("upstream", "user@localhost:9000", "expected a URL such as"),
     ("upstream", "ftp://agent", "expected a URL such as"),
     ("upstream", "http://agent:99999", "expected a URL such as"),
     ("upstream", "http://agent:0", "expected a URL such as"),
@@ -282,6 +284,23 @@ def test_the_representation_shows_what_is_not_default() -> None:
 )
 def test_urls(text: str, parsed: str) -> None:
     assert parse_url(text) == parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("localhost:9999", "http://localhost:9999"),
+        ("127.0.0.1:9999/", "http://127.0.0.1:9999"),
+        ("[::1]:9999", "http://[::1]:9999"),
+        ("agent:9999/a2a", "http://agent:9999/a2a"),
+        ("agent.example.com", "http://agent.example.com"),
+        ("http://agent:9/.well-known/agent-card.json", "http://agent:9"),
+        ("agent:9/x/.well-known/agent.json", "http://agent:9/x"),
+        ("https://agent", "https://agent"),
+    ],
+)
+def test_urls_of_agents(text: str, parsed: str) -> None:
+    assert parse_agent_url(text) == parsed
 
 
 @pytest.mark.parametrize(

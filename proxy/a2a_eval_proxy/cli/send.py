@@ -1,0 +1,48 @@
+"""`send`: one message to an agent, from the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from .command import command, run_async
+from .options import SendOptions
+
+if TYPE_CHECKING:
+    from a2a_tool_capture import TaskMerger
+
+
+@command(SendOptions)
+def send(options: SendOptions) -> None:
+    """Send one message to an agent; show its tool calls and its response as they come.
+
+    The agent is asked for its tool calls. Nothing is stored or scored; to do both, send through `serve`, or use `run`.
+
+    \b
+    Example: a2a-eval-proxy send "Where is order ORD-1001?" --agent localhost:9999
+    """
+    from ..runs.send import Transcript, send_message, turn_json
+
+    transcript = Transcript()
+    out = sys.stdout
+    as_text = options.output == "text"
+
+    def show(text: str) -> None:
+        out.write(text)
+        out.flush()
+
+    def observe(so_far: TaskMerger) -> None:
+        if as_text:
+            show(transcript.update(so_far.turn_tool_calls, so_far.response_text))
+
+    turn = run_async(
+        send_message(
+            options.agent_options(),
+            options.text,
+            conversation_id=options.conversation,
+            task_id=options.task,
+            observe=observe,
+        )
+    )
+    show(transcript.end(turn) if as_text else json.dumps(turn_json(turn), indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,125 @@
+"""`send`: one message to an agent, and what it does, as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from a2a_tool_capture import TaskMerger, ToolCall
+from a2a_tool_capture.client import CaptureClient
+from a2a_tool_capture.models import CapturedTurn
+from tool_call_evaluators.report.wording import call_text, counted, cut, duration_text, printable
+
+from ..connectors.connect import connected
+from .drive import SERVED_GRACE_S, AgentOptions
+
+_RESULT = 300
+"""Characters of a result or error; `--output json` has all."""
+
+
+async def send_message(
+    agent: AgentOptions,
+    text: str,
+    *,
+    conversation_id: str | None = None,
+    task_id: str | None = None,
+    observe: Callable[[TaskMerger], object],
+) -> CapturedTurn:
+    """The turn that a message led to. `observe` is called after each event.
+
+    Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError.
+    """
+    async with (
+        connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
+        CaptureClient(
+            server.url if server else agent.url,
+            headers={} if server else agent.headers,
+            tls=None if server else agent.tls,
+            binding=agent.binding,
+            streaming=agent.streaming,
+            timeout_s=agent.timeout_s + (SERVED_GRACE_S if server else 0),
+            dialects=agent.dialects,
+        ) as client,
+    ):
+        return await client.send(text, context_id=conversation_id, task_id=task_id, observe=observe)
+
+
+@dataclass(slots=True)
+class Transcript:
+    """The lines of a turn, each once: tool calls as they are reported, with results, and the response as it grows.
+
+    Pure: `update` and `end` return the text to print.
+    """
+
+    _shown: dict[str, str] = field(default_factory=dict)
+    _text: str = ""
+
+    def update(self, calls: list[ToolCall], text: str) -> str:
+        """What is new: of the calls so far and the text so far."""
+        return "".join([*self._new_calls(calls), self._more_text(text)])
+
+    def end(self, turn: CapturedTurn) -> str:
+        """What is still missing, and a line about the turn as a whole."""
+        rest = self.update(list(turn.tool_calls), turn.text)
+        if self._text and not self._text.endswith("\n"):
+            rest += "\n"
+        seconds = (turn.ended_at - turn.started_at).total_seconds()
+        state = (turn.state or "answered").removeprefix("TASK_STATE_").lower().replace("_", " ")
+        lines = [f"{state}, {counted(len(turn.tool_calls), 'tool call')}, {duration_text(seconds)}"]
+        if not turn.tool_calls and not turn.declared:
+            lines.append("no tool calls can be seen: the agent's card does not declare the tool-call-capture extension")
+        lines += [f"{finding.severity}: {finding.code}: {printable(finding.message)}" for finding in turn.findings]
+        if turn.context_id:
+            lines.append("continue with: " + _continuation(turn))
+        return f"{rest}\n" + "".join(f"{line}\n" for line in lines)
+
+    def _new_calls(self, calls: list[ToolCall]) -> list[str]:
+        lines: list[str] = []
+        for number, call in enumerate(calls):
+            line = f"→ {printable(call_text(_arguments_of(call)))}\n" + _outcome(call)
+            key = call.id or str(number)
+            if self._shown.get(key) != line:
+                begun = self._text and not self._text.endswith("\n") and not lines
+                lines.append(("\n" if begun else "") + line)
+                self._shown[key] = line
+        return lines
+
+    def _more_text(self, text: str) -> str:
+        if text == self._text:
+            return ""
+        new = text.removeprefix(self._text) if text.startswith(self._text) else f"\n{text}"
+        self._text = text
+        return printable(new)
+
+
+def turn_json(turn: CapturedTurn) -> dict[str, Any]:
+    """The turn for programs: names as in /api/turns."""
+    return {
+        "user_text": turn.user_text,
+        "response_text": turn.text,
+        "state": turn.state,
+        "conversation_id": turn.context_id,
+        "task_id": turn.task_id,
+        "binding": turn.binding,
+        "protocol_version": turn.protocol_version,
+        "declared": turn.declared,
+        "duration_ms": round((turn.ended_at - turn.started_at).total_seconds() * 1000),
+        "tool_calls": [call.to_dict() for call in turn.tool_calls],
+        "findings": [finding.to_dict() for finding in turn.findings],
+    }
+
+
+def _arguments_of(call: ToolCall) -> dict[str, Any]:
+    return {"name": call.name, "arguments": call.arguments}
+
+
+def _outcome(call: ToolCall) -> str:
+    if call.error is not None:
+        return f"  error: {cut(printable(call.error), _RESULT)}\n"
+    return "" if call.result is None else f"  {cut(printable(call.result), _RESULT)}\n"
+
+
+def _continuation(turn: CapturedTurn) -> str:
+    waiting = f" --task {turn.task_id}" if turn.interrupted else ""
+    return f"--conversation {turn.context_id}{waiting}"
