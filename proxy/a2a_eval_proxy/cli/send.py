@@ -22,9 +22,9 @@ def send(options: SendOptions) -> None:
     \b
     Example: a2a-eval-proxy send "Where is order ORD-1001?" --agent localhost:9999
     """
-    from ..runs.send import Transcript, send_message, turn_json
+    from ..runs.send import MessageTranscript, send_message, turn_json
 
-    transcript = Transcript()
+    transcript = MessageTranscript()
     out = sys.stdout
     as_text = options.output == "text"
 

@@ -46,7 +46,7 @@ async def send_message(
 
 
 @dataclass(slots=True)
-class Transcript:
+class MessageTranscript:
     """The lines of a turn, each once: tool calls as they are reported, with results, and the response as it grows.
 
     Pure: `update` and `end` return the text to print.

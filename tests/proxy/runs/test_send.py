@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.runs.send import Transcript, turn_json
+from a2a_eval_proxy.runs.send import MessageTranscript, turn_json
 from a2a_tool_capture import Finding, Severity, ToolCall
 from a2a_tool_capture.models import CapturedTurn
 from hypothesis import given
@@ -40,7 +40,7 @@ FAILED = ToolCall(id="2", name="mail", arguments={}, error="no such\x1b address"
 
 
 def test_calls_and_text_are_printed_as_they_come() -> None:
-    transcript = Transcript()
+    transcript = MessageTranscript()
     assert transcript.update([LOOKUP], "") == '→ lookup(id="A-1")\n'
     assert transcript.update([LOOKUP], "It is ") == "It is "
     assert transcript.update([FOUND], "It is ship") == '\n→ lookup(id="A-1")\n  shipped\nship'
@@ -58,7 +58,7 @@ def transcript_escape() -> str:
 
 
 def test_a_text_that_is_replaced_is_printed_whole() -> None:
-    transcript = Transcript()
+    transcript = MessageTranscript()
     transcript.update([], "Working")
     assert transcript.update([], "Done.") == "\nDone."
 
@@ -73,11 +73,11 @@ def test_a_text_that_is_replaced_is_printed_whole() -> None:
     ],
 )
 def test_the_end_says_what_follows(turn: CapturedTurn, line: str) -> None:
-    assert line in Transcript().end(turn)
+    assert line in MessageTranscript().end(turn)
 
 
 def test_without_a_conversation_there_is_nothing_to_continue() -> None:
-    assert "continue" not in Transcript().end(captured(context_id=""))
+    assert "continue" not in MessageTranscript().end(captured(context_id=""))
 
 
 def test_the_json_has_the_names_of_a_turn() -> None:
@@ -88,6 +88,6 @@ def test_the_json_has_the_names_of_a_turn() -> None:
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.text("ab\n", max_size=30))
 def test_however_a_text_grows_it_is_printed_once(cuts: list[int], text: str) -> None:
-    transcript = Transcript()
+    transcript = MessageTranscript()
     parts = [transcript.update([], text[:cut]) for cut in sorted(cuts)]
     assert "".join([*parts, transcript.update([], text)]) == text
