@@ -39,14 +39,13 @@ class Plant:
 
 _FRAMING_FROM_HEADERS = Edit(
     "net.http_messages",
-    "    if framing:\n        lines.append(framing)\n",
+    '        return b"\\r\\n".join([self._content, *filter(None, fields)',
     """
-    planted = dict(headers).get(b"x-planted-length")
-    if planted is not None:
-        framing = b"content-length: " + planted if planted else b""
-    if framing:
-        lines.append(framing)
-""",
+        _, planted, rest = self._content.partition(b"x-planted-length: ")
+        if planted:
+            length = rest.partition(b"\\r")[0]
+            fields = (*fields[:-1], b"content-length: " + length if length else b"")
+        return b"\\r\\n".join([self._content, *filter(None, fields)""",
 )
 """`x-planted-length` among the headers frames the request, instead of its body; empty: nothing does."""
 
@@ -111,8 +110,8 @@ PLANTS = {
         (
             Edit(
                 "net.http_client",
-                "may_repeat = method in _SAFE and isinstance(body, bytes)",
-                "may_repeat = method in _SAFE",
+                "may_repeat = head.method in _SAFE and isinstance(body, bytes)",
+                "may_repeat = head.method in _SAFE",
             ),
             Edit(
                 "net.http_connection",

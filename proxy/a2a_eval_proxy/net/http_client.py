@@ -4,7 +4,7 @@ Written for the forwarding path, where a general-purpose client costs more than 
 the parser is httptools', the rest is what a pass-through needs. Header names, values and their order are the
 caller's; bodies are relayed as they arrive, with back-pressure both ways. Three rules hold by construction:
 
-- The framing of a request is computed from the body that is sent (`http_messages.request_head`).
+- The framing of a request is computed from the body that is sent (`http_messages.RequestHead`).
 - A connection has one owner, which releases it once, as a whole (`http_connection.HttpExchange`).
 - A connection on which the agent sent anything unrequested is not used (`Connection.is_quiet`).
 """
@@ -15,13 +15,22 @@ import asyncio
 import ssl
 import time
 from collections import deque
+from collections.abc import Awaitable
 
 from .http_connection import Body, Connection, HttpExchange, Response, tls_problem
-from .http_messages import RawHeaders, UpstreamCutError, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
+from .http_messages import (
+    RawHeaders,
+    RequestHead,
+    UpstreamCutError,
+    UpstreamError,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
+)
 
 __all__ = [
     "HttpClient",
     "RawHeaders",
+    "RequestHead",
     "Response",
     "UpstreamCutError",
     "UpstreamError",
@@ -77,23 +86,29 @@ class HttpClient:
         self._seen_at = 0.0
         self._closed = False
 
-    async def request(
+    def request(
         self, method: bytes, target: bytes, headers: RawHeaders, body: Body = b"", *, length: int | None = None
+    ) -> Awaitable[Response]:
+        """As `send`, with a head of these parts. `headers` must name the host."""
+        return self.send(RequestHead(method, target, headers), body, length=length)
+
+    async def send(
+        self, head: RequestHead, body: Body = b"", *, length: int | None = None, field: bytes = b""
     ) -> Response:
         """Send a request; returns when the response's header has arrived.
 
-        `headers` must name the host. The client frames the body: bytes by their length; an iterator by `length`, which
-        it must then yield exactly, or else in chunks. Raises UpstreamError. A request that never got a response on a
-        reused connection is sent once more if its method is safe (RFC 9110, section 9.2.2) and its body
+        `field` is one more line of the head. The client frames the body: bytes by their length; an iterator by
+        `length`, which it must then yield exactly, or else in chunks. Raises UpstreamError. A request that never got a
+        response on a reused connection is sent once more if its method is safe (RFC 9110, section 9.2.2) and its body
         is bytes: an iterator has been used up.
         """
-        may_repeat = method in _SAFE and isinstance(body, bytes)
+        may_repeat = head.method in _SAFE and isinstance(body, bytes)
         connection = self._reusable(may_repeat=may_repeat)
         while True:
             connection = connection or await self._connect()
-            exchange = HttpExchange(connection, method, self._response_timeout_s, self._release)
+            exchange = HttpExchange(connection, head, self._response_timeout_s, self._release)
             try:
-                return await exchange.send(target, headers, body, length)
+                return await exchange.send(field, body, length)
             except UpstreamCutError:
                 if not connection.used or not may_repeat:
                     raise

@@ -12,13 +12,13 @@ from .http_messages import (
     CHUNKED,
     LAST_CHUNK,
     RawHeaders,
+    RequestHead,
     ResponseParser,
     UpstreamCutError,
     UpstreamError,
     UpstreamTimeoutError,
     chunk,
     length_field,
-    request_head,
 )
 
 _HIGH_WATER = 256 * 1024
@@ -144,7 +144,7 @@ class HttpExchange:
     def __init__(
         self,
         connection: Connection,
-        method: bytes,
+        head: RequestHead,
         timeout_s: float | None,
         release: Callable[[Connection], None],
     ) -> None:
@@ -154,8 +154,8 @@ class HttpExchange:
         connection.exchange = self
         self._connection: Connection | None = connection
         self._parser = connection.parser
-        self._parser.begin(method)
-        self._method = method
+        self._parser.begin(head.method)
+        self._head = head
         self._timeout_s = timeout_s
         self._release = release
         self._loop = asyncio.get_running_loop()
@@ -167,16 +167,16 @@ class HttpExchange:
         self._progress_at = 0.0
         self.write_paused = False
 
-    async def send(self, target: bytes, headers: RawHeaders, body: Body, length: int | None) -> Response:
+    async def send(self, field: bytes, body: Body, length: int | None) -> Response:
         """Send the request; returns the response once its header has arrived. Raises UpstreamError."""
+        head = self._head
         try:
             if isinstance(body, bytes):
-                head = request_head(self._method, target, headers, length_field(self._method, len(body)))
-                self._write(head + body)
+                self._write(head.framed(field, length_field(head.method, len(body))) + body)
                 self._sent = True
             else:
-                framing = CHUNKED if length is None else length_field(self._method, length)
-                self._write(request_head(self._method, target, headers, framing))
+                framing = CHUNKED if length is None else length_field(head.method, length)
+                self._write(head.framed(field, framing))
                 self._upload = self._loop.create_task(self._send(body, length))
             parser = self._parser
             while not parser.status:

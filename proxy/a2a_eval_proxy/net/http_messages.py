@@ -43,23 +43,28 @@ def length_field(method: bytes, length: int) -> bytes:
     return b"content-length: %d" % length if length or method in _EXPECT_A_BODY else b""
 
 
-def request_head(method: bytes, target: bytes, headers: RawHeaders, framing: bytes) -> bytes:
-    """The bytes of a request before its body. `framing` is the line of `length_field`, `CHUNKED`, or b"".
+class RequestHead:
+    """The bytes of a request before its body, without framing: they can be sent with several bodies."""
 
-    Only `framing` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
-    where a line break inside a value would make the agent read another request than this.
-    """
-    lines = [name + b": " + value for name, value in headers]
-    names = b"\r\n".join(lines).lower()
-    if b"content-length" in names or b"transfer-encoding" in names:
-        lines = [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
-    if framing:
-        lines.append(framing)
-    head = b"\r\n".join([method + b" " + target + b" HTTP/1.1", *lines])
-    breaks = len(lines)
-    if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
-        raise UpstreamError("a header of the request holds a line break or a NUL")
-    return head + b"\r\n\r\n"
+    __slots__ = ("_content", "method")
+
+    def __init__(self, method: bytes, target: bytes, headers: RawHeaders) -> None:
+        """Only `framed` frames: a Content-Length or Transfer-Encoding among `headers` is left out. Raises UpstreamError
+        where a line break inside a value would make the agent read another request than this."""
+        self.method = method
+        lines = [name + b": " + value for name, value in headers]
+        names = b"\r\n".join(lines).lower()
+        if b"content-length" in names or b"transfer-encoding" in names:
+            lines = [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
+        self._content = content = b"\r\n".join([method + b" " + target + b" HTTP/1.1", *lines])
+        breaks = len(lines)
+        if content.count(b"\n") != breaks or content.count(b"\r") != breaks or b"\0" in content:
+            raise UpstreamError("a header of the request holds a line break or a NUL")
+
+    def framed(self, *fields: bytes) -> bytes:
+        """The head with more lines, of which one frames the body: `length_field`, or `CHUNKED`. Empty ones are left
+        out."""
+        return b"\r\n".join([self._content, *filter(None, fields), b"", b""])
 
 
 def chunk(data: bytes) -> bytes:

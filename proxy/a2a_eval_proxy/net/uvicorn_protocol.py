@@ -6,6 +6,7 @@ import asyncio
 import select
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -14,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from .client_limits import ClientLimits
 from .client_transport import ClientTransport
 from .client_watch import ON_GONE
+from .repeated_head import KEPT, RepeatedHead
 from .response_cycle import OldResponseCycle, ResponseCycle
 
 _END_OF_SECTION = b"\r\n\r\n"
@@ -27,12 +29,18 @@ _MAX_TURNED_AWAY = 32
 
 _LEFT = getattr(select, "POLLRDHUP", 0)
 
+_LESSONS = 5
+"""Headers that are remembered, each in place of the one before, before a connection has repeated one."""
+
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+
 
 class BoundedProtocol(HttpToolsProtocol):
     """Uvicorn's protocol with these changes:
 
     - The parser gets the bytes of one request at a time; those of the next wait, unparsed and limited, until the
       response is complete. Uvicorn parses all received data, and keeps kilobytes for each request of few bytes.
+    - A request whose header repeats an earlier one is not parsed (`RepeatedHead`).
     - A header or trailer section, or a line of chunk framing, has a limit (431).
     - Trailer fields are dropped. Uvicorn adds them to the header (RFC 9110, section 6.5.1, forbids it): a client
       could change with them the header that the agent gets.
@@ -59,6 +67,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unsent = 0
         self._unsent_since = 0.0
         self._on_gone: Callable[[], None] | None = None
+        self._repeated: RepeatedHead | None = None
+        self._lessons = _LESSONS
         self._turned_away = False
 
     # ── the connection ──────────────────────────────────────────────────────────────────────────────────
@@ -76,8 +86,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._limits.turned_away -= 1
         self._unparsed = b""
         self._gone()
-        # Both refer to this object. The memory of a connection, with TLS 160 KB, must not wait for garbage collection.
-        self.scope = self.cycle = None  # type: ignore[assignment]  # as before the first request
+        # All refer to this object. The memory of a connection, with TLS 160 KB, must not wait for garbage collection.
+        self.scope = self.cycle = self._repeated = None  # type: ignore[assignment]  # as before the first request
 
     def shutdown(self) -> None:
         """Close once the current response, if any, is sent: the server stops."""
@@ -151,6 +161,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def _parse(self) -> None:
         """Give the parser the bytes of the current request, or of the next once the response is complete."""
         data, at = self._unparsed, 0
+        if self._repeated is not None and self._head_since is None and self._take_repeated(self._repeated, data):
+            data = b""
         size = len(data)
         while at < size and not self.transport.is_closing():
             if not self._in_request:
@@ -163,12 +175,37 @@ class BoundedProtocol(HttpToolsProtocol):
                 end = self._end_of_section(data, at)
             elif end > size:
                 end = size
-            self._unread += end - at
-            self._feed(data if end - at == size else data[at:end])
+            piece = data if end - at == size else data[at:end]
+            self._unread += len(piece)
+            begins = self._head_since is not None and not self._in_request
+            self._feed(piece)
+            if begins and self._body_left:
+                self._remember(piece)
             at = end
         self._unparsed = data[at:] if at < size and not self.transport.is_closing() else b""
         if self._unparsed or self.flow.held:
             self.flow.hold(full=len(self._unparsed) > _MAX_AHEAD)
+
+    def _take_repeated(self, repeated: RepeatedHead, data: bytes) -> bool:
+        """Begin the next request without the parser, if `data` is a whole one with this header."""
+        if self._in_request or self._is_answering() or self._last or self.transport.is_closing():
+            return False
+        found = repeated.repeated(data)
+        if found is None:
+            return False
+        self._lessons = _LESSONS
+        scope, body = found
+        self._begin_cycle(ResponseCycle, scope, keep_alive=True)
+        cycle = self.cycle
+        cycle.body, cycle.more_body = body, False  # type: ignore[assignment]  # uvicorn extends it otherwise
+        cycle.message_event.set()
+        return True
+
+    def _remember(self, head: bytes) -> None:
+        """Remember the header of the request that has begun, whose body follows."""
+        if self._lessons > 0 and self.cycle.keep_alive and not self.expect_100_continue:
+            self._lessons -= 1
+            self._repeated = RepeatedHead.of(head, self._body_left, self.scope)  # type: ignore[arg-type]  # a dict
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -246,7 +283,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._in_request = True
-        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
@@ -262,20 +299,58 @@ class BoundedProtocol(HttpToolsProtocol):
                 length = int(value)
         if hosts > 1:  # RFC 9112, section 3.2
             raise _BadRequestError("The request has more than one Host.")
-        self.scope["extensions"] = {ON_GONE: self._set_on_gone}  # type: ignore[dict-item]  # ours
-        if not self.url.startswith(b"/"):
-            self.url = _with_path(self.url)
-        super().on_headers_complete()
-        self.cycle.__class__ = ResponseCycle  # uvicorn offers no other way
-        if self.scope["http_version"] == "1.0":
-            self.cycle.__class__ = OldResponseCycle
-            self.cycle.waiting_for_100_continue = False  # RFC 9110, section 10.1.1
-        if self.url.endswith(b"?"):  # ASGI does not distinguish an empty query from none
-            self.scope["raw_path"] += b"?"
+        scope = self._new_scope()
+        if scope["http_version"] == "1.0":
+            self._begin_cycle(OldResponseCycle, scope, keep_alive=False)  # no 100 Continue: RFC 9110, section 10.1.1
+        else:
+            keep_alive = self.parser.should_keep_alive()
+            self._begin_cycle(ResponseCycle, scope, keep_alive=keep_alive, expects=self.expect_100_continue)
         self._unread = 0
         self._head_since = None
         self._body_left = length
         self.headers = []  # the scope keeps the header fields; trailer fields are dropped
+
+    def _new_scope(self) -> dict[str, Any]:
+        """The ASGI scope, without what our applications do not use."""
+        url = self.url if self.url.startswith(b"/") else _with_path(self.url)
+        target = httptools.parse_url(url)
+        path = target.path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": self.parser.get_http_version(),
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "headers": self.headers,
+            "extensions": {ON_GONE: self._set_on_gone, KEPT: {}},
+            "method": self.parser.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            # ASGI does not distinguish an empty query from none
+            "raw_path": target.path + b"?" if url.endswith(b"?") else target.path,
+            "query_string": target.query or b"",
+        }
+
+    def _begin_cycle(
+        self, kind: type[ResponseCycle], scope: dict[str, Any], *, keep_alive: bool, expects: bool = False
+    ) -> None:
+        """Start the application for a request, with our own cycle."""
+        self.scope = scope  # type: ignore[assignment]  # uvicorn lists the keys
+        self.cycle = kind(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=expects,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
+        self._start_asgi_task(self.cycle, self.app)
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, URI, is_capture_uri, requested_uris
@@ -83,7 +83,7 @@ class ClientRequestHeaders:
 
     forward: list[tuple[bytes, bytes]] = field(default_factory=list)
     length: int | None = None
-    """Bytes of the body, where `Content-Length` frames it."""
+    """Bytes of a body that arrives in pieces, where `Content-Length` frames it."""
     size: int = 0
     """Bytes of all names and values."""
     host: str = ""
@@ -96,24 +96,21 @@ class ClientRequestHeaders:
     traceparent: str = ""
     case_id: str | None = None
     run: str | None = None
-
-    @property
-    def requested(self) -> bool:
-        """Whether the client itself activated (some version of) the extension by header."""
-        if not self.extensions and not self.legacy_extensions:
-            return False
-        return any(map(is_capture_uri, requested_uris(self.extensions + self.legacy_extensions)))
+    requested: bool = False
+    """Whether the client itself activated (some version of) the extension by header."""
+    trace_context: tuple[str, str] | None = None
+    """Trace id and parent span id of a valid `traceparent` (W3C Trace Context, section 3.2.2)."""
 
     @property
     def legacy(self) -> bool:
         """Whether the protocol version is 0.3: stated, or none stated (A2A 1.0, section 3.6)."""
         return not self.version or self.version.startswith("0.")
 
-    @property
-    def trace_context(self) -> tuple[str, str] | None:
-        """Trace id and parent span id of a valid `traceparent` (W3C Trace Context, section 3.2.2), or None."""
-        match = _TRACEPARENT.match(self.traceparent)
-        return (match[1], match[2]) if match else None
+    def with_parent(self, traceparent: str) -> ClientRequestHeaders:
+        """These headers with another `traceparent`."""
+        forward = [item for item in self.forward if item[0] != b"traceparent"]
+        forward.append((b"traceparent", traceparent.encode()))
+        return replace(self, forward=forward, traceparent=traceparent, trace_context=_trace_context(traceparent))
 
 
 def read_request(raw: Collection[tuple[bytes, bytes]]) -> ClientRequestHeaders:
@@ -152,7 +149,16 @@ def read_request(raw: Collection[tuple[bytes, bytes]]) -> ClientRequestHeaders:
         out.forward.append((name, raw_value))
     if named_hops:
         out.forward = [item for item in out.forward if item[0] not in named_hops]
+    if out.extensions or out.legacy_extensions:
+        out.requested = any(map(is_capture_uri, requested_uris(out.extensions + out.legacy_extensions)))
+    if out.traceparent:
+        out.trace_context = _trace_context(out.traceparent)
     return out
+
+
+def _trace_context(traceparent: str) -> tuple[str, str] | None:
+    match = _TRACEPARENT.match(traceparent)
+    return (match[1], match[2]) if match else None
 
 
 def negotiated(headers: ClientRequestHeaders) -> list[tuple[bytes, bytes]]:

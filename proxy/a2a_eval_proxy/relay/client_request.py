@@ -74,11 +74,19 @@ class ClientRequest:
     """A request, as far as it has arrived, and the side of its response that faces the client."""
 
     def __init__(
-        self, context: RelayContext, scope: Scope, head: ClientRequestHeaders, receive: Receive, send: Send
+        self,
+        context: RelayContext,
+        scope: Scope,
+        head: ClientRequestHeaders,
+        kept: dict[Any, Any],
+        receive: Receive,
+        send: Send,
     ) -> None:
+        """`kept`: see `KEPT`."""
         self._context = context
         self.scope = scope
         self.head = head
+        self.kept = kept
         self.receive = receive
         self._send = send
         self.method: str = scope["method"]

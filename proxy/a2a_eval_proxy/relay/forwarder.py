@@ -19,7 +19,8 @@ from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..ids import new_trace_context, new_turn_id
 from ..net.client_watch import ClientWatch
-from ..net.http_client import RawHeaders, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
+from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTimeoutError, UpstreamUnreachableError
+from ..net.repeated_head import KEPT
 from ..protocol.headers import negotiated, read_request
 from ..protocol.operations import Operation
 from ..settings import Settings
@@ -73,9 +74,16 @@ class Forwarder:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
-        head = read_request(scope["headers"])
+        kept = scope["extensions"][KEPT]
+        head = kept.get("head")
+        if head is None:
+            head = kept["head"] = read_request(scope["headers"])
         spans = self._telemetry.begin(scope, head) if self._telemetry is not None else None
-        client = ClientRequest(self._context, scope, head, receive, send if spans is None else spans.watching(send))
+        if spans is not None:
+            send = spans.watching(send)
+            if spans.traceparent:
+                head, kept = head.with_parent(spans.traceparent), {}
+        client = ClientRequest(self._context, scope, head, kept, receive, send)
         relay = _RequestRelay(self._context, client, spans)
         try:
             if spans is None:
@@ -97,6 +105,8 @@ class _RequestRelay:
         self._client_gone = False
         self._asks = False
         """Whether the proxy asks the agent for the extension in this request."""
+        self._traceparent = b""
+        """The line that starts a trace, where the client has none."""
 
     def handle(self) -> Awaitable[None]:
         """Respond to the request, with the agent's response where there is one."""
@@ -172,12 +182,11 @@ class _RequestRelay:
             self._asks = self._asks_extension(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             asyncio.get_running_loop().call_soon(tap.request_body, client.rest, client.body, True)
-        response = await upstream.http.request(
-            client.method.encode(),
-            upstream.target(client.scope.get("raw_path") or b"/", client.scope["query_string"]),
-            self._upstream_headers(),
+        response = await upstream.http.send(
+            self._agent_head(),
             client.body if whole else self._upload(message, tap),
             length=client.head.length,
+            field=self._traceparent,
         )
         try:
             if self._spans is not None:
@@ -192,11 +201,7 @@ class _RequestRelay:
         trace_context = head.trace_context
         if trace_context is None:
             trace_context = new_trace_context()
-            if head.traceparent:  # not valid: the trace starts here (W3C Trace Context, section 4.3)
-                head.forward = [item for item in head.forward if item[0] not in _TRACE_CONTEXT]
-            head.forward.append(
-                (b"traceparent", b"00-%b-%b-01" % (trace_context[0].encode(), trace_context[1].encode()))
-            )
+            self._traceparent = b"traceparent: 00-%b-%b-01" % (trace_context[0].encode(), trace_context[1].encode())
         facts = RequestFacts(
             run=head.run or context.settings.run,
             agent=context.settings.upstream,
@@ -251,9 +256,21 @@ class _RequestRelay:
             return False
         return negotiation.asks(tap.read_request(client.rest, client.body))
 
+    def _agent_head(self) -> RequestHead:
+        """The head for the agent, without trace context where `_traceparent` starts one."""
+        client, upstream = self._client, self._context.upstream
+        known: tuple[RawHeaders, RequestHead] | None = client.kept.get(self._asks)
+        if known is None or known[0] is not upstream.own_headers:
+            target = upstream.target(client.scope.get("raw_path") or b"/", client.scope["query_string"])
+            head = RequestHead(client.method.encode(), target, self._upstream_headers())
+            known = client.kept[self._asks] = upstream.own_headers, head
+        return known[1]
+
     def _upstream_headers(self) -> RawHeaders:
         client = self._client
         headers = negotiated(client.head) if self._asks else client.head.forward
+        if client.head.traceparent and self._traceparent:  # not valid (W3C Trace Context, section 4.3)
+            headers = [item for item in headers if item[0] not in _TRACE_CONTEXT]
         if client.rest is not None and client.rest.operation is Operation.EXTENDED_CARD:
             headers = [item for item in headers if item[0] not in CONDITIONS]
         return self._context.upstream.headers(headers)

@@ -55,7 +55,7 @@ class Upstream:
             filled = [(name.encode(), resolve_header(name, value).encode()) for name, value in self._configured]
         except ConfigurationError as error:
             raise ConfigError(f"upstream_header: {error}") from None
-        self._own = [(b"host", self.authority), *filled]
+        self.own_headers = [(b"host", self.authority), *filled]
 
     def _load_tls(self) -> None:
         self.http.tls = self._tls.client_context()
@@ -65,7 +65,7 @@ class Upstream:
         without those that are configured."""
         if self._replaced:
             forwarded = [item for item in forwarded if item[0] not in self._replaced]
-        return [*self._own, *forwarded]
+        return [*self.own_headers, *forwarded]
 
     def target(self, raw_path: bytes, query: bytes) -> bytes:
         """The request target at the agent, byte for byte what the client sent."""

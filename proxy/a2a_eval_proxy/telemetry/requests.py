@@ -56,8 +56,8 @@ class RequestTelemetry:
     def begin(self, scope: Scope, head: ClientRequestHeaders) -> RequestSpans | None:
         """The spans of a request that begins; None where they could not be created. Never raises.
 
-        Where they are sampled, `head` names the client span as the parent from now on. Where not, it stays as it
-        was: the agent's spans are evidence, so whether it records them is not for our sampler to say.
+        Where they are sampled, the agent gets the client span as the parent. Where not, what the client sent: the
+        agent's spans are evidence, so whether it records them is not for our sampler to say.
         """
         try:
             return self._begin(scope, head)
@@ -90,9 +90,6 @@ class RequestTelemetry:
         client = self._tracer.start_span(
             name, inside, SpanKind.CLIENT, {**common, "url.full": self._upstream + path, **self._upstream_server}
         )
-        context = client.get_span_context()
-        if context.trace_flags.sampled:
-            _name_parent(head, context)
         return RequestSpans(server, client, self._durations, measured)
 
 
@@ -104,6 +101,8 @@ class RequestSpans(AbstractContextManager["RequestSpans"]):
         self._client = client
         self._durations = durations
         self._measured = measured
+        self.traceparent = _traceparent(client.get_span_context())
+        """What the agent gets as `traceparent`; "" where the spans are not sampled."""
         self._began_at = time.perf_counter()
         self._agent_status: int | None = None
         self._status: int | None = None
@@ -164,10 +163,10 @@ def _finish(span: Span, status: int | None, error: str, *, first_error_status: i
     return attributes
 
 
-def _name_parent(head: ClientRequestHeaders, span: SpanContext) -> None:
-    head.traceparent = f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}"
-    head.forward = [item for item in head.forward if item[0] != b"traceparent"]
-    head.forward.append((b"traceparent", head.traceparent.encode()))
+def _traceparent(span: SpanContext) -> str:
+    if not span.trace_flags.sampled:
+        return ""
+    return f"00-{format_trace_id(span.trace_id)}-{format_span_id(span.span_id)}-{span.trace_flags:02x}"
 
 
 def _reached_at(host: str) -> dict[str, str | int]:
