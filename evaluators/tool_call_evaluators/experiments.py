@@ -237,7 +237,7 @@ async def _outcome(task: Task, case: Case) -> Any:
 
 
 def _seen(case: Case, outcome: Any) -> list[EvalCase]:
-    """The turns that the task returned, each with what `case` expects of it. Raises ValueError for another value."""
+    """The turns that the task returned, each with the expectations of `case`. Raises ValueError for another value."""
     if isinstance(outcome, AgentTrace):
         done = outcome.conversation().turns or ()
     elif isinstance(outcome, str | Mapping):

@@ -80,6 +80,7 @@ def test_arguments_may_be_named_as_in_other_systems():
         EvalCase(tool_calls=[{"name": "a", "args": 3}])
 
 
+@pytest.mark.statement(251)
 def test_tool_definitions_from_every_dialect():
     expected = ToolDefinition("find", "Finds.", SCHEMA, strict=False)
     function = {"name": "find", "description": "Finds.", "parameters": SCHEMA}

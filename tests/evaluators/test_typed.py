@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from a2a_tool_capture.models import ToolCall
 from pydantic import BaseModel
-from tool_call_evaluators import arguments_as, result_as, result_json
+from tool_call_evaluators import EvalCase, arguments_as, result_as, result_json
 from typing_extensions import TypedDict
 
 
@@ -40,6 +40,13 @@ def test_arguments_that_do_not_fit_and_unknown_ones():
         arguments_as(ToolCall("order", {"id": "7", "count": 2.5}), Order)
     with pytest.raises(ValueError, match="order: the arguments are not known"):
         arguments_as(ToolCall("order", None), Order)
+
+
+@pytest.mark.statement(230)
+@pytest.mark.parametrize("text", ['{"a":  1} ', "sent", " ", "null"])
+def test_a_result_is_kept_as_it_is(text):
+    assert ToolCall("order", result=text).result == text
+    assert EvalCase(tool_calls=[{"name": "order", "result": text}]).tool_calls[0].result == text
 
 
 @pytest.mark.statement(231)

@@ -37,6 +37,7 @@ def test_a_call_survives_its_json_form(call: ToolCall) -> None:
     assert ToolCall.from_dict(json.loads(json.dumps(call.to_dict()))) == call
 
 
+@pytest.mark.statement(228)
 def test_the_json_form_of_a_call() -> None:
     call = ToolCall("pay", {"eur": 1}, id="1", started_at=datetime(2026, 11, 21, 9, 0, tzinfo=UTC))
     assert call.to_dict() == {

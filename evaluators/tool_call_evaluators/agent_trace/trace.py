@@ -119,8 +119,14 @@ class AgentTrace:
         return replace(cases[-1], history=tuple(cases[:-1]), **expected)
 
     def conversation(self, **expected: Any) -> EvalCase:
-        """The case of the whole conversation; `expected` are further fields of EvalCase."""
-        return EvalCase(turns=[_case(turn) for turn in self.turns], **expected)
+        """The case of the whole conversation, with the calls of all turns and the last answer; `expected` are further
+        fields of EvalCase."""
+        return EvalCase(
+            tool_calls=self.tool_calls,
+            response_text=self.final_response,
+            turns=[_case(turn) for turn in self.turns],
+            **expected,
+        )
 
     def to_test_case(
         self,

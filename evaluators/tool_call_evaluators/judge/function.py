@@ -14,7 +14,7 @@ from .question import Answer, Judge, Question
 from .usage import Usage
 
 PromptFunction = Callable[[str], Any]
-"""A function from a prompt to the model's text, or to an awaitable of it."""
+"""A function from a prompt to the model's text, or to an awaitable text."""
 
 
 class FunctionJudge:

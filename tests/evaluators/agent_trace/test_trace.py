@@ -58,6 +58,7 @@ def without_errors(turns):
     return (TraceTurn(first.user_text, (lookup, told), first.response_text), *rest)
 
 
+@pytest.mark.statement(249, 250)
 def test_chat_completion_messages():
     assert AgentTrace.from_openai_messages(CHAT).turns == without_errors(EXPECTED)
 

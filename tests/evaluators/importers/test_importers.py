@@ -290,6 +290,7 @@ def test_dokimos_datasets():
     assert len(imported.notes) == 1
 
 
+@pytest.mark.statement(199)
 @pytest.mark.parametrize(
     ("given", "read"),
     [

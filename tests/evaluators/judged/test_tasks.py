@@ -19,6 +19,7 @@ def tasks(*passed):
     return verdicts("task", *enumerate(passed, start=1))
 
 
+@pytest.mark.statement(195, 196)
 async def test_completed_over_all():
     judge = PreparedJudge([tasks(True, False, True)])
     case = EvalCase(**SAID, tasks=["cancel 7", "tell Ann", "be kind"], constraints=["no refunds"])
@@ -29,6 +30,7 @@ async def test_completed_over_all():
     (question,) = judge.questions
     assert question.data["tasks"].splitlines()[0] == '{"task_1": "cancel 7"}'
     assert question.data["constraints"] == '{"constraint_1": "no refunds"}'
+    assert (question.data["user message"], question.data["answer"]) == (SAID["user_text"], SAID["response_text"])
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=5))
@@ -72,6 +74,7 @@ def call(name, arguments, result=None):
     return {"name": name, "arguments": arguments, "result": result}
 
 
+@pytest.mark.statement(201)
 async def test_derived_over_all_calls():
     judge = PreparedJudge([verdicts("call", (1, True), (3, False))])
     calls = [call("find", {"id": "7"}, "Ann"), call("list", {}), call("mail", {"to": "Bob"}), call("log", None)]

@@ -13,6 +13,7 @@ from tool_call_evaluators import (
 from tool_call_evaluators.judge import PreparedJudge
 
 
+@pytest.mark.statement(202, 203, 204)
 @pytest.mark.parametrize(
     ("name", "failed"),
     [
@@ -52,6 +53,7 @@ def definition(required=(), **properties):
     return ToolDefinition("t", parameters={"properties": properties, "required": list(required)})
 
 
+@pytest.mark.statement(209, 210, 211, 212)
 @pytest.mark.parametrize(
     ("tool", "failed"),
     [
@@ -73,13 +75,16 @@ def test_descriptions(tool, failed):
     assert {check for check, ok in ToolDescriptionReliability().rules(tool).items() if not ok} == failed
 
 
+@pytest.mark.statement(214)
 def test_the_limits_are_options():
     case = EvalCase(tools=[definition("", a=argument(), b=argument())])
     assert ToolDescriptionReliability().evaluate(case).score == 1.0
     strict = ToolDescriptionReliability(max_num_input_arguments=1, max_optional_input_arguments=1)
-    assert strict.evaluate(case).score == 0.5
+    result = strict.evaluate(case)
+    assert (result.score, len(result.details["tools"][0]["checks"])) == (0.5, 4)
 
 
+@pytest.mark.statement(206, 207, 259)
 def test_the_score_is_over_all_tools():
     case = EvalCase(tools=[{"name": "get_order"}, {"name": "getOrderViaApi"}])
     result = ToolNameReliability().evaluate(case)
@@ -108,6 +113,7 @@ def said(evaluator, **verdicts):
     return {check: {"reason": "Because.", "verdict": verdict} for check, verdict in checks.items()}
 
 
+@pytest.mark.statement(205)
 async def test_a_judge_adds_its_checks_and_both_must_pass_what_both_check():
     judge = PreparedJudge(
         [
@@ -131,6 +137,7 @@ async def test_a_judge_adds_its_checks_and_both_must_pass_what_both_check():
     assert '"description": "Gets."' in judge.questions[2].data["tool"]
 
 
+@pytest.mark.statement(208, 213)
 async def test_a_description_is_judged_by_nine_more_checks():
     judge = PreparedJudge([said(ToolDescriptionReliability, has_examples=False)])
     result = await ToolDescriptionReliability(judge=judge).evaluate(EvalCase(tools=[definition(a=argument())]))

@@ -41,6 +41,7 @@ def paths(expected, actual, **options):
     return [difference.path for difference in ArgumentMatcher(**options).differences(expected, actual)]
 
 
+@pytest.mark.statement(220, 221, 222, 223)
 @pytest.mark.parametrize(
     ("mode", "same", "more", "fewer", "other"),
     [
@@ -59,6 +60,7 @@ def test_modes(mode, same, more, fewer, other):
     assert matches(expected, {"a": 1, "b": 3}) is other
 
 
+@pytest.mark.statement(215, 216, 219)
 @pytest.mark.parametrize(
     ("expected", "actual", "equal"),
     [
@@ -117,6 +119,15 @@ def test_a_number_that_no_double_holds_matches_only_itself():
     assert not equal_values(float("inf"), 10**400)
 
 
+@pytest.mark.statement(186, 225)
+def test_a_matcher_under_the_names_of_the_reference():
+    assert ArgumentMatcher.of("IGNORE") == ArgumentMatcher(mode="ignore")
+    assert ArgumentMatcher.tolerant() == ArgumentMatcher()
+    with pytest.raises(OptionError, match="mode must be one of exact, subset, superset, ignore; got 'ANY'"):
+        ArgumentMatcher.of("ANY")
+
+
+@pytest.mark.statement(224)
 def test_nested_objects_compare_exactly_unless_deep():
     expected, actual = {"filter": {"a": 1}}, {"filter": {"a": 1, "b": 2}, "page": 1}
     assert not ArgumentMatcher(mode="subset")(expected, actual)
@@ -126,6 +137,7 @@ def test_nested_objects_compare_exactly_unless_deep():
     assert not ArgumentMatcher(mode="subset", deep=True)({"list": [1]}, {"list": [1, 2]})
 
 
+@pytest.mark.statement(217, 218)
 def test_text_options_concern_values_at_every_depth_and_never_keys():
     assert ArgumentMatcher(trim=True)({"a": ["x"]}, {"a": [" x\n"]})
     assert ArgumentMatcher(case_insensitive=True)({"a": {"b": "Straße"}}, {"a": {"b": "STRASSE"}})
@@ -148,6 +160,7 @@ def test_expected_arguments_of_null_or_any_are_not_compared():
         assert ArgumentMatcher()(anything, None)
 
 
+@pytest.mark.statement(185)
 def test_per_tool_override():
     matcher = ArgumentMatcher(
         per_tool={"search": "ignore", "pay": {"mode": "subset", "trim": True}, "log": lambda e, a: "x" in a}
@@ -160,6 +173,7 @@ def test_per_tool_override():
     assert not call_matches(ToolCall("search", {}), ToolCall("Search", {}), matcher)
 
 
+@pytest.mark.statement(226)
 def test_a_plain_function_will_do_and_never_sees_unknown_arguments():
     def same_keys(expected, actual):
         return expected.keys() == actual.keys()
@@ -193,6 +207,7 @@ def test_a_wrong_matcher_is_refused(value, complaint):
         as_matcher(value)
 
 
+@pytest.mark.statement(219)
 def test_differences_are_the_smallest_places():
     expected = {"order": {"items": [{"qty": 1}, {"qty": 2}]}, "note": "x", "odd key": 1}
     actual = {"order": {"items": [{"qty": 1}, {"qty": 3}, {}]}, "new": None, "odd key": 2}

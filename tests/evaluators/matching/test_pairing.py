@@ -49,6 +49,7 @@ def longest_by_trying(table: list[list[int]], right_size: int) -> int:
     return longest(0, 0)
 
 
+@pytest.mark.statement(182)
 @given(tables(most=4))
 def test_a_matching_is_as_large_as_any(case):
     table, right_size = case

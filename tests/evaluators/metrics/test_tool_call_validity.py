@@ -44,14 +44,18 @@ def test_valid(arguments):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({}, "'city' is a required property"),
-        ({"city": "Paris"}, "city: 'Paris' is not one of ['Rome', 'Oslo']"),
+        pytest.param({}, "'city' is a required property", marks=pytest.mark.statement(164)),
+        pytest.param(
+            {"city": "Paris"}, "city: 'Paris' is not one of ['Rome', 'Oslo']", marks=pytest.mark.statement(166)
+        ),
         ({"city": 3}, "city: 3 is not"),
         ({"city": None}, "city: None is not"),
         ({"city": "Rome", "nights": 1.5}, "nights: 1.5 is not of type 'integer'"),
         ({"city": "Rome", "nights": True}, "nights: True is not of type 'integer'"),
         ({"city": "Rome", "nights": 0}, "nights: 0 is less than the minimum of 1"),
-        ({"city": "Rome", "nights": "2"}, "nights: '2' is not of type 'integer'"),
+        pytest.param(
+            {"city": "Rome", "nights": "2"}, "nights: '2' is not of type 'integer'", marks=pytest.mark.statement(165)
+        ),
         ({"city": "Rome", "guest": {}}, "guest: 'age' is a required property"),
         ({"city": "Rome", "tags": ["a", 1]}, "tags[1]: 1 is not of type 'string'"),
     ],
@@ -64,12 +68,14 @@ def test_invalid_says_where(arguments, error):
     assert invalid["errors"][0].startswith(error)
 
 
+@pytest.mark.statement(169)
 def test_the_fraction_and_its_reason():
     result = evaluate({"city": "Rome"}, {"city": "Paris"})
     assert result.score == 0.5
     assert result.reason == "1 of 2 calls valid: call 2 (book): city: 'Paris' is not one of ['Rome', 'Oslo']."
 
 
+@pytest.mark.statement(167, 168)
 def test_further_arguments_where_the_definition_is_strict():
     closed = {**BOOK, "parameters": {**BOOK["parameters"], "additionalProperties": False}}
     further = {"city": "Rome", "further": 1}
@@ -100,6 +106,7 @@ def test_the_draft_the_schema_names_is_the_one_that_counts():
     assert evaluate({"n": 2, "m": 1}, tools=[tool], strict=True).score == 0.0
 
 
+@pytest.mark.statement(163)
 def test_an_unknown_tool_is_invalid():
     result = evaluate({}, name="cancel")
     assert result.score == 0.0

@@ -22,6 +22,7 @@ def evaluate(mode, actual, expected, **options):
 A1, A2, B1, C1 = ("a", 1), ("a", 2), ("b", 1), ("c", 1)
 
 
+@pytest.mark.statement(170, 171, 172)
 @pytest.mark.parametrize(
     ("actual", "expected", "scores"),
     [
@@ -42,6 +43,7 @@ def test_scores(actual, expected, scores):
     assert [evaluate(mode, actual, expected).score for mode in MODES] == pytest.approx(scores)
 
 
+@pytest.mark.statement(170)
 def test_names_only_is_the_default_and_names_what_was_wrong():
     result = ToolCorrectness().evaluate(
         EvalCase(tool_calls=[{"name": "a"}, {"name": "c"}], expected_tool_calls=[{"name": "a"}, {"name": "b"}])
@@ -60,6 +62,11 @@ def test_order_does_not_look_at_arguments_and_args_uses_the_matcher():
         "names_and_args: F1 = 0/2, 0 of 1 expected call matched, 1 call made: "
         "call 1 (a) differs from expected call 1: n: expected 2, got 1."
     )
+
+
+@pytest.mark.statement(173)
+def test_numbers_compare_by_value():
+    assert evaluate("names_and_args", [("a", 1.0)], [A1]).score == 1.0
 
 
 def test_matching_is_optimal():

@@ -14,6 +14,7 @@ def evaluate(*calls, **options):
     return ToolEfficiency(**options).evaluate(EvalCase(tool_calls=made))
 
 
+@pytest.mark.statement(192, 193)
 @pytest.mark.parametrize(
     ("calls", "score"),
     [
@@ -31,6 +32,7 @@ def test_scores(calls, score):
     assert evaluate(*calls).score == pytest.approx(score)
 
 
+@pytest.mark.statement(194)
 def test_repeats_and_loops_by_position():
     result = evaluate(("a", {}), ("a", {}), ("b", {}), ("a", {}), ("a", {}), ("a", {}))
     assert result.details == {

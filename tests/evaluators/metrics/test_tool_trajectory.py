@@ -28,6 +28,7 @@ def score(mode, actual, expected, **options):
     return ToolTrajectory(mode=mode, **options).evaluate(case).score
 
 
+@pytest.mark.statement(174, 175, 176, 177, 178, 179, 180)
 @pytest.mark.parametrize(
     ("actual", "expected", "scores"),
     [
@@ -52,6 +53,7 @@ def test_the_table_of_modes(actual, expected, scores):
     assert [score(mode, actual, expected) for mode in MODES] == pytest.approx(scores)
 
 
+@pytest.mark.statement(183)
 def test_in_order_is_the_default():
     assert ToolTrajectory().mode == "in_order"
     assert ToolTrajectory().threshold == 1.0
@@ -70,6 +72,7 @@ def test_the_threshold_decides():
     assert ToolTrajectory(threshold=None).evaluate(case).status is Status.SCORED
 
 
+@pytest.mark.statement(182)
 def test_matching_is_optimal_where_greedy_is_not():
     # the expectation that takes anything must leave the only call that fits the second one
     expected = [{"name": "f", "arguments": {"n": {"$any": True}}}, {"name": "f", "arguments": {"n": 1}}]

@@ -1,0 +1,140 @@
+"""What a user of Dokimos' agent evaluators begins with: the evaluators by their names, and its first examples."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from a2a_tool_capture import ToolCall
+from tool_call_evaluators import (
+    AgentTrace,
+    Status,
+    ToolDefinition,
+    eval_test_case,
+    evaluate,
+    evaluate_conversation,
+    evaluate_sync,
+    get_evaluator,
+)
+from tool_call_evaluators.judged.base import JudgedEvaluator
+
+FLIGHT = {"type": "object", "properties": {"origin": {"type": "string"}, "destination": {"type": "string"}}}
+HOTEL = {"type": "object", "properties": {"city": {"type": "string"}, "nights": {"type": "integer"}}}
+TOOLS = [
+    ToolDefinition.of("search_flights", "Search for available flights", FLIGHT),
+    ToolDefinition.of("book_hotel", "Book a hotel room", HOTEL),
+]
+TRACE = AgentTrace.of(
+    [
+        ToolCall("search_flights", {"origin": "JFK", "destination": "CDG"}, result='{"flight":"AF 7"}'),
+        ToolCall("book_hotel", {"city": "Paris", "nights": 5}, result="booked"),
+    ],
+    "Found flights and booked your hotel in Paris.",
+)
+CASE = eval_test_case(
+    "Find flights from NYC to Paris and book a hotel for 5 nights",
+    TRACE.to_output_map(),
+    {"toolCalls": [ToolCall("search_flights", {}), ToolCall("book_hotel", {})], "output": "Flights and a hotel."},
+    {"tools": TOOLS, "tasks": ["Search for flights", "Book a hotel"]},
+)
+
+DETERMINISTIC = [
+    pytest.param("ToolCallValidityEvaluator", 1.0, marks=pytest.mark.statement(154)),
+    pytest.param("ToolCorrectnessEvaluator", 1.0, marks=pytest.mark.statement(155)),
+    pytest.param("ToolTrajectoryEvaluator", 1.0, marks=pytest.mark.statement(156)),
+    pytest.param("ToolErrorEvaluator", 1.0, marks=pytest.mark.statement(157)),
+    pytest.param("ToolEfficiencyEvaluator", 1.0, marks=pytest.mark.statement(158)),
+]
+WITH_A_JUDGE = [
+    pytest.param("TaskCompletionEvaluator", 0.5, marks=pytest.mark.statement(159)),
+    pytest.param("ToolArgumentHallucinationEvaluator", 0.8, marks=pytest.mark.statement(160)),
+    pytest.param("ToolNameReliabilityEvaluator", 0.8, marks=pytest.mark.statement(161)),
+    pytest.param("ToolDescriptionReliabilityEvaluator", 0.8, marks=pytest.mark.statement(162)),
+]
+
+
+def model(prompt: str) -> str:
+    """Both tasks are done; the origin was made up."""
+    if '"task_1"' in prompt:
+        return json.dumps({f"task_{number}": {"reason": "Done.", "verdict": True} for number in (1, 2)})
+    if '"call_1"' in prompt:
+        return json.dumps({f"call_{number}": {"reason": "So.", "verdict": number == 2} for number in (1, 2)})
+    return '{"reason": "The same.", "score": 100}'
+
+
+@pytest.mark.statement(143, 255)
+@pytest.mark.parametrize(("name", "threshold"), [*DETERMINISTIC, *WITH_A_JUDGE])
+def test_each_evaluator_has_its_name_and_its_threshold(name, threshold):
+    assert get_evaluator(name).threshold == threshold
+    assert get_evaluator(name, threshold=0.25).threshold == 0.25
+
+
+@pytest.mark.statement(144, 259)
+@pytest.mark.parametrize("name", [name for parameters in DETERMINISTIC for name in parameters.values[:1]])
+def test_five_evaluators_need_no_model(name):
+    evaluator = get_evaluator(name)
+    assert not isinstance(evaluator, JudgedEvaluator)
+    (result,) = evaluate_sync(CASE, [evaluator])
+    assert result.score is not None
+
+
+@pytest.mark.statement(150)
+def test_the_first_example_without_a_model():
+    results = evaluate_sync(CASE, [get_evaluator("ToolCallValidityEvaluator"), get_evaluator("toolCorrectness")])
+    assert [(result.score, result.passed) for result in results] == [(1.0, True), (1.0, True)]
+
+
+@pytest.mark.statement(151)
+async def test_the_first_example_with_a_model():
+    names = ["TaskCompletionEvaluator", "ToolArgumentHallucinationEvaluator"]
+    results = await evaluate(CASE, [get_evaluator(name, judge=model) for name in names])
+    assert [(result.score, result.passed) for result in results] == [(1.0, True), (0.5, False)]
+
+
+@pytest.mark.statement(260)
+async def test_evaluators_of_calls_and_of_the_answer_together():
+    results = await evaluate(CASE, [get_evaluator("tool_error"), get_evaluator("llm_judge_output", judge=model)])
+    assert [result.status for result in results] == [Status.PASSED, Status.PASSED]
+
+
+MESSAGES = [
+    {"role": "user", "content": "Find flights to Paris"},
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "1", "function": {"name": "search_flights", "arguments": '{"destination": "CDG"}'}}],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": "AF 7"},
+    {"role": "assistant", "content": "AF 7 goes there."},
+    {"role": "user", "content": "And a hotel"},
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "2", "function": {"name": "book_hostel", "arguments": "{}"}}],
+    },
+    {"role": "assistant", "content": "Booked."},
+]
+
+
+@pytest.mark.statement(242)
+async def test_the_calls_of_each_turn_are_scored():
+    case = AgentTrace.from_openai_messages(MESSAGES).conversation(tools=TOOLS)
+    per_turn = [get_evaluator("ToolCallValidityEvaluator"), get_evaluator("ToolErrorEvaluator")]
+    result = await evaluate_conversation(case, [], turn_evaluators=per_turn)
+    assert [[item.score for item in turn] for turn in result.turns] == [[1.0, 1.0], [0.0, 0.0]]
+
+
+@pytest.mark.statement(243)
+async def test_a_conversation_is_a_case():
+    """Its calls together, and all of it for a judge."""
+    trace = AgentTrace.from_openai_messages(MESSAGES)
+    together = trace.conversation(tools=TOOLS, tasks=["Find flights", "Book a hotel"])
+    assert (together.tool_calls, together.response_text) == (trace.tool_calls, "Booked.")
+    prompts = []
+
+    def judge(prompt):
+        prompts.append(prompt)
+        return model(prompt)
+
+    validity = get_evaluator("tool_call_validity")
+    results = await evaluate(together, [validity, get_evaluator("task_completion", judge=judge)])
+    assert [result.score for result in results] == [0.5, 1.0]
+    assert all(text in prompts[0] for text in ("Find flights to Paris", "AF 7 goes there.", "Booked."))
