@@ -117,8 +117,8 @@ def failed_turns(report: Report) -> set[str]:
 def _verdict(turn: TurnJson, has_passed: bool) -> str:
     if not has_passed:
         return "[red]failed[/red]"
-    scored = any(result["score"] is not None for result in turn["evaluations"])
-    return "[green]passed[/green]" if scored else "[dim]unscored[/dim]"
+    measured = any(result["status"] not in ("skipped", "errored") for result in turn["evaluations"])
+    return "[green]passed[/green]" if measured else "[dim]unscored[/dim]"
 
 
 def _remarks(turn: TurnJson) -> list[str]:
@@ -140,6 +140,8 @@ def _remarks(turn: TurnJson) -> list[str]:
 
 
 def _score(result: Mapping[str, Any]) -> str:
+    if result["status"] == "scored" and result["score"] is None:
+        return escape(plain(result["label"], _LONGEST_VALUE))
     if result["score"] is None:
         return f"[dim]{result['status']}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
     return score_text(result) if result["passed"] is not False else f"[red]{score_text(result)}[/red]"

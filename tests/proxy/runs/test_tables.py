@@ -8,6 +8,7 @@ import pytest
 from a2a_eval_proxy.runs.tables import failed_turns, score_table, turn_table
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
+from tool_call_evaluators import EvalResult
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 from tool_call_evaluators.suite import parse_suite
@@ -37,6 +38,12 @@ def test_a_row_tells_case_calls_verdict_and_what_is_worth_a_remark():
         ["odd"],
         ["late"],
     ]
+
+
+def test_a_label_without_a_score_takes_its_place():
+    labelled = EvalResult("tone", label="[red]").to_dict()
+    (row,) = shown([turn("t", "Hi", [call("lookup")], [labelled], case="status")])
+    assert row.split() == ["status", "lookup()", "passed", "tone", "[red]"]
 
 
 def test_where_nothing_is_to_be_remarked_there_is_no_column_for_it():
