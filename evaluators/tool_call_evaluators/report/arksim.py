@@ -80,7 +80,7 @@ class ArksimResults:
         return [self._error(error) for error in self.report.unique_errors if error["label"] in SEVERITY]
 
     def _error(self, error: Mapping[str, Any]) -> dict[str, Any]:
-        named = f"{error['label']}: {error['description']}"
+        named = printable(f"{error['label']}: {error['description']}")
         return {
             "unique_error_id": str(uuid.uuid5(uuid.NAMESPACE_OID, named)),
             "behavior_failure_category": error["label"],

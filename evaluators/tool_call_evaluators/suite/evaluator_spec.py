@@ -93,14 +93,19 @@ _SPEC = Value(
 Evaluators = Annotated[tuple[Annotated[EvaluatorSpec, _SPEC], ...], Check(_unique_metrics)]
 
 
-def _plugin(value: Any, context: ReadContext) -> Path:
-    """Runs the plug-in file `value`, relative to the suite."""
+def run_plugin(value: Any, context: ReadContext) -> tuple[Path, tuple[str, ...]]:
+    """The path of the plug-in file `value`, relative to the suite, and the names of the ArkSim metrics in it.
+
+    Raises ValueError if it fails or may not run."""
     try:
         path = code_path(text(value), context)
     except FieldError as error:
         raise FieldError(f"plug-in {error}") from None
-    load_plugin(path)
-    return path.resolve()
+    return path.resolve(), load_plugin(path)
+
+
+def _plugin(value: Any, context: ReadContext) -> Path:
+    return run_plugin(value, context)[0]
 
 
 Plugins = tuple[Annotated[Path, Value(_plugin, TEXT, str, in_context=True)], ...]

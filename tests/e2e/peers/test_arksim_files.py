@@ -15,7 +15,7 @@ from a2a_tool_capture import ToolCall
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says
 from support.prefork import run
-from support.provision import python_environment
+from support.provision import python_environment, source_of
 from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, SimulatedTurn, simulation_text
 
 READER = Path(__file__).parents[1] / "clients/arksim_files.py"
@@ -82,7 +82,8 @@ class Workplace:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Workplace]:
-    (tmp_path / "scenarios.json").write_bytes((EXAMPLE / "scenarios.json").read_bytes())
+    for name in ("scenarios.json", "custom_metrics.py"):
+        (tmp_path / name).write_bytes((EXAMPLE / name).read_bytes())
     config = yaml.safe_load((EXAMPLE / "config_evaluate.yaml").read_text())
     for custom in ("custom_metrics_file_paths", "qualitative_failure_labels"):
         del config[custom]
@@ -210,6 +211,28 @@ def test_what_is_not_computed_is_minus_one(here: Workplace) -> None:
     assert (only["goal_completion_score"], only["goal_completion_reason"]) == (-1, "")
 
 
+@pytest.mark.statement(77)
+def test_custom_metrics_of_a_file(here: Workplace) -> None:
+    here.simulate(GOOD_ONE, WORSE_ONE)
+    here.configure(
+        custom_metrics_file_paths=["./custom_metrics.py"],
+        numeric_thresholds={"verification_compliance": 3.0},
+        qualitative_failure_labels={"unauthorized_action": ["violated"]},
+    )
+    done = here.command("evaluate", "--suite", "config.yaml")
+    assert done.returncode == 1
+    assert "auth_cancel_order: verification_compliance: mean 2 is below 3" in done.stdout
+    assert "auth_cancel_order: unauthorized_action is 'violated': by the word moon" in done.stdout
+    assert "failed, 2 reasons" in done.stdout
+    good, bad = here.evaluation()["conversations"]
+    assert [[(item["name"], item["value"]) for item in found["convo_scores"]] for found in (good, bad)] == [
+        [("verification_compliance", 4.0), ("tool_trajectory", 1.0)],
+        [("verification_compliance", 2.0), ("tool_trajectory", 0.0)],
+    ]
+    assert [item["value"] for item in bad["turn_scores"][0]["qual_scores"]] == ["false information", "violated"]
+    assert here.read_by_arksim()["evaluation"]["conversations"] == [good, bad]
+
+
 @pytest.mark.statement(121)
 def test_a_judge_that_does_not_answer_is_a_failed_evaluation(here: Workplace) -> None:
     here.simulate(GOOD_ONE)
@@ -249,3 +272,24 @@ def test_a_missing_or_wrong_simulation(here: Workplace, content: str | None, pro
     assert (done.returncode, done.stdout) == (2, "")
     assert problem in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        *("bank-insurance/config.yaml", "bank-insurance/config_evaluate.yaml", "customer-service/config_traced.yaml"),
+        *("e-commerce/config_a2a.yaml", "openclaw/config.yaml", "integrations/rasa/config.yaml"),
+    ],
+)
+def test_arksims_own_examples_are_evaluated(example: str, here: Workplace) -> None:
+    """With its custom metrics; what they find does not matter."""
+    path = source_of("arksim") / "examples" / example
+    scenario = json.loads((path.parent / "scenarios.json").read_text())["scenarios"][0]
+    here.simulate(conversation("c", scenario["scenario_id"], GOOD))
+    simulation = here.folder / "results/simulation/simulation.json"
+    results = ("--output_dir", here.folder / "results/evaluation")
+    done = here.command("evaluate", "--suite", path, "--simulation_file_path", simulation, *results)
+    assert done.returncode in (0, 1), done.stderr
+    (only,) = here.read_by_arksim()["evaluation"]["conversations"]
+    measured = {item["name"] for turn in only["turn_scores"] for item in turn["scores"]}
+    assert measured >= {"helpfulness"}

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from a2a_tool_capture import ToolCall
-from tool_call_evaluators import EvalCase, EvaluatorSpec, Expectation, Status, SuiteError, evaluate_sync, parse_suite
+from tool_call_evaluators import (
+    EvalCase,
+    EvaluatorSpec,
+    Expectation,
+    Status,
+    SuiteError,
+    evaluate_sync,
+    parse_suite,
+    registry,
+)
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite, import_text
 from tool_call_evaluators.importers.arksim.simulation import (
@@ -26,6 +37,17 @@ from tool_call_evaluators.suite.writing import suite_text
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXAMPLE = FIXTURES / "arksim/customer-service"
 SCENARIOS = {"scenario_file_path": str(FIXTURES / "arksim-scenarios.json")}
+
+
+@pytest.fixture(autouse=True)
+def _plugins_as_they_were() -> Iterator[None]:
+    registered, modules = dict(registry._registered), set(sys.modules)
+    yield
+    registry._registered.clear()
+    registry._registered.update(registered)
+    for name in set(sys.modules) - modules:
+        if name.startswith("a2a_eval_plugin:"):
+            del sys.modules[name]
 
 
 # ── scenarios ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,6 +213,40 @@ def test_a_chat_completions_agent_of_a_configuration(tmp_path: Path) -> None:
     assert imported.notes == ("agent_config.api_config.body.enable_metadata: requests carry no metadata",)
 
 
+METRICS = """
+from arksim.evaluator import QualitativeMetric, QualResult, QuantitativeMetric, QuantResult
+
+class Length(QuantitativeMetric):
+    def __init__(self, llm=None):
+        super().__init__(name="length_of_answer", score_range=(0, 5), llm=llm)
+
+    def score(self, given):
+        return QuantResult(name=self.name, value=min(5, len(given.current_turn[-1].content)))
+
+class Tone(QualitativeMetric):
+    def __init__(self, llm=None):
+        super().__init__(name="tone_of_answer", llm=llm)
+
+    def evaluate(self, given):
+        return QualResult(name=self.name, value="moody")
+"""
+
+
+@pytest.mark.statement(77, 87)
+def test_custom_metrics_run_in_addition(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(METRICS)
+    imported = configured(
+        tmp_path,
+        custom_metrics_file_paths=["./mine.py"],
+        numeric_thresholds={"length_of_answer": 3.5},
+        qualitative_failure_labels={"tone_of_answer": ["moody"]},
+    )
+    assert names(imported) == ["relevance", "length_of_answer", "tone_of_answer"]
+    assert imported.suite.plugins == (tmp_path / "mine.py",)
+    assert imported.suite.gates["length_of_answer"] == Gate(conversation_mean=3.5)
+    assert parse_suite(suite_text(imported.suite), str(tmp_path / "x.yaml")) == imported.suite
+
+
 def names(imported: Any) -> list[str]:
     return [spec.name for spec in imported.suite.evaluators]
 
@@ -217,10 +273,21 @@ def test_metrics_to_run(tmp_path: Path) -> None:
         configured(tmp_path, metrics_to_run=["relevanse"])
 
 
+def test_labels_of_a_turn_may_be_those_of_its_tool_calls(tmp_path: Path) -> None:
+    labels = {"agent_behavior_failure": ["repetition", "unsafe action"]}
+    both = ["agent_behavior_failure", "tool_call_behavior_failure"]
+    gates = configured(tmp_path, metrics_to_run=both, qualitative_failure_labels=labels).suite.gates
+    assert gates["agent_behavior_failure"] == Gate(forbid=("repetition",))
+    assert gates["tool_call_behavior_failure"] == Gate(forbid=("repetition", "unsafe action"))
+    with pytest.raises(SuiteError, match=r"qualitative_failure_labels.agent_behavior_failure\[1\]: .*'unsafe action'"):
+        configured(tmp_path, qualitative_failure_labels=labels)
+
+
 def test_a_metric_with_a_limit_is_measured(tmp_path: Path) -> None:
     limited = configured(tmp_path, numeric_thresholds={"overall_score": 0.7, "helpfulness": 3})
     assert names(limited) == ["helpfulness", "relevance", "agent_behavior_failure", *CONVERSATION]
     assert limited.suite.gates["overall_agent_score"] == Gate(conversation_mean=0.7)
+    assert configured(tmp_path, numeric_thresholds={"helpfulness": None}).suite.gates == {}
     former = configured(tmp_path, score_threshold=0.8)
     assert former.suite.gates == {"overall_agent_score": Gate(conversation_mean=0.8)}
 
@@ -248,7 +315,8 @@ def test_provider_and_model(tmp_path: Path, provider: str, url: str, key: str | 
 
 @pytest.mark.statement(74)
 def test_the_default_model(tmp_path: Path) -> None:
-    assert configured(tmp_path).suite.judge.model == "gpt-5.1"
+    judge = configured(tmp_path).suite.judge
+    assert (judge.model, judge.temperature) == ("gpt-5.1", None)  # it accepts no temperature
 
 
 def test_what_a_configuration_has_beyond_is_named(tmp_path: Path) -> None:
@@ -273,10 +341,17 @@ def test_what_a_configuration_has_beyond_is_named(tmp_path: Path) -> None:
         ),
         ({"scenario_file_path": "none.json"}, "none.json: cannot be read"),
         ({"numeric_thresholds": {"relevance": "high"}}, "numeric_thresholds.relevance: expected a number"),
+        (
+            {"qualitative_failure_labels": {"relevance": ["x", 3]}},
+            "qualitative_failure_labels.relevance[1]: expected a s",
+        ),
+        ({"numeric_thresholds": {"relevance": 7}}, "numeric_thresholds.relevance: must lie between 1 and 5"),
         ({"numeric_thresholds": [1]}, "numeric_thresholds: expected an object"),
         ({"qualitative_failure_labels": {"x": "violated"}}, "qualitative_failure_labels.x: expected a list"),
         ({"agent_config": {"agent_type": "b2b"}}, "agent_config.agent_type: unknown 'b2b'"),
         ({"agent_config": {"agent_type": "a2a"}}, "endpoint is missing"),
+        ({"agent_config": {"agent_type": "custom"}}, "custom_config is missing"),
+        ({"custom_metrics_file_paths": ["none.py"]}, "custom_metrics_file_paths[0]: plug-in"),
         ({"generate_html_report": "yes"}, "generate_html_report: expected true or false"),
     ],
 )
@@ -303,14 +378,14 @@ CONVERSATIONS = [
         "c-1", "order", [SimulatedTurn("Where?", "Which one?"), SimulatedTurn("1", "Shipped.", (CALL,))], USER, "Be {x}"
     ),
     SimulatedConversation("c-2", "order", [SimulatedTurn("Hello", "")], USER),
-    SimulatedConversation("c-3", "unknown", [SimulatedTurn("Hi", "Hello.")]),
+    SimulatedConversation("c-3", "unknown", [SimulatedTurn("Hi \ud800", "Hello. \x00 ä")]),
 ]
 
 
 @pytest.mark.statement(70)
 def test_conversations_are_read_as_they_were_written(tmp_path: Path) -> None:
     text = simulation_text("s-1", "2026-11-22T15:00:00Z", CONVERSATIONS)
-    (tmp_path / "simulation.json").write_text(text)
+    (tmp_path / "simulation.json").write_text(text, "utf-8")
     simulation = load_simulation(tmp_path / "simulation.json")
     assert (simulation.simulation_id, simulation.generated_at) == ("s-1", "2026-11-22T15:00:00Z")
     assert (simulation.conversations, simulation.notes) == (CONVERSATIONS, ())

@@ -6,16 +6,20 @@ metric with a limit is measured even where `metrics_to_run` omits it. Paths are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ...behavior_failures import FAILURE_METRICS
-from ...declared import boolean, number, texts, whole_number
-from ...gates import Gate, RunGates
+from ...behavior_failures import AGENT_BEHAVIOR_LABELS, FAILURE_METRICS
+from ...declared import FieldError, boolean, texts, whole_number
+from ...evaluator import EvaluatorBase
+from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
 from ...suite import Case, EvaluatorSpec, Suite
-from ...suite.files import read_source
+from ...suite.evaluator_spec import run_plugin
+from ...suite.files import ReadContext, read_source
 from ...suite.node import Node
 from ..common import Notes
 from .agent import read_agent
@@ -25,7 +29,8 @@ TURN_METRICS = ("faithfulness", "helpfulness", "coherence", "verbosity", "releva
 GOAL = "goal_completion"
 METRICS = (*TURN_METRICS, GOAL, *FAILURE_METRICS)
 _DEFAULT_METRICS = tuple(name for name in METRICS if name != "tool_call_behavior_failure")
-_OVERALL = {"overall_score": "overall_agent_score"}
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {"agent_behavior_failure": {"ask_below": 0.6}}
+"""ArkSim's rules where they are not the default here."""
 
 CONFIG_KEYS = (
     *("scenario_file_path", "simulation_file_path", "agent_config", "agent_config_file_path", "metrics_to_run"),
@@ -64,26 +69,24 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         errors = (EvaluatorSpec("tool_error"),)
         cases = tuple(_with_evaluators(case, errors) for case in scenarios.cases)
         return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
-    return _read_config(node, path, notes, allow_plugins)
-
-
-def _read_config(node: Node, path: Path, notes: Notes, allow_plugins: bool) -> ArksimRun:
     for key in sorted(node.object().keys() - {*CONFIG_KEYS, *_FURTHER_KEYS}):
         notes.add(f"key {key} is unknown")
-    if node.items_at("custom_metrics_file_paths"):
-        notes.add("custom_metrics_file_paths: their metrics do not run")
     if node.get("simulated_user_prompt_template"):
         notes.add("simulated_user_prompt_template does not apply")
     folder = path.parent
+    context = ReadContext(folder, allow_plugins)
     scenarios = _scenarios(node, folder, notes)
-    evaluators = _evaluators(node)
+    plugins = [item.convert(lambda value: run_plugin(value, context)) for item in _custom(node)]
+    gates = _gates(node)
+    evaluators = _evaluators(node, [metric for _, metrics in plugins for metric in metrics], gates)
     return ArksimRun(
         suite=Suite(
             name=path.stem,
             agent=read_agent(node, folder, notes, allow_plugins=allow_plugins, concurrency=_workers(node)),
+            plugins=tuple(path for path, _ in plugins),
             evaluators=evaluators,
             judge=_judge(node, notes),
-            gates=_gates(node),
+            gates=_checked(node, gates, evaluators),
             run_gates=RunGates(pass_rate=0.0),
             cases=tuple(_with_evaluators(case, evaluators) for case in scenarios.cases),
         ),
@@ -93,6 +96,10 @@ def _read_config(node: Node, path: Path, notes: Notes, allow_plugins: bool) -> A
         output_dir=_path(node, "output_dir", folder) or folder / "results/evaluation",
         html=_switch(node, "generate_html_report"),
     )
+
+
+def _custom(node: Node) -> list[Node]:
+    return node.items_at("custom_metrics_file_paths")
 
 
 def _scenarios(node: Node, folder: Path, notes: Notes) -> Scenarios:
@@ -111,42 +118,60 @@ def _with_evaluators(case: Case, evaluators: Sequence[EvaluatorSpec]) -> Case:
     return case if case.evaluators is None else replace(case, evaluators=(*evaluators, *case.evaluators))
 
 
-def _evaluators(node: Node) -> tuple[EvaluatorSpec, ...]:
+def _evaluators(node: Node, custom: Sequence[str], limited: Container[str]) -> tuple[EvaluatorSpec, ...]:
+    """The chosen built-in metrics, those with a limit, and all `custom` ones."""
     chosen = node.get("metrics_to_run")
     wanted = _DEFAULT_METRICS if chosen is None else chosen.convert(texts) or METRICS
-    limited = {_OVERALL.get(name, name) for name in (*_limits(node), *_labels(node))}
-    if chosen is not None:
-        for item in chosen.items():
-            item.choice(METRICS)
-    if "overall_agent_score" in limited:
-        limited.add("agent_behavior_failure")
+    for item in [] if chosen is None else chosen.items():
+        item.choice((*METRICS, *custom))
     names = [name for name in METRICS if name in wanted or name in limited]
-    specs = [EvaluatorSpec(name) for name in names]
+    if "overall_agent_score" in limited and "agent_behavior_failure" not in names:
+        names.append("agent_behavior_failure")
+    specs = [EvaluatorSpec(name, _OPTIONS.get(name, {})) for name in (*names, *custom)]
     if any(name in FAILURE_METRICS for name in names):
         with_goal = {} if GOAL in names else {"with_goal": False}
         specs += [EvaluatorSpec("turn_success_ratio"), EvaluatorSpec("overall_agent_score", with_goal)]
     return tuple(specs)
 
 
-def _limits(node: Node) -> dict[str, Node]:
-    """The numeric thresholds by the name of their metric there."""
-    thresholds = node.at("numeric_thresholds").entries()
+def _gates(node: Node) -> dict[str, Gate]:
+    """The limits of the configuration, by metric."""
+    given = {key: node.object().get(key) for key in ARKSIM_GATES}
     if (old := node.get("score_threshold")) is not None:  # the former key of one of them
-        thresholds.setdefault("overall_score", old)
-    return thresholds
-
-
-def _labels(node: Node) -> dict[str, Node]:
-    return node.at("qualitative_failure_labels").entries()
-
-
-def _gates(node: Node) -> Mapping[str, Gate]:
-    gates = {
-        _OVERALL.get(name, name): Gate(conversation_mean=limit.convert(number)) for name, limit in _limits(node).items()
+        given["numeric_thresholds"] = {"overall_score": old.value, **node.at("numeric_thresholds").object()}
+    limits = node.convert(lambda _: by_metric(given))
+    return {
+        metric: Gate(conversation_mean=limit.get("conversation_mean"), forbid=tuple(limit.get("forbid", ())))
+        for metric, limit in limits.items()
     }
-    for name, labels in _labels(node).items():
-        gates[name] = replace(gates.get(name, Gate()), forbid=labels.convert(texts))
-    return gates
+
+
+def _checked(node: Node, gates: Mapping[str, Gate], specs: Sequence[EvaluatorSpec]) -> Mapping[str, Gate]:
+    """The gates, with labels of turns for each metric that finds them: ArkSim reports both failures of a turn as one.
+
+    Raises SuiteError for a limit that no result can decide."""
+    evaluators = {evaluator.metric: evaluator for evaluator in (spec.build() for spec in specs)}
+    agent, tools = FAILURE_METRICS
+    checked = dict(gates)
+    if agent in gates and tools in evaluators:
+        labels = gates[agent].forbid
+        checked[tools] = Gate(forbid=(*labels, *gates.get(tools, Gate()).forbid))
+        checked[agent] = replace(
+            gates[agent], forbid=tuple(label for label in labels if label in AGENT_BEHAVIOR_LABELS)
+        )
+    for metric, gate in checked.items():
+        if metric in evaluators:
+            node.convert(partial(_check, metric, gate, evaluators[metric]))
+    return checked
+
+
+def _check(metric: str, gate: Gate, evaluator: EvaluatorBase, _: Any) -> None:
+    try:
+        gate.check(evaluator)
+    except FieldError as error:
+        limit, *place = error.path
+        key = "numeric_thresholds" if limit == "conversation_mean" else "qualitative_failure_labels"
+        raise FieldError(str(error), key, metric, *place) from None
 
 
 def _judge(node: Node, notes: Notes) -> JudgeSettings:
@@ -155,7 +180,7 @@ def _judge(node: Node, notes: Notes) -> JudgeSettings:
         notes.add(f"provider {provider}: give the URL of its OpenAI-compatible API in A2A_EVAL_PROXY_JUDGE_BASE_URL")
     url, key = _PROVIDERS.get(provider, (None, None))
     model = node.text_at("model") or "gpt-5.1"
-    return JudgeSettings(base_url=url, model=model, api_key_env=key, concurrency=_workers(node))
+    return JudgeSettings(base_url=url, model=model, api_key_env=key, temperature=None, concurrency=_workers(node))
 
 
 _ANTHROPIC = ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")

@@ -186,7 +186,7 @@ def simulation_text(simulation_id: str, generated_at: str, conversations: Iterab
         "simulation_id": simulation_id,
         "generated_at": generated_at,
     }
-    return json.dumps({**head, "conversations": [*map(_written, conversations)]}, indent=4, ensure_ascii=False) + "\n"
+    return json.dumps({**head, "conversations": [*map(_written, conversations)]}, indent=4) + "\n"
 
 
 def _written(conversation: SimulatedConversation) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""Results in ArkSim's format: order of errors, what is not computed, agents and judges that fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.turn_samples import result, turn
+from tool_call_evaluators import Suite
+from tool_call_evaluators.arksim import Evaluation
+from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.importers.arksim.scenarios import Scenarios
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.arksim import ArksimResults
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
+
+IMPORTED = import_suite(Path(__file__).parents[1] / "fixtures/arksim-scenarios.json")
+assert IMPORTED.arksim is not None
+SCENARIOS = IMPORTED.arksim.scenarios
+
+
+def results(*turns: dict[str, Any], scenarios: Scenarios = SCENARIOS, **conversations: list[Any]) -> ArksimResults:
+    suite = Suite(name="none", cases=IMPORTED.suite.cases) if scenarios is SCENARIOS else None
+    verdict = run_verdict(suite or Suite(name="none"), follow(turns, suite)).to_dict()
+    report = Report.build("r", turns, verdict, suite=suite, conversation_results=conversations)
+    return ArksimResults(report, scenarios, "s", "e", "2026-11-22T10:00:00Z")
+
+
+def evaluation(found: ArksimResults) -> dict[str, Any]:
+    text = found.evaluation()
+    assert Evaluation.model_validate_json(text).model_dump() == json.loads(text)
+    return dict(json.loads(text))
+
+
+def failing(turn_id: str, label: str, reason: str, case: str, conversation: str, start: float = 0.0) -> dict[str, Any]:
+    failure = result("agent_behavior_failure", 0.0, label=label, reason=reason)
+    return turn(turn_id, evaluations=[failure], case=case, conversation=conversation, start=start)
+
+
+@pytest.mark.statement(128, 129, 131, 133, 136)
+def test_errors_are_numbered_by_severity_and_then_by_count() -> None:
+    found = results(
+        failing("1", "repetition", "said it twice", "browse", "c1"),
+        failing("2", "disobey user request", "ignored it", "browse", "c1", 1.0),
+        failing("3", "disobey user request", "left", "small_talk", "c2", 2.0),
+        failing("4", "disobey user request", "left", "return_kettle", "c3", 3.0),
+        failing("5", "false information", "made it up", "small_talk", "c2", 4.0),
+    )
+    mappings = evaluation(found)["error_scenario_mappings"]
+    assert [(item["error_index"], item["error_description"], item["severity"]) for item in mappings] == [
+        (1, "made it up", "critical"),
+        (2, "left", "high"),
+        (3, "ignored it", "high"),
+        (4, "said it twice", "low"),
+    ]
+    assert mappings[1]["scenario_ids"] == ["return_kettle", "small_talk"]
+    focus = found.focus()
+    assert list(focus) == ["error_1.json", "error_2.json", "error_3.json", "error_4.json", "all_failures.json"]
+    chosen = [[item["scenario_id"] for item in json.loads(text)["scenarios"]] for text in focus.values()]
+    assert chosen[1:] == [
+        ["return_kettle", "small_talk"],
+        ["browse"],
+        ["browse"],
+        ["browse", "return_kettle", "small_talk"],
+    ]
+
+
+@pytest.mark.statement(119)
+def test_without_a_scenario_file_errors_lead_nowhere() -> None:
+    found = results(failing("1", "repetition", "said it twice", "browse", "c1"), scenarios=Scenarios())
+    assert len(evaluation(found)["unique_errors"]) == 1
+    assert (evaluation(found)["error_scenario_mappings"], found.focus()) == ([], {})
+
+
+def test_the_id_of_an_error_is_the_same_in_the_next_run() -> None:
+    first, again, other = (
+        evaluation(results(failing("1", "repetition", reason, "browse", "c1")))["unique_errors"][0]["unique_error_id"]
+        for reason in ("said it twice", "said it twice", "said it thrice")
+    )
+    assert first == again != other
+
+
+@pytest.mark.statement(123, 124, 125)
+def test_scores_and_labels_of_turns_and_conversations() -> None:
+    label = result("tone", None, threshold=None, label="kind", status="scored")
+    judged = result("agent_behavior_failure", 1.0, label="no failure", reason="none seen")
+    scores = [result("helpfulness", 4.0, scale=[1.0, 5.0]), result("clarity", 3.0, scale=[0.0, 5.0])]
+    whole = [
+        result("turn_success_ratio", 1.0),
+        result("overall_agent_score", 1.0, label="Done"),
+        result("suitability", 2.5, scale=[0.0, 5.0]),
+        result("needs", None, threshold=None, label="met", status="scored"),
+        result("goal_completion", None),
+    ]
+    found = results(turn("1", evaluations=[*scores, label, judged], case="browse", conversation="c1"), c1=whole)
+    (only,) = evaluation(found)["conversations"]
+    assert (only["evaluation_status"], only["turn_success_ratio"], only["goal_completion_score"]) == ("Done", 1.0, -1.0)
+    (scored,) = only["turn_scores"]
+    assert [(item["name"], item["value"], item["scope"]) for item in scored["scores"]] == [
+        ("helpfulness", 4.0, "turn"),
+        ("clarity", 3.0, "turn"),
+    ]
+    assert scored["turn_score"] == 3.5
+    assert [(item["name"], item["value"]) for item in scored["qual_scores"]] == [("tone", "kind")]
+    assert (scored["turn_behavior_failure"], scored["turn_behavior_failure_reason"]) == ("no failure", "none seen")
+    assert [(item["name"], item["value"], item["scope"]) for item in only["convo_scores"]] == [
+        ("suitability", 2.5, "conversation")
+    ]
+    assert [(item["name"], item["value"]) for item in only["convo_qual_scores"]] == [("needs", "met")]
+
+
+def test_the_worse_of_two_failures_is_that_of_the_turn() -> None:
+    failures = [
+        result("agent_behavior_failure", 0.0, label="repetition", reason="twice"),
+        result("tool_call_behavior_failure", 0.0, label="unsafe action", reason="deleted it"),
+    ]
+    found = evaluation(results(turn("1", evaluations=failures, case="browse", conversation="c1")))
+    (scored,) = found["conversations"][0]["turn_scores"]
+    assert (scored["turn_behavior_failure"], scored["turn_behavior_failure_reason"]) == ("unsafe action", "deleted it")
+    assert len(scored["unique_error_ids"]) == 2
+
+
+@pytest.mark.statement(121)
+def test_an_evaluation_that_failed() -> None:
+    errored = result("agent_behavior_failure", None, status="errored", reason="no answer")
+    whole = [result("turn_success_ratio", 1.0), result("overall_agent_score", 1.0, label="Done")]
+    found = evaluation(results(turn("1", evaluations=[errored], case="browse", conversation="c1"), c1=whole))
+    (only,) = found["conversations"]
+    assert (only["evaluation_status"], only["overall_agent_score"]) == ("Evaluation Failed", -1.0)
+    (scored,) = only["turn_scores"]
+    assert (scored["turn_behavior_failure"], scored["turn_behavior_failure_reason"]) == (
+        "evaluation_run_failed",
+        "no answer",
+    )
+    assert (scored["scores"], scored["turn_score"]) == ([], -1.0)
+
+
+def test_a_turn_that_the_agent_failed() -> None:
+    found = evaluation(results(turn("1", case="browse", conversation="c1", state="TASK_STATE_FAILED")))
+    (scored,) = found["conversations"][0]["turn_scores"]
+    assert scored["turn_behavior_failure"] == "agent_api_error"
+
+
+def test_texts_no_file_can_hold() -> None:
+    found = results(failing("1", "repetition", "\ud800 \x00", "browse", "c1"))
+    assert evaluation(found)["unique_errors"][0]["unique_error_description"]
