@@ -13,7 +13,7 @@ from functools import partial
 from statistics import fmean
 from typing import Annotated, Any
 
-from a2a_tool_capture.models import Severity
+from a2a_tool_capture.models import Finding, Severity
 
 from .declared import (
     TEXTS,
@@ -35,7 +35,11 @@ from .evaluator import EvaluatorBase
 from .grouping import grouped
 from .model import CALLS_UNSEEN, EvalResult, Status
 
-TOLERABLE = ("missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured", CALLS_UNSEEN)
+USER_FAULT, USER_NO_END = USER_REASONS = ("user_fault", "user_no_end")
+"""Reasons that lie with the simulated user, never with the agent."""
+TOLERABLE = (
+    "missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured", CALLS_UNSEEN, *USER_REASONS
+)  # fmt: skip
 """The reasons a suite may tolerate."""
 
 
@@ -47,7 +51,8 @@ class Outcome:
     turn was not executed. Reasons copy `case_id` and `turn_id`. `failure` describes how the turn itself failed (a
     failed task, an unreachable agent), else None. `captured`: whether any tool call was captured; None if none was
     expected. `called`: whether any was captured, expected or not. `unseen`: why evaluators of calls skipped the turn
-    because its calls are unknown, else None.
+    because its calls are unknown, else None. `user_fault` is a fault of the simulated user; `spoilt`: it cut the
+    conversation short.
     """
 
     where: str
@@ -60,6 +65,8 @@ class Outcome:
     findings: Sequence[Severity] = ()
     called: bool = False
     unseen: str | None = None
+    user_fault: Finding | None = None
+    spoilt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +242,13 @@ def _few_captured(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]
 
 def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
     passed: dict[str, bool] = {}
+    spoilt = {outcome.conversation for outcome in outcomes if outcome.spoilt}
     for outcome in outcomes:
+        if outcome.conversation in spoilt:
+            continue
         passed[outcome.conversation] = passed.get(outcome.conversation, True) and _all_passed(outcome)
+    if spoilt and not passed:
+        yield Reason("unmeasured", "pass rate: the simulated user spoilt every conversation")
     if passed and (rate := sum(passed.values()) / len(passed)) < limit:
         yield Reason("below_pass_rate", f"pass rate of conversations {rate:g} is below {limit:g}")
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from .gates import TOLERABLE, Gate, Measured, Outcome, Reason, RunGates, reason_of
+from .gates import TOLERABLE, USER_FAULT, USER_NO_END, Gate, Measured, Outcome, Reason, RunGates, reason_of
 from .model import CALLS_UNSEEN, EvalResult, Status
 
 
@@ -71,6 +71,9 @@ def gate(
             reasons.append(reason_of("missing_turn", f"{outcome.where}: not executed (no matching turn)", outcome))
         if outcome.failure is not None:
             reasons.append(reason_of("failed_turn", f"{outcome.where}: {outcome.failure}", outcome))
+        if fault := outcome.user_fault:
+            code = USER_FAULT if outcome.spoilt else USER_NO_END
+            reasons.append(reason_of(code, f"{outcome.where}: the simulated user: {fault.message}", outcome))
         for result in outcome.results or ():
             found.setdefault(result.evaluator, []).append((outcome, result))
     for metric, results in found.items():

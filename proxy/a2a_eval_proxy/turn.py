@@ -44,6 +44,7 @@ class CaptureFacts:
 
 _IN_MEMORY = ("parent_span_id", "in_store")
 """Fields of a turn that are not in its JSON."""
+_NOT_ALWAYS = (*_IN_MEMORY, "simulated_user")
 
 
 @dataclass(slots=True)
@@ -75,12 +76,14 @@ class Turn:
     tool_calls: list[ToolCall] = field(default_factory=list)
     capture: CaptureFacts = field(default_factory=CaptureFacts)
     findings: list[Finding] = field(default_factory=list)
+    simulated_user: dict[str, Any] | None = None
+    """In turns of a simulated user: `{"conversation": number}`, in the last one its `UserRecord`. None: not in JSON."""
     in_store: bool = False
     """Whether the store may have it as open. Not in JSON."""
 
     def to_dict(self) -> dict[str, Any]:
         """The turn as in every JSON output, without evaluations, which are separate."""
-        return {
+        whole = {
             "turn_id": self.turn_id,
             "run": self.run,
             "case_id": self.case_id,
@@ -101,11 +104,13 @@ class Turn:
             "capture": self.capture.to_dict(self.tool_calls),
             "findings": [finding.to_dict() for finding in self.findings],
         }
+        return whole if self.simulated_user is None else whole | {"simulated_user": self.simulated_user}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Turn:
         """Inverse of `to_dict`; other keys are ignored. Raises KeyError or ValueError for data that is not a turn."""
-        values = {spec.name: data[spec.name] for spec in fields(cls) if spec.name not in _IN_MEMORY}
+        values = {spec.name: data[spec.name] for spec in fields(cls) if spec.name not in _NOT_ALWAYS}
+        values["simulated_user"] = data.get("simulated_user")
         values["capture"] = CaptureFacts.from_dict(data["capture"])
         values["tool_calls"] = [ToolCall.from_dict(call) for call in data["tool_calls"]]
         values["findings"] = [Finding.from_dict(finding) for finding in data["findings"]]

@@ -1,7 +1,8 @@
 """A real a2a-sdk agent whose tasks go on over several messages, one tool call in each.
 
-The user's text says what happens: `ask` ends with input-required, anything else with completed; `gate` waits first,
-for `Control.open_gate` by the path /_control/open?gate=NAME (the word after it). Ids of calls are as `ids` says.
+The user's text says what happens: `ask` ends with input-required, `fail` with failed (an agent that never `fails`: with
+completed), anything else with completed; `gate` waits first, for `Control.open_gate` by the path
+/_control/open?gate=NAME (the word after it). Ids of calls are as `ids` says.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ IDS: dict[str, Callable[[str, int], str]] = {
 
 
 class _Executor(AgentExecutor):
-    def __init__(self, ids: str, control: Control) -> None:
+    def __init__(self, ids: str, control: Control, fails: bool) -> None:
         self._id = IDS[ids]
+        self._fails = fails
         self._control = control
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -59,19 +61,20 @@ class _Executor(AgentExecutor):
         await event_queue.enqueue_event(
             TaskArtifactUpdateEvent(task_id=task_id, context_id=context_id, artifact=artifact)
         )
-        await (updater.requires_input() if words[0] == "ask" else updater.complete())
+        ends = {"ask": updater.requires_input} | ({"fail": updater.failed} if self._fails else {})
+        await ends.get(words[0], updater.complete)()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
-def stepwise_agent(ids: str = "own") -> ServerThread:
+def stepwise_agent(ids: str = "own", *, fails: bool = True) -> ServerThread:
     """The agent on a free port, as a context manager with a `url`."""
 
     def build(url: str) -> Any:
         control, card = Control(), agent_card(url, AgentOptions(), name="Stepwise agent")
         handler = DefaultRequestHandler(
-            agent_executor=_Executor(ids, control), task_store=InMemoryTaskStore(), agent_card=card
+            agent_executor=_Executor(ids, control, fails), task_store=InMemoryTaskStore(), agent_card=card
         )
         routes = create_agent_card_routes(card, card_url="/.well-known/agent-card.json")
         return control.wrap(Starlette(routes=[*routes, *create_jsonrpc_routes(handler, RPC_PATH)]))

@@ -15,8 +15,9 @@ VERSIONS = Path(__file__).with_name("prompt_versions.json")
 
 _HEAD = """# Prompts
 
-The instructions of the [judge](judge.md), word for word. The files are in `tool_call_evaluators/judge/prompts/`; a
-changed text has a new version, which is in the results and in the key of the cache. Generated from the files.
+The instructions of the [judge](judge.md) and of [simulated users](simulated_users.md), word for word. The files are in
+`tool_call_evaluators/judge/prompts/`; a changed text has a new version, which is in the results and in the key of the
+cache. Generated from the files.
 
 ```pycon
 >>> from tool_call_evaluators.judge import load_prompt
@@ -37,7 +38,7 @@ Version {version}
 """
 
 _FRAME = """
-## What follows every prompt
+## What follows every prompt of a judge
 
 Version {version}. `{{{{fence}}}}` is the random word, `{{{{schema}}}}` the JSON Schema of the answer. The suite
 author's own `criteria`, where an evaluator has them, stand before it under the heading `Criteria`.

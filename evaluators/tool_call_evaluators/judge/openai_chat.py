@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from .answers import Completion, UnfitAnswerError, read_answer, read_completion, shortened, unusable
 from .errors import JudgeAnswerError, JudgeError, JudgeNotConfiguredError, JudgeUnreachableError
 from .prompt import REPAIR, Message
-from .question import Answer, Question
+from .question import Answer, Question, Reply
 from .retry import LONGEST_WAIT_S, backoff, is_transient
 from .settings import VOTE_TEMPERATURE, JudgeSettings
 from .transport import ChatTransport, RefusedError, UnansweredError, transport
@@ -39,12 +39,13 @@ class ChatJudge:
     later ones. Works in several event loops, with at most `concurrency` open questions in each.
     """
 
-    def __init__(self, settings: JudgeSettings, api_key: str | None = None) -> None:
-        """Raises JudgeNotConfiguredError if `settings` name no model."""
+    def __init__(self, settings: JudgeSettings, api_key: str | None = None, *, role: str = "judge") -> None:
+        """`role` names it in errors. Raises JudgeNotConfiguredError if `settings` name no model."""
         if settings.model is None:
             raise JudgeNotConfiguredError("no judge is configured: set its model")
         self.settings = settings
         self._api_key = api_key
+        self._role = role
         self._left_out: dict[str, str] = {}
         """Parameters that the server refused, and the note about each."""
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
@@ -73,6 +74,17 @@ class ChatJudge:
                 raise error.costing(self._usage(spent)) from None
         model = spent.completions[-1].model or str(self.settings.model)
         return Answer(value, model, self._usage(spent), notes=tuple(self._left_out.values()))
+
+    async def reply(self, messages: Sequence[Message], seed: int | None = None) -> Reply:
+        """What the model writes next in a conversation. Raises JudgeError, as `ask` does."""
+        spent = _Spent()
+        request = self._model_request(messages) | ({} if seed is None else {"seed": seed})
+        async with self._slot():
+            try:
+                completion = await self._complete(request, spent)
+            except JudgeError as error:
+                raise error.costing(self._usage(spent)) from None
+        return Reply(completion.text, completion.model or str(self.settings.model), self._usage(spent))
 
     async def _answer(self, question: Question, spent: _Spent) -> dict[str, Any]:
         """The answer of the model, or its repair."""
@@ -136,12 +148,17 @@ class ChatJudge:
             logger.warning("%s", self._message(f"{error}; requests no longer contain {member}"))
         return True
 
-    def _request(self, messages: Sequence[Message], question: Question) -> dict[str, Any]:
+    def _model_request(self, messages: Sequence[Message], *, again: bool = False) -> dict[str, Any]:
+        """`again`: an equal request was sent before."""
         request: dict[str, Any] = {**(self.settings.extra_body or {}), "model": self.settings.model}
         request["messages"] = messages
         if self.settings.temperature is not None:
-            again = question.vote > 0 and self.settings.temperature == 0
-            request.setdefault("temperature", VOTE_TEMPERATURE if again else self.settings.temperature)
+            varied = again and self.settings.temperature == 0
+            request.setdefault("temperature", VOTE_TEMPERATURE if varied else self.settings.temperature)
+        return request
+
+    def _request(self, messages: Sequence[Message], question: Question) -> dict[str, Any]:
+        request = self._model_request(messages, again=question.vote > 0)
         if self.settings.response_format == "json_schema":
             request["response_format"] = {
                 "type": "json_schema",
@@ -166,7 +183,7 @@ class ChatJudge:
         """An error message without the API key and other secrets: servers quote a refused key."""
         for secret in self.settings.secrets(self._api_key, os.environ):
             problem = problem.replace(secret, "***")
-        return f"judge {self.settings.model} at {self.settings.place}: {problem}"
+        return f"{self._role} {self.settings.model} at {self.settings.place}: {problem}"
 
 
 def refused_member(error: RefusedError, request: Mapping[str, Any]) -> str:

@@ -62,6 +62,15 @@ class Answer:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's next message in a conversation; `model` is the name that the API returns."""
+
+    text: str
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
 @runtime_checkable
 class Judge(Protocol):
     """Anything that answers questions."""

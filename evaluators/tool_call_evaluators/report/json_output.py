@@ -7,6 +7,7 @@ from typing import Any
 
 from ..matching.call_diff import CallChange
 from ..runs.outcomes import ConversationTurn, RunConversation
+from ..simulation.record import UserRecord, fault_counts, user_usage
 from .model import Report, duration
 from .wording import finite, printable
 
@@ -27,6 +28,11 @@ def json_report(report: Report) -> str:
         "counts": report.counts,
         **report.verdict,
         "judge_usage": report.usage.to_dict(),
+        "simulated_users": {
+            "conversations": len(report.users),
+            "faults": fault_counts(report.users),
+            "usage": user_usage(report.users).to_dict(),
+        },
         "unique_errors": list(report.unique_errors),
     }
     # one conversation at a time: as objects, those of a long run take many times the memory of their text
@@ -49,10 +55,19 @@ def _conversation(report: Report, conversation: RunConversation) -> dict[str, An
         "conversation_id": conversation.conversation_id,
         "status": report.status(conversation),
         "reasons": [reason["message"] for reason in report.reasons_of(conversation)],
+        "simulated_user": _user(conversation.user),
         "results": [_result(result.to_dict()) for result in conversation.results],
         "call_changes": _changes(report.changes_of_all(conversation)),
         "turns": [_turn(report, conversation, turn) for turn in conversation.turns],
     }
+
+
+def _user(user: UserRecord | None) -> dict[str, Any] | None:
+    """The simulated user without its texts, which are in the export; a fault is a finding on the conversation."""
+    if user is None:
+        return None
+    kept = {name: getattr(user, name) for name in ("conversation", "end", "prompt", "model", "replayed")}
+    return kept | {"findings": [user.fault.to_dict()] if user.fault else [], "usage": user.usage.to_dict()}
 
 
 def _turn(report: Report, conversation: RunConversation, turn: ConversationTurn) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from ..gates import TOLERABLE
 from ..grouping import grouped
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
+from ..simulation.record import fault_counts
 from .model import ReasonJson, Report, duration
-from .wording import call_text, cut, printable, score_text
+from .wording import call_text, cut, printable, score_text, user_text
 
 MAX_OUTPUT = 10_000
 """Maximum length of the transcript in a testcase, in characters ..."""
@@ -31,6 +32,8 @@ def junit_xml(report: Report) -> str:
     properties = ET.SubElement(suite, "properties")
     for name, value in (("run", report.run), *(("agent", agent) for agent in report.agents)):
         ET.SubElement(properties, "property", name=name, value=printable(value))
+    for code, count in fault_counts(report.users).items():
+        ET.SubElement(properties, "property", name=code, value=str(count))
     seconds = 0.0
     for name, group in _cases(report.conversations).items():
         case, took = _testcase(report, name, group)
@@ -88,6 +91,8 @@ def _transcript(conversation: RunConversation) -> str:
     lines = [f"conversation {conversation.label}"]
     for turn in conversation.turns:
         lines += _turn_lines(turn)
+    if conversation.user:
+        lines.append(f"simulated user: {user_text(conversation.user)}")
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .model import Report, seconds_between
-from .wording import counted, duration_text, one_line, printable, usage_text
+from .wording import counted, duration_text, one_line, printable, usage_text, users_text
 
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""
@@ -24,12 +24,15 @@ def markdown_summary(report: Report) -> str:
     facts = [
         counted(len(report.conversations), "conversation"),
         f"{counts['failed']:,} failed",
+        *([f"{counts['spoilt']:,} spoilt by the simulated user"] if counts["spoilt"] else []),
         counted(len(report.turns), "turn"),
         counted(report.tool_call_count, "tool call"),
         took,
     ]
     if usage := usage_text(report.usage):
         facts.append(f"judge: {usage}")
+    if users := users_text(report.users):
+        facts.append(f"simulated users: {users}")
     parts = [
         f"## {'✅ Passed' if report.passed else '❌ Failed'}: {escaped(report.title)}",
         f"Run {escaped(report.run)} · {' · '.join(facts)}",

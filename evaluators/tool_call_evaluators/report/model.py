@@ -12,19 +12,21 @@ from a2a_tool_capture.models import ToolCall
 
 from ..bands import band
 from ..behavior_failures import unique_errors as grouped_errors
+from ..gates import USER_REASONS
 from ..grouping import grouped
 from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
+from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
 from .wording import score_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""
 
-ConversationStatus = Literal["passed", "failed", "unscored"]
+ConversationStatus = Literal["passed", "failed", "spoilt", "unscored"]
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,11 @@ class Report:
         return {result.evaluator: result.scale for result in results if result.score is not None}
 
     @cached_property
+    def users(self) -> list[UserRecord]:
+        """The simulated users that ended their conversation."""
+        return [item.user for item in self.conversations if item.user is not None]
+
+    @cached_property
     def run_reasons(self) -> list[ReasonJson]:
         """Reasons that concern the run and not one conversation."""
         return [reason for reason in self.reasons if reason["where"] not in self._places]
@@ -117,15 +124,19 @@ class Report:
         return self._reasons_by_label.get(conversation.label, [])
 
     def status(self, conversation: RunConversation) -> ConversationStatus:
-        """Failed if a reason names it; unscored if it has no measured result."""
-        if self.reasons_of(conversation):
+        """Failed if a reason names it; spoilt if that is a fault of the simulated user alone; unscored if it has no
+        measured result."""
+        reasons = self.reasons_of(conversation)
+        if any(reason["code"] not in USER_REASONS for reason in reasons):
             return "failed"
+        if reasons or conversation.spoilt:
+            return "spoilt"
         return "passed" if any(result.measured for result in conversation.all_results) else "unscored"
 
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:
         """The number of conversations of each status."""
-        counts: dict[ConversationStatus, int] = {"passed": 0, "failed": 0, "unscored": 0}
+        counts: dict[ConversationStatus, int] = {"passed": 0, "failed": 0, "spoilt": 0, "unscored": 0}
         for conversation in self.conversations:
             counts[self.status(conversation)] += 1
         return counts

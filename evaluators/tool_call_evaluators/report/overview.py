@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from ..behavior_failures import SEVERITY
 from ..grouping import grouped
 from .model import Report, seconds_between
-from .wording import counted, cut, duration_text, printable, usage_text
+from .wording import counted, cut, duration_text, printable, usage_text, users_text
 
 BINS = 10
 MAX_OCCURRENCES = 12
@@ -62,6 +62,8 @@ def _masthead(report: Report) -> ET.Element:
     ]
     if usage := usage_text(report.usage):
         facts.append(("judge", usage))
+    if users := users_text(report.users):
+        facts.append(("simulated users", users))
     word, sign = ("Passed", "✓") if report.passed else ("Failed", "✕")
     verdict = element(f"p.verdict.{word.lower()}", element("span.sign", sign, aria_hidden="true"), word)
     listed = (element("div", element("dt", name), element("dd", value)) for name, value in facts)
@@ -87,6 +89,10 @@ def _why(report: Report) -> ET.Element | None:
     if failed:
         summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} did not pass: "
         items.append(element("li", summary, *_links((f"c-{index}", label) for index, label in failed)))
+    spoilt = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "spoilt"]
+    if spoilt:
+        summary = f"The simulated user was at fault in {counted(len(spoilt), 'conversation')}: "
+        items.append(element("li", summary, *_links((f"c-{index}", label) for index, label in spoilt)))
     if tolerated:
         items.append(element("li", f"The suite tolerates {counted(len(tolerated), 'problem')}."))
     title = "Tolerated problems" if report.passed else "Why it failed"

@@ -15,10 +15,10 @@ from ..bands import band
 from ..matching.call_diff import CallChange
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
-from ..suite import Expectation
+from ..suite import Case, Expectation
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
-from .wording import printable, without_directions
+from .wording import printable, user_text, without_directions
 
 MAX_BYTES = 24_000_000
 """Maximum size of the data."""
@@ -81,7 +81,8 @@ def _conversation(report: Report, conversation: RunConversation, short: Shortene
         | _without_empty(
             {
                 "id": conversation.conversation_id,
-                "goal": short.text(case.user_goal) if case else None,
+                "goal": short.text(_goal(case)) if case else None,
+                "user": short.text(user_text(conversation.user)) if conversation.user else None,
                 "expect": _expected(case.expect if case else None, short),
                 "reasons": [
                     short.text(reason["message"])
@@ -94,6 +95,10 @@ def _conversation(report: Report, conversation: RunConversation, short: Shortene
         )
         | _compared(report.changes_of_all(conversation), case.expect if case else None, short)
     )
+
+
+def _goal(case: Case) -> str | None:
+    return case.user_goal or (case.simulate.goal if case.simulate else None)
 
 
 def _turn(

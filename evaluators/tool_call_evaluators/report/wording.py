@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..judge.usage import Usage
+from ..simulation.record import UserRecord, fault_counts, user_usage
 
 MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
@@ -88,6 +89,20 @@ def usage_text(usage: Usage) -> str:
     if usage.cost:
         parts.append(f"cost {usage.cost:.4g}")
     return ", ".join(parts)
+
+
+def users_text(users: Sequence[UserRecord]) -> str:
+    """`3 conversations, 1 user_repeats, 12 requests`: simulated users, their faults and cost; empty without any."""
+    if not users:
+        return ""
+    faults = [f"{count:,} {code}" for code, count in fault_counts(users).items()]
+    usage = usage_text(user_usage(users))
+    return ", ".join([counted(len(users), "conversation"), *faults, *([usage] if usage else [])])
+
+
+def user_text(user: UserRecord) -> str:
+    """How a simulated user ended its conversation."""
+    return f"{user.fault.code}: {user.fault.message}" if user.fault else user.end.replace("_", " ")
 
 
 def counted(count: int, noun: str) -> str:

@@ -11,6 +11,7 @@ from a2a_tool_capture.models import Finding, Severity
 from ..behavior_failures import BehaviorFailure
 from ..gates import Outcome
 from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..turn_health import TURN_SUCCEEDED, turn_failure_of
 from ..verdict import Verdict, gate
@@ -71,6 +72,8 @@ class RunConversation:
     case: Case | None
     turns: tuple[ConversationTurn, ...]
     results: tuple[EvalResult, ...] = ()
+    user: UserRecord | None = None
+    """The simulated user, if one took part and ended the conversation."""
 
     @property
     def executed(self) -> list[TurnJson]:
@@ -86,8 +89,16 @@ class RunConversation:
         return [result for turn in self.turns for result in turn.results] + list(self.results)
 
     @property
+    def spoilt(self) -> bool:
+        """Whether the simulated user cut it short by a fault: then it is not measured as a whole."""
+        return self.user is not None and self.user.spoilt
+
+    @property
     def complete(self) -> bool:
-        """Whether every planned turn was executed and ended, successfully or not."""
+        """Whether every planned turn was executed and ended, successfully or not, and the simulated user's model
+        answered."""
+        if self.user is not None and self.user.interrupted:
+            return False
         return self.came and all(turn.turn is not None and turn.turn["status"] != "open" for turn in self.turns)
 
     def where(self, turn: ConversationTurn) -> str:
@@ -107,6 +118,7 @@ def follow(
     conversations = []
     for case in suite.cases if suite else ():
         found = grouped.pop(case.id, [])
+        found += _without_turns(case, found, results or {})
         missing: list[tuple[str, list[TurnJson]]] = [("", [])] * (case.conversations - len(found))
         conversations += _conversations(case.id, case, [*found, *missing], results or {})
     without_case = grouped.pop(None, [])
@@ -155,13 +167,28 @@ def outcomes(conversations: Iterable[RunConversation]) -> list[Outcome]:
                     _unseen(turn.results),
                 )
             )
-        captured = _captured(conversation.case.expect, conversation.executed) if conversation.case else None
-        if conversation.results or captured is not None:
-            label, unseen = conversation.label, _unseen(conversation.results)
-            found.append(
-                Outcome(label, label, conversation.results, conversation.case_id, captured=captured, unseen=unseen)
-            )
+        if whole := _whole(conversation):
+            found.append(whole)
     return found
+
+
+def _whole(conversation: RunConversation) -> Outcome | None:
+    """The outcome of a conversation as a whole, if it has one. In a spoilt one, the expected calls could not come."""
+    label, results, case, spoilt = conversation.label, conversation.results, conversation.case, conversation.spoilt
+    fault = conversation.user.fault if conversation.user else None
+    captured = _captured(case.expect, conversation.executed) if case and not spoilt else None
+    if not results and captured is None and fault is None:
+        return None
+    return Outcome(
+        label,
+        label,
+        results,
+        conversation.case_id,
+        captured=captured,
+        unseen=_unseen(results),
+        user_fault=fault,
+        spoilt=spoilt,
+    )
 
 
 def _unseen(results: Iterable[EvalResult]) -> str | None:
@@ -240,6 +267,28 @@ def _group(turns: Iterable[TurnJson], suite: Suite | None) -> _Group:
     return grouped
 
 
+def _without_turns(
+    case: Case, found: Sequence[tuple[str, list[TurnJson]]], results: ConversationResults
+) -> list[tuple[str, list[TurnJson]]]:
+    """The conversations in which the simulated user was at fault before the first turn, in place of missing ones."""
+    known = {conversation_id for conversation_id, _ in found}
+    spoilt: list[tuple[str, list[TurnJson]]] = [
+        (conversation_id, [])
+        for conversation_id, own in results.items()
+        if case.simulate and conversation_id not in known and _own(own, case.id, of_user=True)
+    ]
+    return spoilt[: max(0, case.conversations - len(found))]
+
+
+def _own(results: Iterable[Mapping[str, Any]], case_id: str | None, *, of_user: bool = False) -> list[EvalResult]:
+    """The results for turns of this case: those of evaluators, or the record of the simulated user."""
+    return [
+        EvalResult.from_dict(result)
+        for result in results
+        if result.get("case_id", case_id) == case_id and (result["evaluator"] == SIMULATED_USER) == of_user
+    ]
+
+
 def _conversations(
     case_id: str | None, case: Case | None, found: Sequence[tuple[str, list[TurnJson]]], results: ConversationResults
 ) -> list[RunConversation]:
@@ -248,18 +297,18 @@ def _conversations(
         label = case_id or conversation_id or (turns[0]["turn_id"] if turns else "")
         if case_id is not None and len(found) > 1:
             label = f"{label} #{number}"
-        own_results = tuple(
-            EvalResult.from_dict(result)
-            for result in results.get(conversation_id, ())
-            if result.get("case_id", case_id) == case_id
-        )
+        kept = results.get(conversation_id, ())
+        user = record_in(turns)
+        if not turns and (records := _own(kept, case_id, of_user=True)):
+            user = UserRecord.from_dict(records[0].details)
+        placed = tuple(_in_order(case, turns, user))
         conversations.append(
-            RunConversation(label, conversation_id, case_id, case, tuple(_in_order(case, turns)), own_results)
+            RunConversation(label, conversation_id, case_id, case, placed, tuple(_own(kept, case_id)), user)
         )
     return conversations
 
 
-def _in_order(case: Case | None, turns: Iterable[TurnJson]) -> list[ConversationTurn]:
+def _in_order(case: Case | None, turns: Sequence[TurnJson], user: UserRecord | None) -> list[ConversationTurn]:
     if case is None:
         return [ConversationTurn(index, turn) for index, turn in enumerate(turns)]
     placed = []
@@ -268,9 +317,12 @@ def _in_order(case: Case | None, turns: Iterable[TurnJson]) -> list[Conversation
         expect = case.turns[index].expect if index < len(case.turns) else None
         placed.append(ConversationTurn(index, turn, expect))
     came = {turn.index for turn in placed}
-    if case.simulate and not any(index >= len(case.turns) for index in came):
-        placed.append(ConversationTurn(len(case.turns), None))
-    placed += [
-        ConversationTurn(index, None, planned.expect) for index, planned in enumerate(case.turns) if index not in came
-    ]
+    if user is None or turns:
+        placed += [
+            ConversationTurn(index, None, planned.expect)
+            for index, planned in enumerate(case.turns)
+            if index not in came
+        ]
+    if case.simulate and user is None and (is_driven(turns) or len(turns) <= len(case.turns)):
+        placed.append(ConversationTurn(max(len(turns), len(case.turns)), None))
     return sorted(placed, key=lambda turn: turn.index)

@@ -15,11 +15,11 @@ Imported by importers, runs, report and the package's face. Imports metrics, jud
 of the package's root.
 """
 
+from ..simulation.scenario import Simulation
 from .agent_defaults import AgentDefaults
 from .evaluator_spec import EvaluatorSpec
 from .model import Case, CaseTurn, Expectation, Suite
 from .parsing import load_suite, parse_case, parse_suite
-from .simulation import Simulation
 from .yaml_document import SuiteError
 
 __all__ = [

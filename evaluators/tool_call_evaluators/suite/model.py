@@ -46,10 +46,11 @@ from ..model import (
     count_criterion,
     expected_output,
 )
+from ..simulation.scenario import Simulation
+from ..simulation.settings import SimulatedUserSettings, UserSettings
 from .agent_defaults import AgentDefaults
 from .evaluator_spec import Evaluators, EvaluatorSpec, Plugins
 from .files import Tools
-from .simulation import Simulation
 
 MAX_REPETITIONS = 1_000
 
@@ -290,10 +291,7 @@ class Case(Declared):
     def _case_fields(self) -> dict[str, Any]:
         """The fields of the case itself for evaluators; those of its `simulate` block where it has none."""
         own = {name: getattr(self, name) for name in ("user_goal", "knowledge", "tasks", "constraints", "tools")}
-        user = self.simulate
-        if user is None:
-            return own
-        simulated = {"user_goal": user.goal, "knowledge": user.knowledge or None, "profile": user.profile}
+        simulated = self.simulate.case_fields() if self.simulate else {}
         return own | {name: value for name, value in simulated.items() if own.get(name) is None}
 
     def turn_index(self, user_text: str, earlier: int) -> int:
@@ -338,6 +336,8 @@ class Suite(Declared):
     """The evaluators, in this order."""
     judge: Annotated[JudgeSettings, _JUDGE] = field(default_factory=JudgeSettings)
     """The model that judged evaluators ask."""
+    simulated_user: UserSettings = field(default_factory=SimulatedUserSettings)
+    """The model that plays the users of cases with `simulate`. What is not given is that of the judge."""
     tools: Tools | None = None
     """The tools the agent has, or the name of a file with such a list."""
     gates: Mapping[str, Gate] = field(default_factory=dict)

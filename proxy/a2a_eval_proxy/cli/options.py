@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from a2a_tool_capture.dialects import DIALECTS
 from a2a_tool_capture.wire import BINDINGS
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _agent = partial(option, group=OptionGroup.AGENT)
 _run = partial(option, group=OptionGroup.RUN)
+_user = partial(option, group=OptionGroup.USER)
 _tls = partial(option, group=OptionGroup.TLS)
 
 
@@ -91,7 +92,38 @@ class AgentClientOptions(Options):
         return TlsFiles.of(self, "agent", ca_setting="agent_ca").client_context()
 
 
-class RunOptions(AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
+class SimulatedUserOptions(Options):
+    """Who plays the users of cases with `simulate`."""
+
+    simulated_user_model: str | None = _user(types.TEXT, "Model that plays the users. Default: from the suite.", None)
+    simulated_user_base_url: str | None = _user(types.URL, "OpenAI-compatible API of the model.", None)
+    simulated_user_temperature: float | None = _user(types.NUMBER, "Temperature of the model.", None)
+    simulated_user_seed: int | None = _user(types.WHOLE_NUMBER, "Seed sent to the model.", None)
+    simulated_user_prompt: str | None = _user(types.FILE, "File with the instructions of the model.", None)
+    replay_user: str | None = _user(
+        types.NAME, "Repeat what the simulated users of this run wrote; no model is asked.", None
+    )
+
+    def simulated_user(self) -> dict[str, Any]:
+        """What takes precedence over the suite's `simulated_user` block. Raises ConfigError for an unreadable file."""
+        given = {
+            "model": self.simulated_user_model,
+            "base_url": self.simulated_user_base_url,
+            "temperature": self.simulated_user_temperature,
+            "seed": self.simulated_user_seed,
+            "prompt": _text_of(self.simulated_user_prompt),
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _text_of(path: str | None) -> str | None:
+    try:
+        return None if path is None else Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--simulated-user-prompt: {path} cannot be read: {error}") from None
+
+
+class RunOptions(SimulatedUserOptions, AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
     suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
     agent: str | None = _agent(
         types.AGENT,

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
+from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite.lint import unused_expectations
 
@@ -25,7 +26,7 @@ from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
 from ..runs.simulation_files import store_simulation, write_simulation
-from ..runs.tables import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line
+from ..runs.tables import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line, users_line
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .options import EvaluateOptions, RunOptions
@@ -43,6 +44,10 @@ async def run_and_show(options: RunOptions) -> bool:
     suite = plan.suite
     if not suite.cases:
         raise ConfigError(f"{options.suite}: the suite has no cases")
+    try:
+        suite = replace(suite, simulated_user=suite.simulated_user.overridden(options.simulated_user()))
+    except OptionError as error:
+        raise ConfigError(str(error)) from None
     agent = AgentOptions.merged(suite.agent, options.agent_defaults(), options.dialects, options.tls())
     name = options.run or new_run_name(suite.name)
     try:
@@ -53,6 +58,7 @@ async def run_and_show(options: RunOptions) -> bool:
                 options.store,
                 name,
                 resume=options.resume,
+                replay_user=options.replay_user,
                 texts=plan.report is not None,
                 privacy=privacy,
                 planned=lambda turns: update(description="running", total=turns),
@@ -146,8 +152,8 @@ def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOp
         console.print(f"tolerated by the suite: {counted(len(verdict.tolerated), 'reason')}")
     for sentence in plan.warnings:
         console.print(f"note: {escape(sentence)}", soft_wrap=True)
-    if usage := usage_line(conclusion.usage):
-        console.print(usage)
+    for line in filter(None, (users_line(report.users), usage_line(conclusion.usage))):
+        console.print(line)
     page = plan.publish(report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"

@@ -30,7 +30,16 @@ def without_content(turn: Turn) -> Turn:
         response_text=_length(turn.response_text),
         tool_calls=[_call(call) for call in turn.tool_calls],
         findings=[replace(finding, message=_length(finding.message)) for finding in turn.findings],
+        simulated_user=turn.simulated_user and user_without_content(turn.simulated_user),
     )
+
+
+def user_without_content(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the record of a simulated user (JSON form) with the lengths of its texts."""
+    if "replies" not in record:
+        return dict(record)
+    fault = record["fault"] and {**record["fault"], "message": _length(record["fault"]["message"])}
+    return {**record, "replies": [_length(text) for text in record["replies"]], "fault": fault, "redacted": True}
 
 
 def state_without_content(state: str | None) -> str | None:

@@ -16,7 +16,7 @@ from tool_call_evaluators.suite import Suite
 
 from ..errors import ConfigError
 from ..turn import Turn
-from .content_removal import result_without_content, without_content
+from .content_removal import result_without_content, user_without_content, without_content
 from .redactor import NO_RULES, Redactor, Rule
 from .rules import hashes
 from .suites import redacted_suite
@@ -63,6 +63,17 @@ class Privacy:
         except Exception as error:  # noqa: BLE001  # error boundary, as above
             logger.error("evaluation results could not be redacted (%s); their reasons are not kept", type(error))
         return [result_without_content(result) for result in results]
+
+    def stored_user(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the part of the record of a simulated user (JSON form) to store. Never raises."""
+        try:
+            redacted = self.redactor.simulated_user(record)
+        except Exception as error:  # noqa: BLE001  # error boundary, as above
+            logger.error(
+                "the record of a simulated user could not be redacted (%s); its texts are not kept", type(error)
+            )
+            return user_without_content(record)
+        return redacted if self.keeps_content else user_without_content(redacted)
 
     def stored_turn(self, turn: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the redacted JSON form of a turn from a store that other rules may have filled."""

@@ -116,7 +116,14 @@ class Redactor:
             response_text=self._optional(content.get("response_text")) or "",
             tool_calls=self._calls(turn.tool_calls, content),
             findings=[self.finding(finding) for finding in turn.findings],
+            simulated_user=turn.simulated_user and self.simulated_user(turn.simulated_user),
         )
+
+    def simulated_user(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the redacted record of a simulated user (JSON form); what was replaced cannot be replayed."""
+        texts: dict[str, Any] = self.value({key: record[key] for key in ("replies", "fault") if key in record})
+        redacted = record.get("redacted", False) or texts.get("replies") != record.get("replies")
+        return {**record, **texts} | ({"redacted": redacted} if texts else {})
 
     def calls(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
         """Returns the calls redacted as in a turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import ssl
 import uuid
@@ -14,7 +15,9 @@ from a2a_tool_capture import Finding, Severity
 from a2a_tool_capture.client import CaptureClient, CaptureConversation
 from a2a_tool_capture.errors import AgentError, AgentUnreachableError, CaptureError
 from a2a_tool_capture.models import CapturedTurn
+from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.runs.outcomes import follow, remaining
+from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
 
 from ..capture.exchange import major_minor
@@ -27,9 +30,11 @@ from ..ids import new_turn_id
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..scoring.pipeline import Pipeline
 from ..settings.store_url import masked_url
-from ..store import Store, TurnQuery, every_turn, open_store
+from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..turn import Turn
 from .run_result import RunResult, load_and_judge_run, scoring
+from .simulated_users import Conversations, SimulatedUsers, users_of
+from .speakers import Speaker, planned_turns
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +50,7 @@ _MAX_WAITING = 200
 SERVED_GRACE_S = 10.0
 """How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
 
-_PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status")
+_PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status", "simulated_user")
 """Of a turn, what says which place in the plan it takes."""
 
 
@@ -112,6 +117,7 @@ async def run_suite(
     run: str,
     *,
     resume: bool = False,
+    replay_user: str | None = None,
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
     planned: Callable[[int], None] = lambda turns: None,
@@ -120,13 +126,14 @@ async def run_suite(
     """Hold every conversation of the suite with the agent, score the turns, and judge the run.
 
     With `resume`, conversations that an earlier process completed are skipped; an interrupted one is discarded and
-    run again. `planned` is called with the number of turns to come, `advanced` after each. Memory does not grow with
-    the run; for `texts`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
+    run again. With `replay_user`, simulated users write what they wrote in that run; no model is asked. `planned` is
+    called with the number of turns to come (at most), `advanced` after each. Memory does not grow with the run; for
+    `texts`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
-    turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False,
-    JudgeNotConfiguredError for a judge without a model or key. What goes wrong within a case is a finding of its turn;
-    missing turns fail the gate.
+    turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False, and for a
+    simulated user without a model or, with `replay_user`, without a record, JudgeNotConfiguredError for a judge without
+    a model or key. What goes wrong within a case is a finding of its turn; missing turns fail the gate.
     """
     suite.check_judges()
     run = privacy.identifier(run)  # as its turns will have it
@@ -141,37 +148,45 @@ async def run_suite(
         async with scoring(store, suite, privacy) as (pipeline, scorer):
             await pipeline.resume(run)
             todo = await _todo(store, expected, run)
-            planned(sum(len(case.turns) * todo.get(case.id, 0) for case in suite.cases))
+            planned(sum(planned_turns(case) * len(todo.get(case.id, ())) for case in suite.cases))
             if todo:
-                await _drive(suite, todo, agent, pipeline, run, advanced, privacy)
+                users = await users_of(suite, todo, store, replay_user)
+                await _drive(suite, todo, agent, store, pipeline, run, users, advanced, privacy)
             await pipeline.drained()
         return await load_and_judge_run(store, scorer, expected, run, texts=texts)
     finally:
         await asyncio.to_thread(store.close)
 
 
-async def _todo(store: Store, suite: Suite, run: str) -> dict[str, int]:
-    """The number of missing conversations of each case; interrupted ones are discarded."""
-    turns = [{key: turn[key] for key in _PLACE} async for turn in every_turn(store, TurnQuery(run=run))]
+async def _todo(store: Store, suite: Suite, run: str) -> dict[str, list[int]]:
+    """The numbers of the missing conversations of each case; interrupted ones are discarded."""
+    turns = [{key: turn.get(key) for key in _PLACE} async for turn in every_turn(store, TurnQuery(run=run))]
+    conversations = follow(turns, suite)
     cut_off = [
-        placed.turn["turn_id"]
-        for conversation in follow(turns, suite)
+        turn["turn_id"]
+        for conversation in conversations
         if conversation.case is not None and not conversation.complete
-        for placed in conversation.turns
-        if placed.turn is not None
+        for turn in conversation.executed
     ]
     if cut_off:
         store.discard(cut_off, lambda: None)
         await store.drained()
-    return remaining(turns, suite)[1]
+    had = {(one.case_id, one.user.conversation) for one in conversations if one.complete and one.user}
+    todo = {}
+    for case_id, count in remaining(turns, suite)[1].items():
+        free = (number for number in itertools.count(1) if (case_id, number) not in had)
+        todo[case_id] = list(itertools.islice(free, count))
+    return todo
 
 
 async def _drive(
     suite: Suite,
-    todo: Mapping[str, int],
+    todo: Conversations,
     agent: AgentOptions,
+    store: Store,
     pipeline: Pipeline,
     run: str,
+    users: SimulatedUsers,
     advanced: Callable[[Case], None],
     privacy: Privacy,
 ) -> None:
@@ -189,13 +204,14 @@ async def _drive(
     ):
         visibility = CallVisibility(asks=True, dialects=bool(agent.dialects))
         name = server.name if server else client.url
-        driver = _Driver(client, pipeline, run, advanced, privacy, visibility, name, server)
-        await driver.drive((case for case in suite.cases for _ in range(todo.get(case.id, 0))), agent.concurrency)
+        driver = _Driver(client, store, pipeline, run, users, advanced, privacy, visibility, name, server)
+        conversations = ((case, number) for case in suite.cases for number in todo.get(case.id, ()))
+        await driver.drive(conversations, agent.concurrency)
     if not driver.taken and driver.problem:
         raise NothingRanError(driver.problem)
     if driver.unanswered:
         logger.warning(
-            "the agent left %d conversations without an answer; the first thing that went wrong: %s",
+            "%d conversations broke off without an answer; the first thing that went wrong: %s",
             driver.unanswered,
             driver.problem,
         )
@@ -204,8 +220,10 @@ async def _drive(
 @dataclass(slots=True)
 class _Driver:
     _client: CaptureClient
+    _store: Store
     _pipeline: Pipeline
     _run: str
+    _users: SimulatedUsers
     _advanced: Callable[[Case], None]
     _privacy: Privacy
     _visibility: CallVisibility
@@ -215,11 +233,11 @@ class _Driver:
     taken: int = 0
     """Turns that came about, also those that the agent answered with an error."""
     unanswered: int = 0
-    """Conversations in which a message led to no turn."""
+    """Conversations in which a message led to no turn, or the simulated user's model to no message."""
     problem: str = ""
     """The first problem, redacted."""
 
-    async def drive(self, conversations: Iterator[Case], concurrency: int) -> None:
+    async def drive(self, conversations: Iterator[tuple[Case, int]], concurrency: int) -> None:
         """Hold these conversations, some concurrently. Raises StoreError where the store writes nothing more."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -228,38 +246,56 @@ class _Driver:
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _have(self, conversations: Iterator[Case]) -> None:
-        for case in conversations:
+    async def _have(self, conversations: Iterator[tuple[Case, int]]) -> None:
+        for case, number in conversations:
             if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
                 await self._pipeline.drained()
-            await self._converse(case)
+            await self._converse(case, self._users.speaker(case, number))
 
-    async def _converse(self, case: Case) -> None:
+    async def _converse(self, case: Case, speaker: Speaker) -> None:
+        """Hold one conversation. A turn is stored when the user has replied to it: the last one says how it ended."""
         conversation = self._client.conversation()
-        conversation_id = ""
-        broken = False
-        for planned in case.turns:
-            if not broken:
-                turn, broken = await self._say(conversation, planned.user, case)
-                if turn is None:
-                    self.unanswered += 1
-                else:
-                    # some agents give their conversations no id
-                    conversation_id = turn.conversation_id or conversation_id or f"{self._run}/{uuid.uuid4().hex}"
-                    turn.conversation_id = conversation_id
-                    self.taken += 1
-                    self._visibility.judge(turn)
-                    self._pipeline.take(turn)
+        conversation_id = f"{self._run}/{uuid.uuid4().hex}"  # some agents give their conversations no id
+        last: Turn | None = None
+        while (text := await speaker.next()) is not None:
+            if last is not None:
+                self._pipeline.take(last)
+            last, broken = await self._say(conversation, text, case)
+            if last is None:
+                self.unanswered += 1
+            else:
+                last.conversation_id = conversation_id = last.conversation_id or conversation_id
+                last.simulated_user = speaker.mark
+                self.taken += 1
+                self._visibility.judge(last)
+            speaker.heard(text, last, broken=broken)
             self._advanced(case)
+        self._end(case, speaker, last, conversation_id)
         if self._server:
             await self._server.end(conversation_id)
+        for _ in range(speaker.left):
+            self._advanced(case)
+
+    def _end(self, case: Case, speaker: Speaker, last: Turn | None, conversation_id: str) -> None:
+        """Store the last turn, if any, with the record of the simulated user."""
+        record = speaker.record
+        if speaker.problem:
+            self.unanswered += 1
+            self._note(speaker.problem)
+        if last is not None:
+            last.simulated_user = record or last.simulated_user
+            self._pipeline.take(last)
+        elif record is not None and not speaker.spoken:
+            result = EvalResult.errored(SIMULATED_USER, "no turn", details=self._privacy.stored_user(record))
+            key = ConversationKey(self._run, conversation_id, case.id)
+            self._store.finish_conversations([ScoredConversation(key, 0, [result.to_dict()])], lambda: None)
 
     async def _say(self, conversation: CaptureConversation, text: str, case: Case) -> tuple[Turn | None, bool]:
         """The turn that a message led to, if any; and whether the conversation cannot continue."""
         try:
             captured = await conversation.send(text)
         except CaptureError as error:
-            self._note(error, str(error), quotes=isinstance(error, AgentError))
+            self._note(str(error), error if isinstance(error, AgentError) else None)
             if error.turn is None or (isinstance(error, AgentUnreachableError) and error.turn.first_event_at is None):
                 return None, True
             code = "agent_unreachable" if isinstance(error, AgentUnreachableError) else "agent_error"
@@ -268,16 +304,16 @@ class _Driver:
             return turn, True
         except Exception as error:  # error boundary: a bug of ours costs one conversation, whose turns are missing then
             logger.error("case %s: its conversation broke off", case.id, exc_info=error)
-            self._note(error, f"case {case.id}: {error!r}", quotes=True)
+            self._note(f"case {case.id}: {error!r}", error)
             return None, True
         return self._turn(captured, case), False
 
-    def _note(self, error: Exception, problem: str, *, quotes: bool) -> None:
-        """`quotes`: the description may contain the agent's words."""
+    def _note(self, problem: str, quoting: Exception | None = None) -> None:
+        """Keep the first problem; with `quoting`, the description may contain the agent's words."""
         if self.problem:
             return
-        if quotes and not self._privacy.covers_texts:
-            problem = f"{self._name}: {type(error).__name__}, whose words are not to be seen"
+        if quoting is not None and not self._privacy.covers_texts:
+            problem = f"{self._name}: {type(quoting).__name__}, whose words are not to be seen"
         self.problem = self._privacy.text(problem)
 
     def _turn(self, captured: CapturedTurn, case: Case) -> Turn:

@@ -13,6 +13,7 @@ from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
 from tool_call_evaluators.report import Report, shortened_turn
 from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict
+from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.verdict import Verdict
 
@@ -106,7 +107,8 @@ async def _conversation_results(store: Store, scorer: Scorer, run: str | None) -
     """Results of the evaluators in force for whole conversations."""
 
     def in_force(result: Mapping[str, Any]) -> bool:
-        return result["evaluator"] in {item.metric for item in scorer.evaluators(result["case_id"]).conversation}
+        metrics = {item.metric for item in scorer.evaluators(result["case_id"]).conversation}
+        return result["evaluator"] in metrics | {SIMULATED_USER}
 
     found = await conversation_results(store, run)
     return {key: [result for result in results if in_force(result)] for key, results in found.items()}

@@ -7,11 +7,13 @@ from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
+from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.report.wording import one_line, printable, usage_text
+from tool_call_evaluators.report.wording import one_line, printable, usage_text, users_text
 from tool_call_evaluators.runs.outcomes import RunConversation, turn_failure
+from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
 
 TurnJson = Mapping[str, Any]
@@ -87,6 +89,12 @@ def usage_line(usage: Usage) -> str:
     return text and f"judge: {text}"
 
 
+def users_line(users: Sequence[UserRecord]) -> str:
+    """Simulated users, their faults and cost; empty without any."""
+    text = users_text(users)
+    return text and f"simulated users: {text}"
+
+
 def score_text(result: Mapping[str, Any]) -> str:
     """A score for people, with two decimals; a dash without a score."""
     return "-" if result["score"] is None else f"{result['score']:.2f}"
@@ -107,7 +115,7 @@ def failed_turns(report: Report) -> set[str]:
     failed: set[str] = set()
     for conversation in report.conversations:
         reasons = report.reasons_of(conversation)
-        named = {reason["turn_id"] for reason in reasons}
+        named = {reason["turn_id"] for reason in reasons if reason["code"] not in USER_REASONS}
         if None in named:
             named |= {turn.turn["turn_id"] for turn in conversation.turns if turn.turn is not None}
         failed |= named - {None}

@@ -34,6 +34,7 @@ Results = list[dict[str, Any]]
 WITHOUT_SUITE = Suite(name="", evaluators=(EvaluatorSpec("tool_error"),))
 """What is scored without a suite: evaluators that need no expectation."""
 
+_SPOILT = "the simulated user spoilt the conversation"
 _NO_CONTENT = "the turn was stored without its content (--no-content), so it cannot be evaluated"
 
 
@@ -110,6 +111,8 @@ class Scorer:
         if any(lacks_content(turn["user_text"]) for turn in turns):
             return self.conversation_errors(case_id, _NO_CONTENT)
         evaluators = self.evaluators(case_id)
+        if conversation.spoilt:
+            return _json(EvalResult.skipped(item.metric, _SPOILT) for item in evaluators.conversation)
         try:
             seen = [self._seen(case, placed, evaluators.turn) for placed in conversation.turns]
             whole = case.conversation_case(seen)

@@ -20,6 +20,7 @@ class OptionGroup(StrEnum):
 
     AGENT = "Agent and clients"
     RUN = "Runs and scores"
+    USER = "Simulated users"
     TRACES = "Traces"
     ADMIN = "Admin"
     TLS = "TLS and identity"

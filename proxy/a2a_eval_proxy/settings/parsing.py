@@ -238,6 +238,8 @@ SECONDS = _number_type("SECONDS", "a positive number of seconds", lambda number:
 SECONDS_OR_0 = _number_type("SECONDS", "a number of seconds, 0 or more", lambda number: 0 <= number < _MAX_SECONDS)
 SECONDS_FROM_1 = _number_type("SECONDS", "a number of seconds, 1 or more", lambda number: 1 <= number < _MAX_SECONDS)
 DAYS = _number_type("DAYS", "a positive number of days", lambda number: 0 < number <= 36_500)
+NUMBER = _number_type("NUMBER", "a number, 0 or more", lambda number: 0 <= number < math.inf)
+WHOLE_NUMBER = _number_type("N", "a whole number", lambda number: not math.isnan(number), _whole)
 COUNT = _number_type("N", "a positive whole number", lambda number: number >= 1, _whole)
 PROCESSES = _number_type("N", "a whole number from 1 to 64", lambda number: 1 <= number <= 64, _whole)
 MEGABYTES = ValueType(COUNT.parse, "MB")

@@ -31,7 +31,7 @@ def read_blocks(messages):
 
 
 def test_every_prompt_belongs_to_an_evaluator_and_has_its_version():
-    assert {*JUDGED, "unique_errors"} == set(prompt_names())
+    assert {*JUDGED, "unique_errors", "simulated_user"} == set(prompt_names())
     for name in JUDGED:
         assert load_prompt(name).version == evaluator_class(name).version
     assert load_prompt(FRAME).version == "1"

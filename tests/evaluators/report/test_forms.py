@@ -204,7 +204,7 @@ def test_many_of_one_kind_are_told_as_distinct_errors():
 def test_json_of_the_demo(demo):
     data = json.loads(json_report(demo))
     assert (data["run"], data["suite"], data["turns"], data["tool_calls"]) == ("nightly", "demo", 15, 22)
-    assert data["counts"] == {"passed": 9, "failed": 3, "unscored": 0}
+    assert data["counts"] == {"passed": 9, "failed": 3, "spoilt": 0, "unscored": 0}
     by_label = {item["label"]: item for item in data["conversations"]}
     (changed,) = by_label["partial-refund"]["turns"][0]["call_changes"]
     assert changed["kind"] == "changed"

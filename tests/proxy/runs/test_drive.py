@@ -163,7 +163,7 @@ async def test_an_agent_that_dies_amid_the_run_fails_it(
     assert not conclusion.verdict.passed
     assert {reason.code for reason in conclusion.verdict.reasons} >= {"missing_turn"}
     assert sum(reason.code == "missing_turn" for reason in conclusion.verdict.reasons) == 4
-    assert re.search(r"left \d conversations without an answer; .*: nobody is there any more", caplog.text)
+    assert re.search(r"\d conversations broke off without an answer; .*: nobody is there any more", caplog.text)
 
 
 async def test_a_conversation_that_crashes_is_a_missing_one_and_the_others_go_on(

@@ -90,6 +90,7 @@ function conversationBody(conversation, index) {
   const reasons = conversation.reasons ? make("ul", { class: "reasons" }, conversation.reasons.map((reason) => make("li", { dir: "auto" }, reason))) : null;
   return [
     reasons,
+    conversation.user ? make("p", { class: "goal", dir: "auto" }, make("b", {}, "Simulated user "), conversation.user) : null,
     conversation.goal ? make("p", { class: "goal", dir: "auto" }, make("b", {}, "Goal "), conversation.goal) : null,
     (conversation.turns || []).map((turn) => turnSection(turn, `c-${index}-${turn.number}`)),
     whole(conversation),

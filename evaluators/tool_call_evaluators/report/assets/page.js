@@ -6,11 +6,11 @@ const cases = new Cases(section, data.conversations);
 const tools = section.querySelector(".tools");
 
 function statusButtons() {
-  const counts = { failed: 0, passed: 0, unscored: 0 };
+  const counts = { failed: 0, passed: 0, spoilt: 0, unscored: 0 };
   for (const item of data.conversations) counts[item.status] += 1;
-  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["passed", "Passed", counts.passed], ["unscored", "Not scored", counts.unscored]];
+  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["passed", "Passed", counts.passed], ["spoilt", "Spoilt by the user", counts.spoilt], ["unscored", "Not scored", counts.unscored]];
   for (const [value, words, count] of shown) {
-    if (value === "unscored" && !count) continue;
+    if ((value === "unscored" || value === "spoilt") && !count) continue;
     const button = make("input", { type: "radio", name: "status", value, checked: value === cases.status });
     section.querySelector(".statuses").append(make("label", {}, button, make("span", {}, words, " ", make("span", { class: "amount" }, count.toLocaleString("en")))));
   }

@@ -21,6 +21,7 @@ from ...gates import ARKSIM_GATES
 from ...judge.settings import JudgeSettings
 from ...options import spellings_of
 from ...registry import CRITERIA, evaluator_class, evaluator_names
+from ...simulation.settings import MODEL_OPTIONS, SimulatedUserSettings
 from ..model import Suite
 
 _DEFINITION = "#/definitions/"
@@ -35,7 +36,9 @@ def schema_text() -> str:
 def suite_schema() -> Schema:
     """The schema of a suite file, in draft 7, which editors support best."""
     evaluators = {name: cls for name in evaluator_names() if is_built_in(cls := evaluator_class(name))}
-    classes: dict[str, Any] = {"suite": Suite, "judge": JudgeSettings, **evaluators}
+    classes: dict[str, Any] = {
+        "suite": Suite, "judge": JudgeSettings, "simulated_user": SimulatedUserSettings, **evaluators
+    }  # fmt: skip
     forms, shared = TypeAdapter.json_schemas(
         [(name, "validation", TypeAdapter(cls)) for name, cls in classes.items()],
         ref_template=_DEFINITION + "{model}",
@@ -49,7 +52,9 @@ def suite_schema() -> Schema:
     properties = suite["properties"]
     del properties["run_gates"]
     properties["gates"]["properties"] = definitions.pop("RunGates")["properties"] | ARKSIM_GATES
-    properties["judge"] |= options.pop("judge")
+    judge = options.pop("judge")
+    properties["judge"] |= judge
+    properties["simulated_user"] |= _simulated_user(options.pop("simulated_user"), judge["properties"])
     known = {"type": "array", "items": {"$ref": f"{_DEFINITION}evaluator"}}
     own = {"items": {"properties": {"evaluators": known}}}
     return {
@@ -89,6 +94,13 @@ class _Generator(GenerateJsonSchema):
     def dataclass_schema(self, schema: Any) -> Schema:
         whole = super().dataclass_schema(schema)
         return {name: value for name, value in whole.items() if name != "title"}
+
+
+def _simulated_user(schema: Schema, judge: Schema) -> Schema:
+    """With the options of a model as in `judge`, their schemas in a judge."""
+    own = {name: form for name, form in schema["properties"].items() if name != "model_options"}
+    shared = {name: {key: item for key, item in judge[name].items() if key != "default"} for name in MODEL_OPTIONS}
+    return {"type": "object", "properties": own | shared, "additionalProperties": False}
 
 
 def _evaluators(options: Mapping[str, Schema]) -> Schema:

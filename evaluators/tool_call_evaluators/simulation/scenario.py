@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from ..declared import TEXT, TEXTS, Declared, Text, Value, text_or_texts, whole_number
 
@@ -31,3 +31,7 @@ class Simulation(Declared):
     """A phrase that ends the conversation, in a message of either side."""
     conversations: Annotated[int, whole_number(1, MAX_CONVERSATIONS)] | None = None
     """How many conversations are held. Default: the case's `repetitions`."""
+
+    def case_fields(self) -> dict[str, Any]:
+        """The fields of EvalCase that a case need not repeat."""
+        return {"user_goal": self.goal, "knowledge": self.knowledge or None, "profile": self.profile}

@@ -1,0 +1,93 @@
+"""Faults of a simulated user, found in its messages by rules. They are never failures of the agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from a2a_tool_capture.models import Finding, Severity
+
+USER_OUT_OF_ROLE = "user_out_of_role"
+USER_KNOWS_TOO_MUCH = "user_knows_too_much"
+USER_REPEATS = "user_repeats"
+USER_EMPTY = "user_empty"
+USER_UNANSWERED = "user_unanswered"
+USER_NO_END = "user_no_end"
+
+USER_FAULTS = (USER_OUT_OF_ROLE, USER_KNOWS_TOO_MUCH, USER_REPEATS, USER_EMPTY, USER_UNANSWERED, USER_NO_END)
+"""Codes of findings. All but the last spoil a conversation: it stops before the agent gets the message."""
+
+_AS_ASSISTANT = re.compile(
+    r"^\W*(assistant|agent|ai|system|tool)\s*:"
+    r"|\bas an? (ai|artificial intelligence|(large )?language model|(virtual |digital |ai )?assistant)\b"
+    r"|\bi(['’]m| am) (just )?an? (ai|artificial intelligence|(large )?language model|(virtual|digital|ai) assistant)\b"
+    r"|\bhow (can|may) i (help|assist) you\b"
+    r"|\b(anything|something) else i can (help|assist|do)\b"
+    r"|\b(simulated user|role-?play)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What only an assistant writes, in English."""
+_ECHOED = 40
+"""Characters of the agent's last answer that the user would not write word for word."""
+_SENTENCE = 4
+"""Words from which on a message is no mere `Yes` or `Thank you`, which a user may send several times."""
+_WORD = re.compile(r"[^\W_]+(?:[-_./:][^\W_]+)*")
+_DIGITS, _LONG_NUMBER = 3, 6
+
+
+def fault_in(
+    message: str, said: Sequence[str], heard: Sequence[str], given: str, tool_names: Collection[str] = ()
+) -> Finding | None:
+    """The fault of the user's next message, if any.
+
+    `said` are the user's earlier messages, `heard` the agent's answers, `given` all that the user was given to know.
+    """
+    if not message.strip():
+        return user_fault(USER_EMPTY, "its message is empty")
+    if found := _AS_ASSISTANT.search(message):
+        return user_fault(USER_OUT_OF_ROLE, f"it speaks as the assistant: {found.group().strip()!r}")
+    if heard and len(heard[-1].strip()) >= _ECHOED and _plain(heard[-1]) in _plain(message):
+        return user_fault(USER_OUT_OF_ROLE, "it repeats the agent's answer as its own message")
+    if _repeated(message, said):
+        return user_fault(USER_REPEATS, f"it repeats itself: {_short(message)!r}")
+    known = "\n".join((given, *said, *heard)).casefold()
+    if word := _unknown_word(message, known, tool_names):
+        return user_fault(USER_KNOWS_TOO_MUCH, f"it says {word!r}, which was neither given to it nor said before")
+    return None
+
+
+def user_fault(code: str, message: str) -> Finding:
+    return Finding(code, message, Severity.ERROR)
+
+
+def _repeated(message: str, said: Sequence[str]) -> bool:
+    plain = _plain(message)
+    if len(plain.split()) >= _SENTENCE:
+        return plain in map(_plain, said)
+    return len(said) >= 2 and all(_plain(earlier) == plain for earlier in said[-2:])
+
+
+def _plain(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+def _unknown_word(message: str, known: str, tool_names: Collection[str]) -> str | None:
+    """An identifier, a long number or the name of a tool that is not in the `known` text."""
+    words: list[str] = _WORD.findall(message)
+    for word in words:
+        if (word in tool_names or _is_identifier(word)) and word.casefold() not in known:
+            return word
+    return None
+
+
+def _is_identifier(word: str) -> bool:
+    """Such as ORD-1001 or 20012345; dates, times, amounts and short numbers a user may choose."""
+    digits = sum(character.isdigit() for character in word)
+    if word.isdigit():
+        return digits >= _LONG_NUMBER
+    return digits >= _DIGITS and any(character.isalpha() for character in word)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:80]}…"

@@ -1,0 +1,126 @@
+"""The simulated users of a run: the model or the recorded run that speaks for them, checked before the run begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tool_call_evaluators.judge.openai_chat import ChatJudge
+from tool_call_evaluators.judge.panel import missing
+from tool_call_evaluators.judge.prompt import Prompt
+from tool_call_evaluators.judge.settings import ENVIRONMENT as JUDGE_ENVIRONMENT
+from tool_call_evaluators.options import OptionError
+from tool_call_evaluators.simulation.instructions import instructions_for, user_prompt
+from tool_call_evaluators.simulation.record import UserRecord, fingerprint, record_in
+from tool_call_evaluators.simulation.scenario import Simulation
+from tool_call_evaluators.simulation.settings import ENVIRONMENT
+from tool_call_evaluators.simulation.user import SimulatedUser
+from tool_call_evaluators.suite import Case, Suite
+
+from ..errors import ConfigError
+from ..store import Store
+from .speakers import ModelVoice, RecordedVoice, Speaker, Voice
+from .stored_turns import turns_of
+
+Conversations = Mapping[str, Sequence[int]]
+"""Numbers of conversations by the id of their case."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedUsers:
+    """Creates the user's side of conversations. `voice` is None if no case has a simulated user."""
+
+    prompt: Prompt
+    voice: Voice | None = None
+
+    def speaker(self, case: Case, number: int) -> Speaker:
+        """The user's side of the conversation `number` of `case`."""
+        if case.simulate is None:
+            return Speaker(case, number, None, None)
+        text = instructions_for(case.simulate, self.prompt)
+        user = SimulatedUser(case.simulate, text, str(self.prompt), tool_names(case))
+        return Speaker(case, number, user, self.voice)
+
+
+async def users_of(suite: Suite, todo: Conversations, store: Store, replay: str | None) -> SimulatedUsers:
+    """The simulated users of the conversations `todo`; `replay` names the run whose replies they repeat.
+
+    Raises ConfigError if they have no model or, with `replay`, no record; StoreError for an unknown run.
+    """
+    settings = suite.simulated_user
+    prompt = user_prompt(settings.prompt)
+    simulated = [case for case in suite.cases if case.simulate and todo.get(case.id)]
+    if replay is not None:
+        records = await _records(store, replay)
+        _check_records(replay, records, simulated, todo, prompt)
+        return SimulatedUsers(prompt, RecordedVoice(replay, records))
+    return SimulatedUsers(prompt, _model(suite, simulated[0].id) if simulated else None)
+
+
+def _model(suite: Suite, case_id: str) -> ModelVoice:
+    """Raises ConfigError. Nothing is sent."""
+    settings = suite.simulated_user
+    try:
+        model = settings.model_settings(suite.judge, os.environ)
+        environ = settings.model_environment(suite.judge, os.environ)
+    except OptionError as error:
+        raise ConfigError(str(error)) from None
+    problem = missing(model, environ)
+    if model.model is None:
+        problem = (
+            "no model is configured for it: give the suite `simulated_user: {model: ...}`, --simulated-user-model or "
+            f"{ENVIRONMENT}MODEL"
+        )
+    if problem:
+        problem = problem.replace(JUDGE_ENVIRONMENT, ENVIRONMENT).replace("judge's", "simulated user's")
+        raise ConfigError(
+            f"case {case_id!r} has a simulated user, but {problem}; or repeat an earlier run without a model: "
+            "--replay-user RUN"
+        )
+    return ModelVoice(ChatJudge(model, model.api_key(environ), role="simulated user"), settings.seed)
+
+
+async def _records(store: Store, run: str) -> dict[tuple[str, int], UserRecord]:
+    """The records of simulated users of a run, by case and number of the conversation."""
+    found: dict[tuple[str, int], UserRecord] = {}
+    async for turn in turns_of(store, run):
+        if turn["case_id"] and (record := record_in([turn])):
+            found[turn["case_id"], record.conversation] = record
+    return found
+
+
+def _check_records(
+    run: str,
+    records: Mapping[tuple[str, int], UserRecord],
+    cases: Iterable[Case],
+    todo: Conversations,
+    prompt: Prompt,
+) -> None:
+    """Raise ConfigError, naming the turn, for a conversation whose user cannot speak as in `run`."""
+    for case in cases:
+        for number in todo[case.id]:
+            record = records.get((case.id, number))
+            if problem := _problem(record, case.simulate, prompt):
+                first = len(case.turns) + 1
+                raise ConfigError(
+                    f"--replay-user {run}: case {case.id!r}, conversation {number}, turn {first}: {problem}"
+                )
+
+
+def _problem(record: UserRecord | None, scenario: Simulation | None, prompt: Prompt) -> str | None:
+    if record is None or scenario is None:
+        return "the run has no replies of a simulated user for it"
+    if record.redacted:
+        return "the replies were stored redacted or without content, and are not what was sent"
+    if record.instructions != fingerprint(instructions_for(scenario, prompt), scenario.opening):
+        return "the replies were given under other instructions: the `simulate` block or the prompt has changed"
+    return None
+
+
+def tool_names(case: Case) -> frozenset[str]:
+    """The names of the case's tools that are no plain words: a user does not know them."""
+    expects = [case.expect, *(turn.expect for turn in case.turns)]
+    names = {tool.name for tool in case.tools or ()}
+    names |= {call.name for expect in expects for call in expect.tool_calls or ()}
+    return frozenset(name for name in names if not (name.isalpha() and name[1:].islower()))

@@ -1,0 +1,193 @@
+"""A simulated user without a model: what it sends, when it ends, and which of its messages are faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tool_call_evaluators import OptionError, Simulation
+from tool_call_evaluators.simulation.faults import USER_FAULTS
+from tool_call_evaluators.simulation.instructions import GAVE_UP, GOAL_REACHED, instructions_for, user_prompt
+from tool_call_evaluators.simulation.user import MAX_MESSAGE, SimulatedUser
+
+GOAL = "Get the money back for order ORD-1005."
+
+
+def user(**fields: Any) -> SimulatedUser:
+    scenario = Simulation(**{"goal": GOAL, "max_turns": 3, **fields})
+    prompt = user_prompt(None)
+    return SimulatedUser(scenario, instructions_for(scenario, prompt), str(prompt), frozenset({"issue_refund"}))
+
+
+def talk(user: SimulatedUser, replies: list[str], answers: list[tuple[str, bool]]) -> list[str]:
+    """What is sent when the model writes these replies and the agent gives these answers, the last one ever after."""
+    sent = []
+    opening = user.opening()
+    for turn in range(1_000):
+        if opening is None:
+            if user.end:
+                break
+            index = len(user.replies)
+            if index >= len(replies):
+                user.unanswered("nothing more")
+                break
+            message = user.reply(replies[index])
+            if message is None:
+                break
+        else:
+            message, opening = opening, None
+        sent.append(message)
+        text, failed = answers[min(turn, len(answers) - 1)]
+        user.hear(text, failed=failed)
+    return sent
+
+
+WORDS = st.sampled_from(
+    ["Hello there", "yes", "", "  ", "I want my money back for it", GOAL_REACHED, f"Thanks {GOAL_REACHED}", GAVE_UP,
+     "How can I help you?", "ORD-9999", "Goodbye", "As an AI I cannot", "issue_refund", "<think>hm</think>ok then"]
+)  # fmt: skip
+REPLIES = st.lists(WORDS | st.text(max_size=30), max_size=12)
+ANSWERS = st.lists(st.tuples(WORDS | st.text(max_size=60), st.booleans()), min_size=1, max_size=12)
+
+
+@given(REPLIES, ANSWERS, st.integers(1, 6), st.sampled_from([None, "Hi"]), st.sampled_from([None, "Goodbye"]))
+@example(["Hello there", "And now?", GOAL_REACHED], [("fine", False)], 2, None, None)
+def test_it_ends_within_its_turns_with_at_most_one_fault_and_repeats_itself_exactly(
+    replies: list[str], answers: list[tuple[str, bool]], most: int, opening: str | None, stop: str | None
+) -> None:
+    first = user(max_turns=most, opening=opening, stop=stop)
+    sent = talk(first, replies, answers)
+    assert len(sent) == first.sent <= most
+    assert all(message.strip() for message in sent)
+    assert first.end is not None
+    assert (first.fault is not None) == (first.end in ("fault", "no_end"))
+    assert first.fault is None or first.fault.code in USER_FAULTS
+    assert first.reply("anything") is None
+    assert len(first.replies) <= most + 1
+
+    again = user(max_turns=most, opening=opening, stop=stop)
+    assert talk(again, first.replies, answers) == sent
+    assert (again.end, again.fault, again.replies) == (first.end, first.fault, first.replies)
+
+
+@pytest.mark.parametrize(
+    ("replies", "end", "sent"),
+    [
+        (["Hello", GOAL_REACHED], "goal_reached", 1),
+        (["Hello", f"Thanks! {GOAL_REACHED}"], "goal_reached", 1),
+        (["Hello", GAVE_UP], "gave_up", 1),
+        (["Hello", "Have a nice DAY, bye"], "stop", 1),
+        (["Hello", "and", "so", GOAL_REACHED], "goal_reached", 3),
+    ],
+)
+def test_how_a_conversation_ends_well(replies: list[str], end: str, sent: int) -> None:
+    it = user(stop="have a nice day")
+    assert len(talk(it, replies, [("Well", False)])) == sent
+    assert (it.end, it.fault) == (end, None)
+
+
+def test_the_agent_may_say_the_stop_phrase_too() -> None:
+    it = user(stop="have a nice day")
+    assert talk(it, ["Hello", "More"], [("It is done. Have a nice day!", False)]) == ["Hello"]
+    assert it.end == "stop"
+
+
+def test_an_agent_that_failed_ends_it_without_a_fault() -> None:
+    it = user()
+    assert talk(it, ["Hello", "More"], [("oops", True)]) == ["Hello"]
+    assert (it.end, it.fault) == ("agent_failed", None)
+
+
+def test_the_user_may_say_that_the_goal_is_reached_after_the_last_message() -> None:
+    it = user(max_turns=1)
+    assert talk(it, ["Hello", GOAL_REACHED], [("Done", False)]) == ["Hello"]
+    assert it.end == "goal_reached"
+
+
+def fault_of(*replies: str, answers: str = "Which order?", **fields: Any) -> str | None:
+    it = user(max_turns=9, **fields)
+    talk(it, [*replies, GOAL_REACHED], [(answers, False)])
+    return it.fault and it.fault.code
+
+
+LONG_ANSWER = "Your order has been sent today and it arrives by tomorrow evening."
+
+
+@pytest.mark.parametrize(
+    ("replies", "code"),
+    [
+        (["Hello", ""], "user_empty"),
+        (["<think>What now?</think>"], "user_empty"),
+        ([GOAL_REACHED], "user_empty"),
+        (["How can I help you today?"], "user_out_of_role"),
+        (["Hello", "Assistant: Your order is on its way."], "user_out_of_role"),
+        (["As an AI language model, I cannot want anything."], "user_out_of_role"),
+        (["Hello", "Is there anything else I can help you with?"], "user_out_of_role"),
+        (["Where is my money now?", "where is my money now"], "user_repeats"),
+        (["Hello", "Hello", "Hello!"], "user_repeats"),
+        (["Hello", "It is ORD-2002."], "user_knows_too_much"),
+        (["My number is 20012345"], "user_knows_too_much"),
+        (["Please call issue_refund"], "user_knows_too_much"),
+        (["Where is my money now?", "Yes", "Yes"], None),
+        (["Hello", "It is ord-1005, bought on 2026-01-31 for 1200 euros at 12:30"], None),
+        (["Can you help me, I am a human"], None),
+    ],
+)
+def test_faults(replies: list[str], code: str | None) -> None:
+    assert fault_of(*replies) == code
+
+
+def test_the_agents_own_words_are_out_of_role() -> None:
+    assert fault_of("Hello", LONG_ANSWER, answers=LONG_ANSWER) == "user_out_of_role"
+    assert fault_of("Hello", "OK", answers="OK") is None
+
+
+def test_what_the_agent_or_the_opening_said_may_be_said() -> None:
+    assert fault_of("Hello", "It is ORD-2002.", answers="ORD-2002 or ORD-2003?") is None
+    assert fault_of("It is ORD-2002.", opening="About ORD-2002") is None
+    assert fault_of("I am customer K-20012", knowledge=("customer K-20012",)) is None
+
+
+def test_a_message_has_a_maximum_length() -> None:
+    it = user()
+    assert it.reply("x" * (MAX_MESSAGE + 5)) == "x" * MAX_MESSAGE
+
+
+def test_the_model_sees_its_own_messages_as_the_assistants() -> None:
+    it = user(profile="Impatient.", knowledge=("It broke.", "It was new."), context="A shop.")
+    it.scripted("Where is ORD-1001?", "On its way.")
+    assert it.reply("And ORD-1005?") == "And ORD-1005?"
+    it.hear("  ")
+    system, begin, *rest = it.messages()
+    assert all(text in system["content"] for text in (GOAL, "Impatient.", "It broke.\n\nIt was new.", "A shop."))
+    assert "{{" not in system["content"]
+    assert begin["role"] == "user"
+    assert [message["role"] for message in rest] == ["assistant", "user", "assistant", "user"]
+    assert [message["content"] for message in rest[:3]] == ["Where is ORD-1001?", "On its way.", "And ORD-1005?"]
+    assert rest[3]["content"] == "(The agent answered without text.)"
+    assert it.turns == 2
+
+
+# ── prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_own_prompt_is_filled_and_texts_are_not_searched_for_places() -> None:
+    prompt = user_prompt("You want {{ scenario.goal }} and are {{profile}}. End with {{stop}}. Know: {{knowledge}}")
+    text = instructions_for(Simulation(goal="{{profile}}"), prompt)
+    assert text == "You want {{profile}} and are (not given). End with ###STOP###. Know: (not given)"
+    assert str(user_prompt(None)) == "simulated_user@1"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("You are a user.", r"must hold \{\{goal\}\}"),
+        ("{{goal}} {{profil}}", r"unknown \{\{profil\}\} \(did you mean profile\?\)"),
+        ("{{goal}} {% if x %}", r"no \{% \.\.\. %\}"),
+    ],
+)
+def test_a_prompt_that_cannot_be_filled_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        user_prompt(text)

@@ -1,0 +1,395 @@
+"""Runs in which a simulated user talks to a real agent over A2A; its model is a stand-in that speaks OpenAI's API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.privacy.policy import Privacy, privacy_of
+from a2a_eval_proxy.privacy.rules import parse_rules
+from a2a_eval_proxy.runs.drive import AgentOptions, NothingRanError, run_suite
+from a2a_eval_proxy.runs.rescore import evaluate_store
+from a2a_eval_proxy.runs.run_result import RunResult
+from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
+from agents.serving import ServerThread
+from agents.stepwise_agent import stepwise_agent
+from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
+from tool_call_evaluators.report import html_report, json_report, junit_xml, markdown_summary
+from tool_call_evaluators.suite import Suite, parse_suite
+
+STOP = "###STOP###"
+AGENT_URL = "http://127.0.0.1:1"
+
+
+class UserModel:
+    """A model that writes these lines in each conversation, the last one ever after."""
+
+    def __init__(self, *lines: str | Reply) -> None:
+        self.api = FakeApi(self._reply)
+        self.lines = lines
+
+    def _reply(self, request: dict[str, Any]) -> Reply:
+        written = sum(message["role"] == "assistant" for message in request["messages"])
+        line = self.lines[min(written, len(self.lines) - 1)]
+        return says(line) if isinstance(line, str) else line
+
+    @property
+    def asked(self) -> int:
+        return len(self.api.requests)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "A2A_EVAL_PROXY_JUDGE_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("A2A_EVAL_PROXY_SIMULATED_USER_API_KEY", KEY)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[AgentOptions]:
+    with stepwise_agent() as server:
+        yield AgentOptions(server.url, {}, concurrency=2)
+
+
+Run = Callable[..., RunResult]
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    return str(tmp_path / "turns.db")
+
+
+def suite(simulate: str = "{goal: A refund}", *, url: str = "", more: str = "", turns: str = "") -> Suite:
+    user = f'{{model: {MODEL}, base_url: "{url}/v1", seed: 7, prices: {{input: 1, output: 2}}}}' if url else "{}"
+    return parse_suite(
+        f"""
+suite: refunds
+simulated_user: {user}
+evaluators: [tool_error, {{tool_trajectory: {{scope: conversation, mode: superset, id: whole}}}}]
+{more}
+cases:
+  - id: refund
+    {turns}
+    expect: {{tool_calls: [{{name: refund, arguments: null}}]}}
+    simulate: {simulate}
+"""
+    )
+
+
+async def drive(
+    model: UserModel, agent: AgentOptions, location: str, simulate: str = "{goal: A refund}", **options: Any
+) -> RunResult:
+    """Runs the suite with `model` as the user."""
+    named = {name: options.pop(name) for name in ("more", "turns") if name in options}
+    run = options.pop("run", "nightly")
+    with ServerThread(model.api.app) as server:
+        return await run_suite(suite(simulate, url=server.url, **named), agent, location, run, **options)
+
+
+async def stored(location: str, run: str = "nightly") -> list[dict[str, Any]]:
+    store = open_store(location, must_exist=True)
+    try:
+        return [turn async for turn in every_turn(store, TurnQuery(run=run))]
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+def codes(result: RunResult) -> list[str]:
+    return [reason.code for reason in result.verdict.reasons]
+
+
+# ── a conversation ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_model_talks_to_the_agent_until_its_goal_is_reached(agent: AgentOptions, location: str) -> None:
+    model = UserModel("refund it please", "and thanks for that", STOP)
+    planned: list[int] = []
+    advanced: list[str] = []
+    result = await drive(
+        model,
+        agent,
+        location,
+        "{goal: A refund, conversations: 2, max_turns: 5}",
+        planned=planned.append,
+        advanced=lambda case: advanced.append(case.id),
+    )
+    assert result.verdict.passed, result.verdict.reasons
+    assert [item.label for item in result.report.conversations] == ["refund #1", "refund #2"]
+    assert (planned, len(advanced)) == ([10], 10)
+    for conversation in result.report.conversations:
+        assert [turn["user_text"] for turn in conversation.executed] == ["refund it please", "and thanks for that"]
+        assert conversation.user is not None
+        assert (conversation.user.end, conversation.user.fault) == ("goal_reached", None)
+        assert conversation.user.replies == ("refund it please", "and thanks for that", STOP)
+    assert sorted(request["seed"] for request in model.api.requests) == [7, 7, 7, 8, 8, 8]
+    first = model.api.requests[0]
+    assert "A refund" in first["messages"][0]["content"]
+    assert (first["temperature"], "response_format" in first) == (0.7, False)
+
+
+async def test_the_model_is_paid_for_and_counted(agent: AgentOptions, location: str) -> None:
+    result = await drive(UserModel("refund it please", STOP), agent, location)
+    told = json.loads(json_report(result.report))
+    assert told["simulated_users"] == {
+        "conversations": 1,
+        "faults": {},
+        "usage": {"requests": 2, "prompt_tokens": 200, "completion_tokens": 40, "cost": pytest.approx(280 / 1e6)},
+    }
+    assert told["judge_usage"]["requests"] == 0
+    assert "simulated users: 1 conversation, 2 requests" in markdown_summary(result.report).replace("\\", "")
+
+
+async def test_input_required_is_answered_in_the_same_task(agent: AgentOptions, location: str) -> None:
+    await drive(UserModel("ask me something first", "the answer is blue", STOP), agent, location)
+    first, second = await stored(location)
+    assert first["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert second["state"] == "TASK_STATE_COMPLETED"
+    assert first["task_id"] == second["task_id"] != ""
+    assert first["conversation_id"] == second["conversation_id"]
+
+
+async def test_a_failed_task_ends_the_conversation_and_is_the_agents_failure(
+    agent: AgentOptions, location: str
+) -> None:
+    model = UserModel("fail on me please", "again please now", STOP)
+    result = await drive(model, agent, location)
+    (conversation,) = result.report.conversations
+    assert conversation.user is not None
+    assert (conversation.user.end, conversation.user.fault) == ("agent_failed", None)
+    assert model.asked == 1
+    assert "failed_turn" in codes(result)
+    assert result.report.status(conversation) == "failed"
+
+
+async def test_scripted_turns_come_first(agent: AgentOptions, location: str) -> None:
+    model = UserModel("never written here", "and now it please", STOP)
+    turns = "turns: [{user: ask it, expect: {tool_calls: [{name: other}]}}]"
+    result = await drive(model, agent, location, turns=turns)
+    (conversation,) = result.report.conversations
+    assert [turn["user_text"] for turn in conversation.executed] == ["ask it", "and now it please"]
+    assert [turn.expect is None for turn in conversation.turns] == [False, True]
+    assert model.api.requests[0]["messages"][2:] == [
+        {"role": "assistant", "content": "ask it"},
+        {"role": "user", "content": "answer 0"},
+    ]
+
+
+async def test_the_opening_is_sent_as_it_is(agent: AgentOptions, location: str) -> None:
+    model = UserModel("never written here", STOP)
+    await drive(model, agent, location, "{goal: A refund, opening: My order K-2002 broke}")
+    assert [turn["user_text"] for turn in await stored(location)] == ["My order K-2002 broke"]
+    assert model.asked == 1
+
+
+# ── faults of the user ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        (["refund it please", "How can I help you?"], "user_out_of_role"),
+        (["refund it please", "my order is K-2002"], "user_knows_too_much"),
+        (["refund this order please", "refund this order please"], "user_repeats"),
+        (["refund it please", ""], "user_empty"),
+    ],
+)
+async def test_a_fault_spoils_the_conversation_and_is_not_the_agents(
+    agent: AgentOptions, location: str, lines: list[str], code: str
+) -> None:
+    result = await drive(UserModel(*lines), agent, location)
+    assert codes(result)[0] == "user_fault"
+    assert {"failed", "failed_turn", "missing_turn", "errored"}.isdisjoint(codes(result))
+    (conversation,) = result.report.conversations
+    assert [turn["user_text"] for turn in conversation.executed] == [lines[0]]  # the agent never got the other
+    assert result.report.status(conversation) == "spoilt"
+    assert result.report.counts == {"passed": 0, "failed": 0, "spoilt": 1, "unscored": 0}
+    assert [item.status for item in conversation.results] == ["skipped"]
+
+    told = json.loads(json_report(result.report))
+    assert told["simulated_users"]["faults"] == {code: 1}
+    (finding,) = told["conversations"][0]["simulated_user"]["findings"]
+    assert finding["code"] == code
+    assert told["unique_errors"] == []
+    assert not any(turn["findings"] for turn in told["conversations"][0]["turns"])
+
+    root = ET.fromstring(junit_xml(result.report))
+    assert root.find(f".//property[@name='{code}']").get("value") == "1"  # type: ignore[union-attr]
+    assert root.find(".//testcase[@name='refund']/error").get("type") == "user_fault"  # type: ignore[union-attr]
+    assert root.find(".//failure") is None
+    assert "1 spoilt by the simulated user" in markdown_summary(result.report)
+    assert "The simulated user was at fault in 1 conversation" in html_report(result.report)
+
+
+async def test_a_tolerated_fault_still_measures_nothing(agent: AgentOptions, location: str) -> None:
+    model = UserModel("refund it please", "")
+    result = await drive(model, agent, location, more="tolerate: [user_fault]")
+    assert codes(result) == ["unmeasured"]
+    assert [reason.code for reason in result.verdict.tolerated] == ["user_fault"]
+
+
+async def test_no_end_within_the_turns_is_counted_and_the_agent_is_measured(agent: AgentOptions, location: str) -> None:
+    model = UserModel("refund it please", "and this one too", "and that one too", "and so on")
+    result = await drive(model, agent, location, "{goal: A refund, max_turns: 3}")
+    assert codes(result) == ["user_no_end"]
+    (conversation,) = result.report.conversations
+    assert len(conversation.executed) == 3
+    assert [(item.evaluator, item.status) for item in conversation.results] == [("whole", "passed")]
+    tolerant = suite("{goal: A refund, max_turns: 3}", more="tolerate: [user_no_end]")
+    again = await evaluate_store(tolerant, location, "nightly")
+    assert again.verdict.passed
+    assert again.report.status(again.report.conversations[0]) == "passed"
+
+
+async def test_a_fault_before_the_first_message_is_kept_too(agent: AgentOptions, location: str) -> None:
+    simulate = "{goal: A refund, conversations: 2}"
+    result = await drive(UserModel(""), agent, location, simulate)
+    assert codes(result).count("user_fault") == 2
+    assert await stored(location) == []
+    assert "missing_turn" not in codes(result)
+    with pytest.raises(Exception, match="no run 'nightly'"):
+        await evaluate_store(suite(simulate), location, "nightly")
+
+
+async def test_a_model_that_is_gone_interrupts_the_conversation_and_resuming_repeats_it(
+    agent: AgentOptions, location: str
+) -> None:
+    gone = UserModel("refund it please", fails(400, "no more today"))
+    first = await drive(gone, agent, location)
+    assert codes(first)[0] == "user_fault"
+    assert "no reply: simulated user fake-judge-1 at http" in first.verdict.reasons[0].message
+    assert json.loads(json_report(first.report))["simulated_users"]["faults"] == {"user_unanswered": 1}
+
+    result = await drive(UserModel("refund it please", STOP), agent, location, resume=True)
+    assert result.verdict.passed, result.verdict.reasons
+    assert len(await stored(location)) == 1
+
+
+async def test_a_model_that_never_answers_is_an_unreachable_part(agent: AgentOptions, location: str) -> None:
+    with pytest.raises(NothingRanError, match=r"simulated user fake-judge-1 at .*: HTTP 400: no") as caught:
+        await drive(UserModel(fails(400, "no")), agent, location)
+    assert caught.value.exit_code == 3
+
+
+async def test_a_faulty_conversation_counts_in_no_pass_rate(agent: AgentOptions, location: str) -> None:
+    result = await drive(
+        UserModel("refund it please", ""), agent, location, more="gates: {pass_rate: 1.0}\ntolerate: [user_fault]"
+    )
+    assert "unmeasured" in codes(result)
+    assert "below_pass_rate" not in codes(result)
+
+
+async def test_a_finished_conversation_is_not_held_again_and_a_missing_one_is(
+    agent: AgentOptions, location: str
+) -> None:
+    two = "{goal: A refund, conversations: 2}"
+    three = two.replace("2", "3")
+    await drive(UserModel("refund it please", STOP), agent, location, two)
+    model = UserModel("refund it please", STOP)
+    result = await drive(model, agent, location, three, resume=True)
+    assert result.verdict.passed
+    assert model.asked == 2
+    numbers = [user.conversation for user in result.report.users]
+    assert sorted(numbers) == [1, 2, 3]
+    assert {request["seed"] for request in model.api.requests} == {9}
+
+
+# ── repeated without a model ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_run_is_repeated_without_a_model(agent: AgentOptions, location: str) -> None:
+    simulate = "{goal: A refund, conversations: 2}"
+    lines = ["refund it please", "and that one too", STOP]
+    first = await drive(UserModel(*lines), agent, location, simulate)
+    again = await run_suite(suite(simulate), agent, location, "again", replay_user="nightly")
+    assert again.verdict == first.verdict
+    said = [[turn["user_text"] for turn in item.executed] for item in again.report.conversations]
+    assert said == [lines[:2], lines[:2]]
+    assert [user.replayed for user in again.report.users] == ["nightly", "nightly"]
+    assert json.loads(json_report(again.report))["simulated_users"]["usage"]["requests"] == 0
+    third = await run_suite(suite(simulate), agent, location, "third", replay_user="again")
+    assert third.verdict == first.verdict
+
+
+async def test_faults_are_repeated_too(agent: AgentOptions, location: str) -> None:
+    await drive(UserModel("refund it please", ""), agent, location)
+    again = await run_suite(suite(), agent, location, "again", replay_user="nightly")
+    assert codes(again)[0] == "user_fault"
+    assert json.loads(json_report(again.report))["simulated_users"]["faults"] == {"user_empty": 1}
+
+
+@pytest.mark.parametrize(
+    ("simulate", "message"),
+    [
+        ("{goal: A refund, conversations: 2}", "case 'refund', conversation 2, turn 1: the run has no replies"),
+        ("{goal: Another}", "case 'refund', conversation 1, turn 1: .* under other instructions"),
+        ("{goal: A refund, opening: Hello}", "case 'refund', conversation 1, turn 1: .* under other instructions"),
+    ],
+)
+async def test_what_is_not_recorded_is_said_before_the_agent_is_asked(
+    agent: AgentOptions, location: str, simulate: str, message: str
+) -> None:
+    await drive(UserModel("refund it please", STOP), agent, location)
+    with pytest.raises(ConfigError, match=f"--replay-user nightly: {message}"):
+        await run_suite(suite(simulate), AgentOptions(AGENT_URL), location, "again", replay_user="nightly")
+    with pytest.raises(Exception, match="no run 'monthly'; the store has nightly"):
+        await run_suite(suite(), AgentOptions(AGENT_URL), location, "again", replay_user="monthly")
+
+
+async def test_a_reply_that_is_missing_later_is_an_error_that_names_the_turn(
+    agent: AgentOptions, location: str
+) -> None:
+    """Here the agent failed in the recorded run, and does not any more."""
+    await drive(UserModel("fail on me please"), agent, location)
+    with stepwise_agent(fails=False) as better:
+        result = await run_suite(suite(), AgentOptions(better.url), location, "again", replay_user="nightly")
+    assert codes(result)[0] == "user_fault"
+    assert "has no reply of the user for turn 2 of case 'refund', conversation 1" in result.verdict.reasons[0].message
+    assert len(await stored(location, "again")) == 1
+
+
+# ── without a model, and with privacy ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ({}, "case 'refund' has a simulated user, but no model is configured for it: .*--replay-user RUN"),
+        ({"model": "m"}, "but api.openai.com needs a key; set A2A_EVAL_PROXY_SIMULATED_USER_API_KEY, or "),
+    ],
+)
+async def test_without_a_model_or_key_nothing_is_driven(
+    location: str, user: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("A2A_EVAL_PROXY_SIMULATED_USER_API_KEY")
+    plain = suite(turns="turns: [{user: ask it}]")
+    wanted = replace(plain, simulated_user=plain.simulated_user.overridden(user))
+    with pytest.raises(ConfigError, match=message) as caught:  # nobody is at that address, and nobody is asked
+        await run_suite(wanted, AgentOptions(AGENT_URL), location, "nightly")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "privacy", [privacy_of(parse_rules("email"), None), privacy_of((), None, no_content=True)], ids=["rules", "none"]
+)
+async def test_what_is_not_kept_is_not_repeated(agent: AgentOptions, location: str, privacy: Privacy) -> None:
+    model = UserModel("write to ada@example.org please", "")
+    await drive(model, agent, location, privacy=privacy)
+    assert "ada@" in model.api.requests[1]["messages"][2]["content"]
+    assert "ada@" not in json.dumps(await stored(location))
+    with pytest.raises(ConfigError, match="stored redacted or without content"):
+        await run_suite(suite(), AgentOptions(AGENT_URL), location, "again", replay_user="nightly")
+
+
+async def test_a_fault_before_the_first_message_is_redacted(agent: AgentOptions, location: str) -> None:
+    privacy = privacy_of(parse_rules("email"), None)
+    result = await drive(UserModel("How can I help you, ada@example.org?"), agent, location, privacy=privacy)
+    assert result.report.users[0].redacted
+    assert re.search("ada@", Path(location).read_bytes().decode("latin-1")) is None
