@@ -558,6 +558,7 @@ async def test_a_card_with_a_relative_url(tmp_path: Path) -> None:
 # ── headers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(347)
 async def test_headers_take_environment_variables_and_go_with_every_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def codes(found: Reconciliation) -> list[str]:
 # ── 1. the same id ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(349)
 def test_the_same_id_is_one_call_and_the_protocol_wins() -> None:
     found = reconcile([protocol("pay", {"eur": 1}, "1")], [trace("pay", {"eur": 2}, "1")])
     assert found.tool_calls == [protocol("pay", {"eur": 1}, "1")]
@@ -73,6 +74,7 @@ def test_an_empty_id_matches_nothing() -> None:
 # ── 2. the same signature ───────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(350)
 @pytest.mark.parametrize(
     ("ours", "theirs"), [({"n": 1}, {"n": 1.0}), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"n": [0]}, {"n": [-0.0]})]
 )
@@ -82,6 +84,7 @@ def test_the_same_signature_is_one_call(ours: dict[str, Any], theirs: dict[str, 
     assert counts(found) == (0, 1, 0, 0)
 
 
+@pytest.mark.statement(351)
 @pytest.mark.parametrize(
     "other", [trace("pay", {"n": True}), trace("pay", {"n": "1"}), trace("pay", {}), trace("mail", {"n": 1})]
 )
@@ -149,6 +152,7 @@ def test_equal_counts_are_no_mismatch(times: int) -> None:
     assert found.findings == []
 
 
+@pytest.mark.statement(350)
 def test_absorb_all_drops_every_trace_call_with_a_known_signature() -> None:
     found = reconcile([protocol("pay")], [trace("pay"), trace("pay"), trace("mail")], absorb_all=True)
     assert [call.name for call in found.tool_calls] == ["pay", "mail"]

@@ -75,6 +75,7 @@ def test_an_update_without_append_replaces_the_artifact() -> None:
     assert merger.findings == []
 
 
+@pytest.mark.statement(340)
 def test_an_update_with_append_extends_the_artifact() -> None:
     merger = merged(update(artifact("a", call("one"))), chunk("a", call("two")), chunk("a", call("three")))
     assert names(merger) == ["one", "two", "three"]
@@ -337,6 +338,7 @@ def test_the_requirement_to_list_the_uri_can_be_lifted() -> None:
 # ── status updates ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(342)
 def test_a_status_update_never_touches_calls() -> None:
     merger = merged(update(artifact("a", call("one"))), status("COMPLETED", "done"))
     assert names(merger) == ["one"]
@@ -346,12 +348,14 @@ def test_a_status_update_never_touches_calls() -> None:
 # ── snapshots ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(341)
 def test_a_task_replaces_what_was_streamed() -> None:
     merger = merged(update(artifact("a", call("one"), text="x")), task(artifact("b", call("two"), text="y")))
     assert names(merger) == ["two"]
     assert merger.response_text == "y"
 
 
+@pytest.mark.statement(341)
 def test_a_call_that_the_snapshot_lacks_is_dropped_and_named() -> None:
     merger = merged(update(artifact("a", call("one", "c-1"), call("two"))), task(artifact("a", call("two"))))
     assert names(merger) == ["two"]
@@ -377,6 +381,7 @@ def test_a_task_without_artifacts_clears_too() -> None:
     assert codes(merger) == ["dropped_by_snapshot"]
 
 
+@pytest.mark.statement(332)
 def test_what_a_snapshot_confirms_is_no_finding() -> None:
     merger = merged(
         update(artifact("a", call("one", "1", arguments={"n": 1}))),
@@ -392,6 +397,7 @@ def test_a_stream_goes_on_after_a_snapshot() -> None:
     assert merger.response_text == "xy"
 
 
+@pytest.mark.statement(340)
 def test_without_a_snapshot_what_was_accumulated_stands() -> None:
     merger = merged(task(state="SUBMITTED"), update(artifact("a", call("one"))), status("COMPLETED"))
     assert names(merger) == ["one"]
@@ -596,6 +602,7 @@ def test_any_events_can_be_fed(fed: list[Any], turn_at: int) -> None:
 MISPLACED = {"metadata": {METADATA_KEY: [call("one"), call("two")]}}
 
 
+@pytest.mark.statement(325, 326)
 @pytest.mark.parametrize(
     "event",
     [

@@ -43,6 +43,7 @@ def test_order_is_kept() -> None:
 # ── entry and name ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(334)
 @pytest.mark.parametrize("entry", [None, True, 1, 1.5, "search", ["search"], {}, {"name": None}, {"name": ""}])
 @pytest.mark.parametrize("name", [1, {}, ["search"]])
 def test_an_entry_without_a_name_is_skipped(entry: Any, name: Any) -> None:
@@ -56,6 +57,7 @@ def test_an_entry_without_a_name_is_skipped(entry: Any, name: Any) -> None:
 # ── arguments ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(335)
 @pytest.mark.parametrize("entry", [{"name": "a"}, {"name": "a", "arguments": None}, {"name": "a", "arguments": {}}])
 def test_missing_and_null_arguments_are_none_at_all(entry: Any) -> None:
     reading = read(entry)
@@ -70,6 +72,7 @@ def test_arguments_as_text_of_an_object_are_that_object() -> None:
     assert reading.findings[0].severity is Severity.INFO
 
 
+@pytest.mark.statement(335)
 @pytest.mark.parametrize("arguments", ["", "x", "[1]", "1", "null", "{", "[" * 100_000, [], [1], 0, 1.5, True, False])
 def test_other_arguments_skip_the_entry(arguments: Any) -> None:
     reading = read({"name": "a", "arguments": arguments}, {"name": "good"})
@@ -80,6 +83,7 @@ def test_other_arguments_skip_the_entry(arguments: Any) -> None:
 # ── id, result, error ───────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(333)
 @pytest.mark.parametrize("entry", [{"name": "a"}, {"name": "a", "id": None}, {"name": "a", "id": ""}])
 def test_no_id_is_the_empty_text(entry: Any) -> None:
     reading = read(entry)
@@ -96,6 +100,7 @@ def test_another_id_is_its_json_text(raw: Any, text: str) -> None:
     assert codes(reading) == ["repaired_entry"]
 
 
+@pytest.mark.statement(336, 337)
 @pytest.mark.parametrize("field", ["result", "error"])
 @pytest.mark.parametrize(
     ("raw", "text"),
@@ -119,6 +124,7 @@ def test_an_absent_result_is_absent() -> None:
     assert read({"name": "a"}).tool_calls[0].result is None
 
 
+@pytest.mark.statement(338)
 def test_source_and_unknown_fields_are_ignored() -> None:
     reading = read({"name": "a", "source": "otel_trace", "added_later": {"x": 1}})
     assert reading.tool_calls == [ToolCall("a", source=ToolCallSource.A2A_PROTOCOL)]
@@ -156,6 +162,7 @@ def test_no_key_is_no_calls_and_no_finding(without: dict[str, Any]) -> None:
     assert read_tool_calls({"artifactId": "a1", **without}) == ([], [])
 
 
+@pytest.mark.statement(344)
 @pytest.mark.parametrize("extensions", [None, (), ("https://example.com/other/v1",), URI, {URI: True}, ([URI],)])
 def test_calls_of_an_artifact_that_does_not_list_the_uri_are_ignored(extensions: Any) -> None:
     reading = read_tool_calls(artifact([{"name": "a"}, {"name": "b"}], extensions=extensions))
@@ -181,6 +188,7 @@ def test_the_uri_may_be_one_of_several() -> None:
     assert len(read_tool_calls(artifact([{"name": "a"}], extensions=extensions)).tool_calls) == 1
 
 
+@pytest.mark.statement(325, 326)
 def test_messages_and_data_parts_are_never_read() -> None:
     part = {"data": {METADATA_KEY: [{"name": "a"}]}, "metadata": {METADATA_KEY: [{"name": "b"}]}}
     assert read_tool_calls({"artifactId": "a1", "extensions": [URI], "parts": [part]}) == ([], [])
@@ -237,6 +245,7 @@ def test_a_version_that_cannot_be_read_leaves_the_next_one(content: dict[str, An
     assert names(content) == ["old"]
 
 
+@pytest.mark.statement(343)
 def test_a_reader_that_knows_one_version_ignores_the_other() -> None:
     content = migrating([{"name": "new"}], [{"name": "old"}])
     assert [call.name for call in read_tool_calls(content).tool_calls] == ["old"]

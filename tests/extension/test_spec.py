@@ -26,11 +26,13 @@ def schema() -> Draft202012Validator:
     return Draft202012Validator(content)
 
 
+@pytest.mark.statement(322)
 def test_names_of_version_1_are_fixed() -> None:
     assert URI == "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
     assert METADATA_KEY == "https://arksim.arklex.ai/a2a/tool-call-capture/v1/tool_calls"
 
 
+@pytest.mark.statement(343)
 def test_a_version_derives_its_names() -> None:
     assert (V1.uri, V1.metadata_key) == (URI, METADATA_KEY)
     assert ExtensionVersion(2).metadata_key == "https://arksim.arklex.ai/a2a/tool-call-capture/v2/tool_calls"
@@ -41,6 +43,7 @@ def test_known_versions_are_listed_highest_first() -> None:
     assert numbers == sorted(numbers, reverse=True)
 
 
+@pytest.mark.statement(324, 331)
 def test_the_declaration_is_optional_for_clients_and_has_no_parameters() -> None:
     declared = agent_extension()
     assert declared.uri == URI
@@ -101,6 +104,7 @@ def test_the_schema_accepts_what_is_documented(schema: Draft202012Validator, ent
     schema.validate(entries)
 
 
+@pytest.mark.statement(335)
 @pytest.mark.parametrize(
     "entries",
     [

@@ -106,6 +106,7 @@ UNKNOWN = [
 ]
 
 
+@pytest.mark.statement(347)
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
 @pytest.mark.parametrize("headers", KNOWN)
 async def test_known_callers_are_told_calls(agent: str, headers: list[tuple[str, str]], method: str) -> None:
@@ -114,6 +115,7 @@ async def test_known_callers_are_told_calls(agent: str, headers: list[tuple[str,
     assert "asked urn:x;" in body
 
 
+@pytest.mark.statement(347)
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
 @pytest.mark.parametrize("headers", UNKNOWN)
 async def test_others_are_answered_as_if_they_had_not_asked(
@@ -256,6 +258,7 @@ async def test_client_certificates_over_grpc(who: str, told_calls: bool) -> None
 # ── a whole deployment ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.statement(346, 348)
 @pytest.mark.parametrize("value", ["off", "0", " False "])
 async def test_a_deployment_that_is_switched_off_never_tells(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A2A_TOOL_CAPTURE", value)
@@ -277,6 +280,7 @@ def test_one_text_is_not_taken_for_a_list_of_characters(guard: Any, who: dict[st
         guard(**who)
 
 
+@pytest.mark.statement(348)
 @pytest.mark.parametrize("value", ["on", "1", "TRUE", ""])
 def test_it_is_on_unless_it_is_switched_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A2A_TOOL_CAPTURE", value)

@@ -260,6 +260,7 @@ def calls_in(task: dict[str, Any]) -> list[str]:
     return names(call for reading in readings for call in reading.tool_calls)
 
 
+@pytest.mark.statement(321, 324)
 async def test_the_card_declares_the_extension_once() -> None:
     card = AgentCard()
     declare_tool_calls(card)
@@ -267,6 +268,7 @@ async def test_the_card_declares_the_extension_once() -> None:
     assert [(extension.uri, extension.required) for extension in card.capabilities.extensions] == [(URI, False)]
 
 
+@pytest.mark.statement(321, 327)
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 @pytest.mark.parametrize("verb", CASES)
@@ -279,6 +281,7 @@ async def test_a_client_that_asks_gets_the_calls(agent: str, verb: str, binding:
     assert turn.state == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.statement(323, 332)
 @pytest.mark.parametrize("verb", CASES)
 async def test_the_stored_task_has_each_call_once(agent: str, verb: str) -> None:
     raw = Raw(agent)
@@ -325,6 +328,7 @@ async def test_calls_that_no_artifact_followed_come_before_the_end(agent: str, v
     assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.statement(327)
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("verb", [*CASES, "ask", "reply", "stop"])

@@ -82,6 +82,7 @@ async def test_a_continued_task_keeps_its_calls(agent: str) -> None:
     assert calls_in(answered) == ["kettle", "kettle"]
 
 
+@pytest.mark.statement(329)
 async def test_the_answer_says_that_the_extension_is_active(agent: str) -> None:
     assert (await send(agent, "plain")).headers["X-A2A-Extensions"] == URI
 

@@ -1,6 +1,7 @@
-"""An agent file of arksim's automatic way, on the real OpenAI Agents SDK with a scripted model, run by the command.
+"""Agent files of arksim, run by the command: its own template, and its automatic way to capture calls.
 
-The command runs in this interpreter with the packages of the frameworks' environment before its own.
+The latter is on the real OpenAI Agents SDK with a scripted model. The command runs in this interpreter, with the
+packages of other environments before its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.provision import python_environment
@@ -80,31 +82,51 @@ cases:
 """
 
 
+def packages(name: str) -> Path:
+    """Where an environment has its packages."""
+    (found,) = python_environment(name).parents[1].glob("lib/python*/site-packages")
+    return found
+
+
+def command(folder: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "a2a_eval_proxy", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=100,
+    )
+
+
+def exported(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in command(folder, "", "export").stdout.splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def outside_of_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)  # arksim and the SDK are extras: without them there is nothing to test
+
+
+@pytest.mark.statement(313)
+def test_the_template_of_arksim_runs_as_it_stands(tmp_path: Path) -> None:
+    template = packages("arksim") / "arksim/templates/my_agent.py"
+    tmp_path.joinpath("suite.yaml").write_text("suite: s\ncases: [{id: a, turns: [{user: Hello}]}]\n", "utf-8")
+    done = command(tmp_path, "", "run", "suite.yaml", "--agent", f"python:{template}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [turn["response_text"] for turn in exported(tmp_path)] == ["You said: Hello"]
+
+
 @pytest.mark.statement(316, 319)
 @pytest.mark.parametrize("environments", [["frameworks"], ["frameworks", "arksim"]], ids=["alone", "with-arksim"])
-def test_calls_are_captured_without_wrapping(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environments: list[str]
-) -> None:
-    monkeypatch.delenv("CI", raising=False)  # both are extras: without them there is nothing to test
-    roots = [python_environment(name).parents[1] for name in environments]
-    packages = [str(found) for root in roots for found in root.glob("lib/python*/site-packages")]
+def test_calls_are_captured_without_wrapping(tmp_path: Path, environments: list[str]) -> None:
+    path = ":".join(str(packages(name)) for name in environments)
     tmp_path.joinpath("traced_agent.py").write_text(AGENT, "utf-8")
     tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
-
-    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "a2a_eval_proxy", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": ":".join(packages)},
-            timeout=100,
-        )
-
-    done = command("run", "suite.yaml")
+    done = command(tmp_path, path, "run", "suite.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
-    turns = [json.loads(line) for line in command("export").stdout.splitlines()]
+    turns = exported(tmp_path)
     assert {turn["response_text"] for turn in turns} == {"shipped"}
     made = {turn["user_text"]: [(call["name"], call["arguments"]) for call in turn["tool_calls"]] for turn in turns}
     assert made == {order: [("look_up", {"order_id": order})] for order in ("ORD-1", "ORD-2", "ORD-3")}
