@@ -51,6 +51,8 @@ class ExperimentResult:
     turns: Sequence[TurnJson]
     whole: Mapping[str, Sequence[Mapping[str, Any]]]
     verdict: Verdict
+    notes: tuple[str, ...] = ()
+    """What of the data set was not imported."""
 
     @property
     def passed(self) -> bool:
@@ -146,7 +148,7 @@ async def run_experiment(
     for option, value in (("runs", runs), ("concurrency", concurrency)):
         if value < 1:
             raise ValueError(f"{option} must be at least 1, got {value}")
-    suite = _suite(dataset)
+    suite, notes = _suite(dataset)
     suite = replace(suite, cases=tuple(case.held(runs) for case in suite.cases))
     given = None if evaluators is None else [get_evaluator(one) if isinstance(one, str) else one for one in evaluators]
     plans = [_Plan(case, *_built(suite, case, given, judge)) for case in suite.cases]
@@ -158,7 +160,7 @@ async def run_experiment(
     metrics = dict.fromkeys(evaluator.metric for plan in plans for evaluator in (*plan.of_turns, *plan.of_whole))
     judged = outcomes(follow(turns, suite, whole))
     verdict = gate(judged, metrics=metrics, gates=suite.gates, tolerate=suite.tolerate, run=suite.run_gates)
-    return ExperimentResult(name or suite.name, suite, turns, whole, verdict)
+    return ExperimentResult(name or suite.name, suite, turns, whole, verdict, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +172,32 @@ class _Plan:
     of_whole: Sequence[EvaluatorBase]
 
 
-def _suite(dataset: DataSet) -> Suite:
-    from .importers import import_suite, import_text
+def _suite(dataset: DataSet) -> tuple[Suite, tuple[str, ...]]:
+    """The cases of a data set, and what was not imported. Raises SuiteError for one that cannot run, ValueError for
+    examples that are no JSON."""
+    from .importers import Imported, import_suite, import_text
 
-    if isinstance(dataset, str | Path):
-        dataset = import_suite(dataset).suite
-    elif not isinstance(dataset, Suite):
+    if isinstance(dataset, Suite):
+        imported = Imported(dataset, "suite")
+    elif isinstance(dataset, str | Path):
+        imported = import_suite(dataset)
+    else:
         examples = {"name": "experiment", "examples": list(dataset)}
-        dataset = import_text(json.dumps(examples, default=lambda value: value.to_dict()), "dataset", "dokimos").suite
-    if not dataset.cases:
-        raise SuiteError("the data set has no examples", dataset.name)
-    for case in dataset.cases:
+        imported = import_text(json.dumps(examples, default=_json_form), "dataset", "dokimos")
+    suite = imported.suite
+    if not suite.cases:
+        raise SuiteError("the data set has no examples", suite.name)
+    for case in suite.cases:
         if case.simulate is not None:
-            raise SuiteError(f"case {case.id} has a simulated user: use `a2a-eval-proxy run`", dataset.name)
-    return dataset
+            raise SuiteError(f"case {case.id} has a simulated user: use `a2a-eval-proxy run`", suite.name)
+    return suite, imported.notes
+
+
+def _json_form(value: Any) -> Any:
+    """Of a ToolCall or a ToolDefinition."""
+    if not hasattr(value, "to_dict"):
+        raise ValueError(f"the data set contains {type(value).__name__}, which JSON does not have")
+    return value.to_dict()
 
 
 def _built(

@@ -19,6 +19,7 @@ from tool_call_evaluators import (
     get_evaluator,
     load_suite,
     metric,
+    parse_suite,
     registry,
     run_experiment,
 )
@@ -198,10 +199,22 @@ def test_a_result_is_exported_as_a_report(suffix, tmp_path):
         result.export(tmp_path / "report.pdf")
 
 
+def test_a_simulated_user_needs_an_agent():
+    suite = parse_suite("{suite: x, cases: [{id: a, simulate: {goal: Buy a kettle.}}]}")
+    with pytest.raises(SuiteError, match="case a has a simulated user: use `a2a-eval-proxy run`"):
+        experiment(suite, str, ["contains"])
+
+
+def test_what_was_not_imported_is_noted():
+    result = experiment([{"input": "Hi", "metadata": {"sources": ["a"]}}], lambda example: "ok", ["contains"])
+    assert result.notes == ("metadata sources was not imported",)
+
+
 @pytest.mark.parametrize(
     ("dataset", "evaluators", "options", "error", "message"),
     [
         ([], ["contains"], {}, SuiteError, "the data set has no examples"),
+        ([{"input": object()}], ["contains"], {}, ValueError, "the data set contains object, which JSON does not have"),
         (TRAVEL, [], {}, ValueError, "no evaluator is given"),
         (TRAVEL, ["contains"], {"runs": 0}, ValueError, "runs must be at least 1"),
         (TRAVEL, ["contains"], {"concurrency": 0}, ValueError, "concurrency must be at least 1"),
