@@ -272,6 +272,7 @@ def test_the_older_form_of_uipath():
 # Dokimos
 
 
+@pytest.mark.statement(256)
 def test_dokimos_datasets():
     imported = import_suite(FIXTURES / FILES["dokimos"])
     assert imported.suite.name == "support"
