@@ -49,6 +49,24 @@ async def test_labels_scores_and_severities(kind, labels):
         assert behavior_failures("c", [EvalCase(results=[result])]) == [] or not fine
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param("lack of specific information", marks=pytest.mark.statement(62)),
+        pytest.param("failure to ask for clarification", marks=pytest.mark.statement(63)),
+        pytest.param("disobey user request", marks=pytest.mark.statement(64)),
+        pytest.param("repetition", marks=pytest.mark.statement(65)),
+        pytest.param("false information", marks=pytest.mark.statement(66)),
+        pytest.param("no failure", marks=pytest.mark.statement(67)),
+    ],
+)
+async def test_the_labels_are_those_of_arksim(label):
+    judge = said(label)
+    result = await AgentBehaviorFailure(judge=judge).evaluate(CASE)
+    assert (result.label, result.passed) == (label, label == "no failure")
+    assert f"`{label}`" in judge.questions[0].prompt.text
+
+
 @pytest.mark.parametrize(("kind", "labels"), KINDS)
 async def test_the_judge_may_only_choose_among_the_labels(kind, labels):
     judge = said("no failure")
@@ -129,6 +147,7 @@ async def test_without_calls_no_call_failed_and_nobody_is_asked():
     assert result.reason == "No tool was called."
 
 
+@pytest.mark.statement(57)
 @pytest.mark.parametrize(("score", "expected"), [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75), (5, 1.0)])
 async def test_goal_completion_is_between_0_and_1(score, expected):
     judge = PreparedJudge([{"reason": "So.", "score": score}])

@@ -24,6 +24,7 @@ def conversation(*labels, **fields):
     return EvalCase(turns=[EvalCase(results=[behavior(label)]) for label in labels], **fields)
 
 
+@pytest.mark.statement(58)
 @pytest.mark.parametrize(
     ("labels", "score"),
     [
@@ -88,6 +89,7 @@ def test_what_was_not_judged_has_no_ratio(case, reason):
         assert (result.status, result.reason) == (Status.SKIPPED, reason)
 
 
+@pytest.mark.statement(59)
 @pytest.mark.parametrize(
     ("labels", "goal", "score", "label"),
     [
