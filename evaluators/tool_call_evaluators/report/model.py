@@ -39,7 +39,7 @@ class Report:
     suite: Suite | None = None
     unique_errors: Sequence[Mapping[str, Any]] = ()
     merging: Usage = field(default_factory=Usage)
-    """The cost of telling the distinct errors apart."""
+    """The cost of merging the distinct errors."""
 
     @classmethod
     def build(

@@ -70,7 +70,7 @@ async def load_and_judge_run(
     `moved` has the cases of turns, by turn id, that differ from the stored ones. Only results of the suite's
     evaluators count. All turns are in memory together, with texts shortened for the report; without `texts`, with
     what the verdict needs. `privacy` redacts turns that were stored under other rules. The suite's judge, if there is
-    one, tells distinct errors apart, unless content must not be kept.
+    one, merges distinct errors that mean the same, unless content must not be kept.
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
