@@ -112,7 +112,9 @@ def outside_of_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.statement(313)
 def test_the_template_of_arksim_runs_as_it_stands(tmp_path: Path) -> None:
     template = packages("arksim") / "arksim/templates/my_agent.py"
-    tmp_path.joinpath("suite.yaml").write_text("suite: s\ncases: [{id: a, turns: [{user: Hello}]}]\n", "utf-8")
+    tmp_path.joinpath("suite.yaml").write_text(
+        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: Hello}]}]\n", "utf-8"
+    )
     done = command(tmp_path, "", "run", "suite.yaml", "--agent", f"python:{template}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert [turn["response_text"] for turn in exported(tmp_path)] == ["You said: Hello"]
