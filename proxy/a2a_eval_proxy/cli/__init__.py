@@ -17,7 +17,7 @@ from .demo import demo
 from .run import evaluate, run
 from .send import send
 from .serve import serve
-from .stored import compare, export, record
+from .stored import compare, export, record, runs, show
 from .worker import worker
 
 _SETTINGS = {
@@ -37,7 +37,7 @@ def cli() -> None:
     """
 
 
-for _command in (serve, run, send, evaluate, worker, export, compare, record, check, demo):
+for _command in (serve, run, send, evaluate, runs, show, compare, export, record, check, worker, demo):
     cli.add_command(_command)
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import MISSING, Field, fields
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,10 +16,17 @@ from click.shell_completion import CompletionItem
 from ..errors import GATE_FAILED
 from ..settings.loading import load, read_config_file
 from ..settings.option import Option, OptionGroup, Options, environment_name, flag_name, options_of
-from ..settings.parsing import FILE, FLAG, SWITCH, ValueType
+from ..settings.parsing import FILE, FLAG, RUN, SWITCH, ValueType
+from ..settings.settings import DEFAULT_STORE
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T", bound=Options)
 R = TypeVar("R")
+
+_NO_TERMINAL = 120
+"""Characters of a line where there is no terminal, such as in the log of a CI job."""
 
 _MANY = 12
 """A command with more options than this has headings in its help."""
@@ -108,10 +115,23 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
 
 
 def _complete(kind: ValueType, ctx: click.Context, param: click.Parameter, start: str) -> list[CompletionItem]:
-    """What a shell offers for a value: paths, or choices."""
+    """What a shell offers for a value: paths, choices, or runs of the store."""
+    if kind.completes == RUN:
+        return [CompletionItem(name) for name in _stored_runs(ctx) if name.startswith(start)]
     if kind.completes:
         return [CompletionItem(start, type=kind.completes)]
     return [CompletionItem(word) for word in kind.choices if word.startswith(start)]
+
+
+def _stored_runs(ctx: click.Context) -> list[str]:
+    """Names of runs, newest first; none where the store cannot be read: completion has no place for errors."""
+    from ..runs.show import stored_runs
+
+    location = ctx.params.get("store") or os.environ.get(environment_name("store")) or DEFAULT_STORE
+    try:
+        return [run.name for run in run_async(stored_runs(location))]
+    except Exception:  # noqa: BLE001
+        return []
 
 
 def _default(spec: Field[Any]) -> str:
@@ -126,6 +146,14 @@ def _known_keys(ctx: click.Context) -> set[str]:
     commands = group.commands.values() if isinstance(group, click.Group) else [group]
     declared = [options_of(command.options) for command in commands if isinstance(command, Command)]
     return {name for options in declared for name, option in options.items() if not option.positional}
+
+
+def wide_console() -> Console:
+    """Standard output for tables: as wide as the terminal; in files and pipes, 120 characters."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_NO_TERMINAL)
 
 
 def run_async(work: Coroutine[Any, Any, R]) -> R:

@@ -32,7 +32,7 @@ _tls = partial(option, group=OptionGroup.TLS)
 class StoredRunOptions(StoreOption):
     """Which stored turns a command reads."""
 
-    run: str | None = _run(types.NAME, "Only turns of this run.", None)
+    run: str | None = _run(types.run_name("NAME"), "Only turns of this run.", None)
 
 
 class ReportOptions(Options):
@@ -243,9 +243,18 @@ class ExportOptions(StoredRunOptions):
     format: str = option(types.one_of("jsonl"), "Output format.", "jsonl")
 
 
+class RunsOptions(StoreOption):
+    output: str = option(types.one_of("text", "json"), "Output format.", "text")
+
+
+class ShowOptions(StoreOption):
+    name: str = option(types.STORED_NAME, "Name of a run, or id of a turn.", positional=True)
+    output: str = option(types.one_of("text", "json"), "Output format.", "text")
+
+
 class CompareOptions(StoreOption):
-    run_a: str = option(types.ValueType(types.parse_text, "RUN_A"), "The earlier run.", positional=True)
-    run_b: str = option(types.ValueType(types.parse_text, "RUN_B"), "The later run.", positional=True)
+    run_a: str = option(types.run_name("RUN_A"), "The earlier run.", positional=True)
+    run_b: str = option(types.run_name("RUN_B"), "The later run.", positional=True)
     fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B regressed.", False)
     format: str = option(types.one_of("text", "json", "markdown"), "Output format.", "text")
 

@@ -29,6 +29,7 @@ from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.tables import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line, users_line
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
+from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 
 _SHOWN_TURNS = 200
@@ -127,7 +128,7 @@ def _progress_bar() -> Iterator[Callable[..., None]]:
 
 def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
-    console = Console(highlight=False)
+    console = wide_console()
     report, verdict = conclusion.report, conclusion.verdict
     if report.turns:
         console.print(turn_table(report.turns[:_SHOWN_TURNS], failed_turns(report)))

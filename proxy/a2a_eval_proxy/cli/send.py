@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 @command(SendOptions)
 def send(options: SendOptions) -> None:
-    """Send one message to an agent; show its tool calls and its response as they come.
+    """Send one message to an agent.
 
-    The agent is asked for its tool calls. Nothing is stored or scored; to do both, send through `serve`, or use `run`.
+    Shows the agent's tool calls and its response as they come. The agent is asked for its tool calls. Nothing is stored
+    or scored; to do both, send through `serve`, or use `run`.
 
     \b
     Example: a2a-eval-proxy send "Where is order ORD-1001?" --agent localhost:9999

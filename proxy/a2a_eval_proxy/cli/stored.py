@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
 
 import click
 
-from .command import command, run_async
-from .options import CompareOptions, ExportOptions, RecordOptions
+from .command import command, run_async, wide_console
+from .options import CompareOptions, ExportOptions, RecordOptions, RunsOptions, ShowOptions
 
 
 @command(ExportOptions)
@@ -22,6 +24,52 @@ def export(options: ExportOptions) -> None:
     from ..runs.stored_turns import write_turns
 
     run_async(write_turns(options.store, options.run, sys.stdout))
+
+
+@command(RunsOptions)
+def runs(options: RunsOptions) -> None:
+    """List the runs of the store, newest first.
+
+    The columns after `turns` count results of evaluators.
+
+    \b
+    Example: a2a-eval-proxy runs
+    """
+    from ..runs.show import runs_table, stored_runs
+
+    found = run_async(stored_runs(options.store))
+    if options.output == "json":
+        click.echo(json.dumps([asdict(run) for run in found], indent=2, ensure_ascii=False))
+    elif found:
+        wide_console().print(runs_table(found))
+    else:
+        click.echo("the store has no runs", err=True)
+
+
+@command(ShowOptions)
+def show(options: ShowOptions) -> None:
+    """Show a stored run or turn.
+
+    Of a run: a table of its turns. Of a turn: its messages, tool calls with results, scores with reasons, and findings.
+
+    \b
+    Example: a2a-eval-proxy show monday
+    """
+    from ..runs.show import StoredRun, find, run_heading, turn_lines
+    from ..runs.tables import turn_table
+
+    found = run_async(find(options.store, options.name))
+    if options.output == "json":
+        whole = found.to_dict() if isinstance(found, StoredRun) else found
+        click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+    elif isinstance(found, StoredRun):
+        console = wide_console()
+        console.print(turn_table(found.turns, ids=True))
+        if found.more:
+            console.print(f"… and {found.more} more turns; see `export`")
+        console.print(f"\n{run_heading(found)}", markup=False, soft_wrap=True)
+    else:
+        click.echo("\n".join(turn_lines(found)))
 
 
 @command(CompareOptions)

@@ -38,7 +38,7 @@ async def turns_of(store: Store, run: str | None) -> AsyncIterator[TurnJson]:
     Raises UnknownRunError before the first turn where the store has none of that run.
     """
     if run is not None and not await store.runs(run):
-        raise UnknownRunError(_unknown(run, [summary.name for summary in await store.runs()]))
+        raise UnknownRunError(unknown_run(run, [summary.name for summary in await store.runs()]))
     async for turn in every_turn(store, TurnQuery(run=run), _PAGE):
         yield turn
 
@@ -83,8 +83,8 @@ def compact(turn: TurnJson) -> TurnJson:
     return bare | {"response_text": "", "capture": {}, "evaluations": results}
 
 
-def _unknown(run: str, names: list[str]) -> str:
-    """The newest runs are named: those are asked for."""
+def unknown_run(run: str, names: list[str]) -> str:
+    """That the store does not have `run`, and which it has: the newest ones are named."""
     if not names:
         return f"no run {run!r}: the store is empty"
     more = len(names) - _NAMED_RUNS

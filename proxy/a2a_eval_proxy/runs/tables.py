@@ -29,12 +29,12 @@ def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
     return one_line(printable(text), limit)
 
 
-def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None) -> Table:
+def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None, *, ids: bool = False) -> Table:
     """One row a turn: case, tool calls, verdict, and notes: results that did not pass or have no
     threshold, findings, and how it was interrupted.
 
     `failed` are the ids of the turns that failed by the verdict on the run (`failed_turns`), which may live with some
-    bad results; None: by their own results.
+    bad results; None: by their own results. `ids`: with the id of each turn.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("case", overflow="fold", min_width=4)
@@ -43,6 +43,8 @@ def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None)
     remarks = [_remarks(turn) for turn in turns]
     if any(remarks):
         table.add_column("remarks", overflow="fold", min_width=8)
+    if ids:
+        table.add_column("turn", no_wrap=True)
     previous: tuple[str, str] | None = None
     for turn, said in zip(turns, remarks, strict=True):
         conversation = (turn["case_id"], turn["conversation_id"])
@@ -51,6 +53,7 @@ def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None)
             "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
             _verdict(turn, passed(turn) if failed is None else turn["turn_id"] not in failed),
             *(["\n".join(said)] if any(remarks) else []),
+            *([escape(plain(turn["turn_id"]))] if ids else []),
         )
         previous = conversation
     return table

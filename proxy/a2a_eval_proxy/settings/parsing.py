@@ -29,6 +29,10 @@ _MAX_SECONDS = 1e7
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
 
 
+RUN = "run"
+"""The shell completes names of stored runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class ValueType:
     """A type of value. `parse` raises ValueError with what is accepted."""
@@ -37,7 +41,7 @@ class ValueType:
     metavar: str
     choices: tuple[str, ...] = ()
     completes: str = ""
-    """What a shell completes if there are no choices: `file` or `dir`."""
+    """What a shell completes if there are no choices: `file`, `dir`, or RUN."""
 
 
 def parse_text(value: Any) -> str:
@@ -209,6 +213,11 @@ def _output_file(value: Any) -> Path:
     return path
 
 
+def run_name(metavar: str) -> ValueType:
+    """The name of a stored run."""
+    return ValueType(parse_text, metavar, completes=RUN)
+
+
 def one_of(*choices: str) -> ValueType:
     """One of a few words."""
 
@@ -223,6 +232,7 @@ def one_of(*choices: str) -> ValueType:
 TEXT = ValueType(parse_text, "TEXT")
 TEXTS = ValueType(_texts, "TEXT")
 NAME = ValueType(parse_text, "NAME")
+STORED_NAME = run_name("RUN|TURN")
 FILE = ValueType(parse_text, "FILE", completes="file")
 SUITE_FILE = ValueType(parse_text, "SUITE", completes="file")
 STORE = ValueType(parse_text, "URL_OR_PATH", completes="file")

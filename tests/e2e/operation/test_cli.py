@@ -225,3 +225,25 @@ def test_a_message_by_hand(agent: GetAgent, nobody: str) -> None:
     late = run("send", "long gate", "--agent", url, "--timeout", "0.3")
     assert late.returncode == 3
     assert "did not finish within 0.3 s" in late.stderr
+
+
+def test_stored_runs_and_turns_are_listed_and_shown(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
+    where = ("--store", str(tmp_path / "turns.db"))
+    missing = run("runs", *where)
+    assert missing.returncode == 2
+    for name in ("monday", "tuesday"):
+        run("run", str(suite), "--agent", agent("v1"), "--run", name, *where)
+    assert [line.split()[0] for line in run("runs", *where).stdout.splitlines()] == ["run", "tuesday", "monday"]
+    (first, _) = json.loads(run("runs", "--output", "json", *where).stdout)
+    assert (first["name"], first["turns"]) == ("tuesday", 1)
+    (turn,) = json.loads(run("show", "monday", "--output", "json", *where).stdout)["items"]
+    table = run("show", "monday", *where).stdout
+    assert turn["turn_id"] in table
+    assert "run monday: 1 turn, results: 1 passed" in table
+    assert "→ search(" in run("show", turn["turn_id"], *where).stdout
+    unknown = run("show", "mondy", *where)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "no turn 'mondy', and no run 'mondy'; the store has monday, tuesday" in unknown.stderr
+    shell = {"_A2A_EVAL_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": "a2a-eval-proxy show mon", "COMP_CWORD": "2"}
+    completed = run(**shell, A2A_EVAL_PROXY_STORE=where[1])
+    assert completed.stdout.strip() == "plain,monday"

@@ -1,0 +1,121 @@
+"""`runs` and `show`: what a store has, for people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+from tool_call_evaluators.report.wording import call_text, counted, duration_text, printable
+
+from ..store import Store, TurnQuery
+from ..store.base import RunSummary, TurnJson
+from .stored_turns import UnknownRunError, open_existing_store, unknown_run
+from .tables import plain
+
+MAX_TURNS = 200
+"""Turns of a run in a table."""
+
+_LONGEST = 2_000
+"""Characters of a text, result or error."""
+
+
+class StoredRun:
+    """A run with its first turns, and the number of the others."""
+
+    def __init__(self, summary: RunSummary, turns: list[TurnJson]) -> None:
+        self.summary = summary
+        self.turns = turns
+        self.more = summary.turns - len(turns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of the run, as in /api/runs, and `items`, its first turns."""
+        return {**asdict(self.summary), "items": self.turns}
+
+
+async def stored_runs(location: str) -> list[RunSummary]:
+    """The runs of a store, newest first. Raises StoreError."""
+    async with open_existing_store(location) as store:
+        return list(reversed(await store.runs()))
+
+
+async def find(location: str, name: str) -> TurnJson | StoredRun:
+    """The turn with the id `name`, or the run of that name. Raises StoreError, UnknownRunError."""
+    async with open_existing_store(location) as store:
+        return await store.turn(name) or await _run(store, name)
+
+
+async def _run(store: Store, name: str) -> StoredRun:
+    found = await store.runs(name)
+    if not found:
+        raise UnknownRunError(f"no turn {name!r}, and {unknown_run(name, [run.name for run in await store.runs()])}")
+    page = await store.turns(TurnQuery(run=name, limit=MAX_TURNS))
+    return StoredRun(found[0], page.items)
+
+
+def runs_table(runs: Iterable[RunSummary]) -> Table:
+    """One row a run: when it began, its turns, and its results (not turns) by status."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold")
+    table.add_column("began (UTC)", no_wrap=True)
+    for name in ("turns", "passed", "failed", "errored", "skipped"):
+        table.add_column(name, justify="right")
+    for run in runs:
+        bad = (f"[red]{count}[/red]" if count else "0" for count in (run.failed, run.errored))
+        counts = (str(run.turns), str(run.passed), *bad, str(run.skipped))
+        table.add_row(escape(plain(run.name)), _moment(run.started_at), *counts)
+    return table
+
+
+def turn_lines(turn: TurnJson) -> Iterator[str]:
+    """All of a turn: its messages, its calls with their results, scores with their reasons, and findings."""
+    case = f"case {turn['case_id']}" if turn["case_id"] else "no case"
+    yield f"turn {turn['turn_id']}, {case}, run {turn['run']}, conversation {turn['conversation_id'] or '–'}"
+    state = (turn["state"] or "no state").removeprefix("TASK_STATE_").lower().replace("_", " ")
+    yield f"{_moment(turn['started_at'])} UTC, {_duration(turn)}, {turn['binding']} {turn['protocol_version']}, {state}"
+    yield ""
+    yield f"user: {_text(turn['user_text'])}"
+    for call in turn["tool_calls"]:
+        yield f"→ {printable(call_text(call, _LONGEST))}   ({call['source']})"
+        outcome = call["error"] if call["error"] is not None else call["result"]
+        if outcome is not None:
+            yield f"  {'error: ' if call['error'] is not None else ''}{_text(outcome)}"
+    yield f"agent: {_text(turn['response_text'])}"
+    yield ""
+    if turn["status"] != "done":
+        yield f"{turn['status']}: not scored yet"
+    for result in turn["evaluations"]:
+        score = "" if result["score"] is None else f" {result['score']:.2f}"
+        label = f" ({result['label']})" if result["label"] else ""
+        yield f"{result['evaluator']}{score} {result['status']}{label}: {_text(result['reason'])}"
+    for finding in turn["findings"]:
+        yield f"{finding['severity']}: {finding['code']}: {_text(finding['message'])}"
+
+
+def run_heading(run: StoredRun) -> str:
+    """The run in one line."""
+    summary = run.summary
+    results = {key: getattr(summary, key) for key in ("passed", "failed", "errored", "skipped")}
+    said = ", ".join(f"{count} {key}" for key, count in results.items() if count) or "none"
+    return f"run {plain(summary.name)}: {counted(summary.turns, 'turn')}, results: {said}"
+
+
+def _text(text: str) -> str:
+    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… (--output json shows all)")
+
+
+def _moment(time: str | None) -> str:
+    return "–" if time is None else time[:19].replace("T", " ")
+
+
+def _duration(turn: TurnJson) -> str:
+    begin, end = turn["started_at"], turn["ended_at"]
+    seconds = None if not (begin and end) else (_read(end) - _read(begin)).total_seconds()
+    return duration_text(seconds)
+
+
+def _read(time: str) -> datetime:
+    return datetime.fromisoformat(time)
