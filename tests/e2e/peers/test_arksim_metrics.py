@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 import yaml
 from agents.serving import ServerThread
-from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says
+from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says, served
 from support.prefork import run
+from support.provision import source_of
+from tool_call_evaluators import EvalCase, Status, evaluate, get_evaluator, registry
 from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, SimulatedTurn, simulation_text
+from tool_call_evaluators.plugins import load_plugin
 
 METRICS = """
 from pydantic import BaseModel
@@ -154,3 +157,35 @@ def test_a_good_turn_costs_no_question_about_its_failure(here: Workplace) -> Non
         for turn in conversation["turns"]
     ]
     assert labels == [["skipped_good_performance"], ["skipped_good_performance"], ["false information"]]
+
+
+@pytest.fixture
+def _registry_as_it_was() -> Iterator[None]:
+    before = dict(registry._registered)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+def answered(request: dict[str, Any]) -> Reply:
+    """A value of the right type for each property of the schema."""
+    values = {"number": 0.8, "integer": 4, "string": "clean", "array": ["said so"]}
+    schema = request["response_format"]["json_schema"]["schema"]
+    return says({name: values[inner["type"]] for name, inner in schema["properties"].items()})
+
+
+@pytest.mark.statement(86, 98)
+@pytest.mark.usefixtures("_registry_as_it_was")
+@pytest.mark.parametrize(("example", "count"), [("bank-insurance", 7), ("customer-service", 4), ("e-commerce", 3)])
+async def test_the_metrics_of_arksims_examples_run_as_they_are(example: str, count: int) -> None:
+    names = load_plugin(source_of("arksim") / f"examples/{example}/custom_metrics.py")
+    assert len(names) == count
+    turn = EvalCase(user_text="A fund, please.", response_text="Fund A.", user_goal="Invest.", knowledge="It may fall.")
+    whole = EvalCase(turns=[turn], user_goal="Invest.", knowledge="It may fall.")
+    with served(answered) as (judge, api):
+        for name in names:
+            evaluator = get_evaluator(name, judge=judge)
+            (result,) = await evaluate(whole if evaluator.scope == "conversation" else turn, [evaluator])
+            assert result.status in (Status.PASSED, Status.SCORED), result.reason
+            assert (result.score, result.label) in ((4.0, None), (None, "clean"))
+    assert len(api.requests) == count
