@@ -69,9 +69,10 @@ async def run_and_show(options: RunOptions) -> bool:
         command = shlex.join(["a2a-eval-proxy", "run", options.suite, "--run", name, "--resume"])
         Console(stderr=True).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
         raise
-    simulation = plan.simulation_output
-    if simulation is not None and privacy.keeps_content:
+    if (simulation := plan.simulation_output) and privacy.keeps_content:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
+    elif simulation:
+        plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
     return _show(conclusion, plan, options)
 
 

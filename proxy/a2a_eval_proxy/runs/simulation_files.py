@@ -21,6 +21,7 @@ from tool_call_evaluators.importers.arksim.simulation import (
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.arksim import conversation_id
 from tool_call_evaluators.runs.outcomes import RunConversation
+from tool_call_evaluators.simulation.instructions import user_prompt
 from tool_call_evaluators.suite import Case, Suite
 
 from ..errors import ConfigError
@@ -120,9 +121,12 @@ def _time(text: str) -> float:
 
 async def write_simulation(path: Path, report: Report, scenarios: Scenarios, location: str) -> None:
     """Write the conversations of a run in the store at `location`, whose report is `report`. Raises OSError."""
+    prompt = user_prompt(report.suite.simulated_user.prompt if report.suite else None).text
     async with open_existing_store(location) as store:
         conversations = [
-            await _conversation(item, scenarios, store, report.run) for item in report.conversations if item.came
+            replace(await _conversation(item, scenarios, store, report.run), prompt=prompt)
+            for item in report.conversations
+            if item.came
         ]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_own(path, simulation_text(simulation_id(report.run), rfc3339(datetime.now(UTC)), conversations))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ GOOD, BAD = "It is shipped.", "It is lost, the moon took it."
 
 def judged(request: dict[str, Any]) -> Reply:
     """A judge that finds the answer BAD false, and all others excellent."""
+    if "response_format" not in request:
+        return user(request)
     schema = request["response_format"]["json_schema"]["schema"]
     seen = request["messages"][-1]["content"]
     is_bad = BAD in seen
@@ -38,6 +41,11 @@ def judged(request: dict[str, Any]) -> Reply:
             answer[name] = "the moon takes nothing" if is_bad else "as it should be"
         assert "enum" not in inner or answer[name] in inner["enum"]
     return says(answer)
+
+
+def user(request: dict[str, Any]) -> Reply:
+    """A simulated user with one question, who is content with any answer to it."""
+    return says("Where is my order?" if len(request["messages"]) < 3 else "###STOP###")
 
 
 @dataclass
@@ -58,7 +66,7 @@ class Workplace:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(simulation_text("sim-1", "2026-11-22T10:00:00Z", conversations))
 
-    def command(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    def command(self, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         return run(
             *arguments,
             "--store",
@@ -67,14 +75,16 @@ class Workplace:
             A2A_EVAL_PROXY_JUDGE_API_KEY=KEY,
             A2A_EVAL_PROXY_JUDGE_MODEL=MODEL,
             A2A_EVAL_PROXY_JUDGE_BASE_URL=f"{self.url}/v1",
+            **environment,
         )
 
     def evaluation(self, results: str = "results/evaluation") -> dict[str, Any]:
         return dict(json.loads((self.folder / results / "evaluation.json").read_text()))
 
-    def read_by_arksim(self, results: str = "results/evaluation") -> dict[str, Any]:
-        simulation = self.folder / "results/simulation/simulation.json"
-        command = [python_environment("arksim"), "-P", READER, simulation, self.folder / results]
+    def read_by_arksim(
+        self, results: str = "results/evaluation", simulation: str = "results/simulation/simulation.json"
+    ) -> dict[str, Any]:
+        command = [python_environment("arksim"), "-P", READER, self.folder / simulation, self.folder / results]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
@@ -293,3 +303,120 @@ def test_arksims_own_examples_are_evaluated(example: str, here: Workplace) -> No
     (only,) = here.read_by_arksim()["evaluation"]["conversations"]
     measured = {item["name"] for turn in only["turn_scores"] for item in turn["scores"]}
     assert measured >= {"helpfulness"}
+
+
+# ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+AGENT = """
+from arksim.config import AgentConfig
+from arksim.simulation_engine import AgentResponse, ToolCall
+from arksim.simulation_engine.agent.base import BaseAgent
+
+class Shop(BaseAgent):
+    def __init__(self, agent_config: AgentConfig) -> None:
+        super().__init__(agent_config)
+
+    async def get_chat_id(self) -> str:
+        return "chat"
+
+    async def execute(self, user_query: str, **kwargs: object) -> AgentResponse:
+        names = ("send_verification_code", "verify_customer", "get_order")
+        calls = [ToolCall(id=name, name=name, arguments={"order": "ORD-1001"}, result="ok") for name in names]
+        return AgentResponse(content=ANSWER, tool_calls=calls)
+"""
+
+
+def with_agent(here: Workplace, answer: str, **keys: Any) -> None:
+    """A configuration of `simulate-evaluate` for two scenarios, whose agent always answers `answer`."""
+    (here.folder / "my_agent.py").write_text(f"ANSWER = {answer!r}\n{AGENT}")
+    scenarios = json.loads((here.folder / "scenarios.json").read_text())
+    (here.folder / "scenarios.json").write_text(json.dumps({**scenarios, "scenarios": scenarios["scenarios"][:2]}))
+    custom = {"module_path": "./my_agent.py"}
+    here.configure(
+        agent_config={"agent_type": "custom", "agent_name": "shop", "custom_config": custom},
+        output_file_path="./results/simulation/simulation.json",
+        num_conversations_per_scenario=2,
+        max_turns=3,
+        num_workers=2,
+        **keys,
+    )
+
+
+@pytest.mark.statement(49, 50, 106)
+def test_scenarios_are_simulated_and_evaluated(here: Workplace) -> None:
+    with_agent(here, GOOD)
+    done = here.command("run", "config.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = here.read_by_arksim()
+    assert found["simulation"] == [
+        [scenario, ["Where is my order?", GOOD]]
+        for scenario in ("order_status_check", "product_search_with_budget")
+        for _ in range(2)
+    ]
+    assert found["calls"] == ["send_verification_code", "verify_customer", "get_order"] * 4
+    assert found["evaluation"]["simulation_id"] == found["simulation_id"]
+    assert [item["evaluation_status"] for item in found["evaluation"]["conversations"]] == ["Done"] * 4
+    assert found["focus"] == {}
+
+    again = here.command(
+        "evaluate", "--suite", here.configure(simulation_file_path="results/simulation/simulation.json")
+    )
+    assert again.returncode == 0, again.stdout
+    assert here.read_by_arksim()["evaluation"]["simulation_id"] == found["simulation_id"]
+
+
+def test_an_example_of_arksim_is_simulated_and_evaluated(here: Workplace) -> None:
+    """Whole, but for the place of the agent, which the model of the judge is here."""
+    shutil.copytree(source_of("arksim") / "examples/bank-insurance", here.folder / "example")
+    agent = ("--agent", f"openai:{here.url}/v1", "--agent-model", MODEL)
+    done = here.command("run", "example/config_chat_completions.yaml", *agent, AGENT_API_KEY=KEY)
+    assert done.returncode in (0, 1), done.stderr
+    found = here.read_by_arksim("example/results/evaluation", "example/results/simulation/simulation.json")
+    scenarios = json.loads((here.folder / "example/scenarios.json").read_text())["scenarios"]
+    assert [scenario for scenario, _ in found["simulation"]] == [item["scenario_id"] for item in scenarios]
+    assert len(found["evaluation"]["conversations"]) == len(scenarios) == 5
+    for conversation_found in found["evaluation"]["conversations"]:
+        assert conversation_found["evaluation_status"] != "Evaluation Failed"
+        assert {"clarity"} <= {item["name"] for item in conversation_found["turn_scores"][0]["scores"]}
+
+
+@pytest.mark.statement(137, 138, 139, 140, 141)
+@pytest.mark.parametrize("name", ["error_1", "all_failures"])
+def test_focus_files_are_run_again(here: Workplace, name: str) -> None:
+    with_agent(here, BAD)
+    assert here.command("run", "config.yaml").returncode == 1
+    before = here.evaluation()
+    assert before["error_scenario_mappings"][0]["scenario_ids"] == ["order_status_check", "product_search_with_budget"]
+    one = json.loads((here.folder / f"results/evaluation/focus/{name}.json").read_text())
+    one["scenarios"] = one["scenarios"][:1]
+    (here.folder / "one.json").write_text(json.dumps(one))
+
+    file = "one.json" if name == "error_1" else f"results/evaluation/focus/{name}.json"
+    again = here.command("run", "config.yaml", "--scenario_file_path", file, "--output_dir", "again")
+    assert again.returncode == 1, again.stderr
+    assert here.evaluation() == before
+    evaluation = here.evaluation("again")
+    assert len(evaluation["conversations"]) == (2 if name == "error_1" else 4)
+    assert evaluation["error_scenario_mappings"]
+    assert (here.folder / "again/final_report.html").exists()
+    assert (here.folder / "again/focus/error_1.json").exists()
+
+
+def test_a_simulation_that_ends_with_max_turns_is_evaluated(here: Workplace) -> None:
+    """As with ArkSim; other faults of a simulated user fail the run."""
+    here.judge._replies = [lambda request: judged(request) if "response_format" in request else talkative(request)]
+    with_agent(here, GOOD)
+    done = here.command("run", "config.yaml")
+    assert done.returncode == 0, done.stdout
+    assert [len(messages) for _, messages in here.read_by_arksim()["simulation"]] == [6, 6, 6, 6]
+
+
+def talkative(request: dict[str, Any]) -> Reply:
+    return says(("Where?", "And why?", "And when?", "And who?")[len(request["messages"]) // 2 - 1])
+
+
+def test_nothing_is_written_of_a_run_without_content(here: Workplace) -> None:
+    with_agent(here, GOOD)
+    done = here.command("run", "config.yaml", "--no-content")
+    assert "results/simulation/simulation.json is not written: --no-content" in done.stdout
+    assert not (here.folder / "results/simulation/simulation.json").exists()

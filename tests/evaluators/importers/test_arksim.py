@@ -319,6 +319,14 @@ def test_the_default_model(tmp_path: Path) -> None:
     assert (judge.model, judge.temperature) == ("gpt-5.1", None)  # it accepts no temperature
 
 
+def test_the_prompt_of_the_simulated_user(tmp_path: Path) -> None:
+    template = "You are {{ scenario.user_profile }} and want {{ scenario.goal }}."
+    assert configured(tmp_path, simulated_user_prompt_template=template).suite.simulated_user.prompt == template
+    assert configured(tmp_path).suite.tolerate == {"user_no_end"}
+    with pytest.raises(SuiteError, match=r"simulated_user_prompt_template: .*unknown {{scenario.mood}}"):
+        configured(tmp_path, simulated_user_prompt_template="{{ scenario.goal }} {{ scenario.mood }}")
+
+
 def test_what_a_configuration_has_beyond_is_named(tmp_path: Path) -> None:
     imported = configured(
         tmp_path, colour="red", trace_receiver={"enabled": True, "wait_timeout": 5}, provider="selfmade"

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ...behavior_failures import AGENT_BEHAVIOR_LABELS, FAILURE_METRICS
-from ...declared import FieldError, boolean, texts, whole_number
+from ...declared import FieldError, boolean, text, texts, whole_number
 from ...evaluator import EvaluatorBase
 from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
+from ...simulation import SimulatedUserSettings
 from ...suite import Case, EvaluatorSpec, Suite
 from ...suite.evaluator_spec import run_plugin
 from ...suite.files import ReadContext, read_source
@@ -71,8 +72,6 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
     for key in sorted(node.object().keys() - {*CONFIG_KEYS, *_FURTHER_KEYS}):
         notes.add(f"key {key} is unknown")
-    if node.get("simulated_user_prompt_template"):
-        notes.add("simulated_user_prompt_template does not apply")
     folder = path.parent
     context = ReadContext(folder, allow_plugins)
     scenarios = _scenarios(node, folder, notes)
@@ -86,8 +85,10 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
             plugins=tuple(path for path, _ in plugins),
             evaluators=evaluators,
             judge=_judge(node, notes),
+            simulated_user=_simulated_user(node),
             gates=_checked(node, gates, evaluators),
             run_gates=RunGates(pass_rate=0.0),
+            tolerate=frozenset({"user_no_end"}),
             cases=tuple(_with_evaluators(case, evaluators) for case in scenarios.cases),
         ),
         scenarios=scenarios,
@@ -181,6 +182,14 @@ def _judge(node: Node, notes: Notes) -> JudgeSettings:
     url, key = _PROVIDERS.get(provider, (None, None))
     model = node.text_at("model") or "gpt-5.1"
     return JudgeSettings(base_url=url, model=model, api_key_env=key, temperature=None, concurrency=_workers(node))
+
+
+def _simulated_user(node: Node) -> SimulatedUserSettings:
+    """With its own prompt, if given; all else is the judge's."""
+    prompt = node.get("simulated_user_prompt_template")
+    if prompt is None:
+        return SimulatedUserSettings()
+    return prompt.convert(lambda template: SimulatedUserSettings(prompt=text(template)))
 
 
 _ANTHROPIC = ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
