@@ -19,32 +19,31 @@ def eval_test_case(
     """A case from maps with Dokimos' keys.
 
     `actual_outputs`: `output`, `toolCalls`, `reasoningSteps`. `expected_outputs`: `output`, `toolCalls`. `metadata`:
-    `tools`, `tasks`, `constraints`. Other keys are ignored. Without actual `toolCalls` the calls are unknown, and
-    evaluators that read them are skipped. Raises ValueError as EvalCase does.
+    `tools`, `tasks`, `constraints`. Other keys are ignored. Expected arguments of null are empty. Without actual
+    `toolCalls` the calls are unknown, and evaluators that read them are skipped. Raises ValueError as EvalCase does.
     """
-    about = metadata or {}
-    tasks = about.get("tasks")
+    actual, expected, about = actual_outputs or {}, expected_outputs or {}, metadata or {}
+    calls, tasks = actual.get("toolCalls"), about.get("tasks")
     return EvalCase(
         user_text=input,
-        **output_fields(actual_outputs or {}),
-        **expected_fields(expected_outputs or {}),
+        tool_calls=calls,
+        calls_unseen=NO_CALLS if calls is None else None,
+        response_text=json_text(actual.get("output")),
+        reasoning_steps=actual.get("reasoningSteps") or None,
+        expected_tool_calls=_expected(expected.get("toolCalls")),
+        expected_response=expected.get("output"),
         tools=about.get("tools"),
         tasks=(tasks,) if isinstance(tasks, str) else tasks,
         constraints=about.get("constraints"),
     )
 
 
-def output_fields(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The actual outputs by their names in EvalCase."""
-    calls = outputs.get("toolCalls")
-    return {
-        "tool_calls": calls,
-        "calls_unseen": NO_CALLS if calls is None else None,
-        "response_text": json_text(outputs.get("output")),
-        "reasoning_steps": outputs.get("reasoningSteps") or None,
-    }
+def _expected(calls: Any) -> Any:
+    """The expected calls, with `{}` in place of null arguments."""
+    if not isinstance(calls, list | tuple):
+        return calls
+    return [{**call, "arguments": {}} if _open(call) else call for call in calls]
 
 
-def expected_fields(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The expected outputs by their names in EvalCase."""
-    return {"expected_tool_calls": outputs.get("toolCalls"), "expected_response": outputs.get("output")}
+def _open(call: Any) -> bool:
+    return isinstance(call, Mapping) and call.get("arguments", ...) is None

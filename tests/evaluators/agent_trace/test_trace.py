@@ -347,6 +347,14 @@ def test_a_case_from_the_maps_of_a_test_case():
     )
 
 
+def test_expected_arguments_of_null_are_empty_in_the_maps_of_a_test_case():
+    calls = [{"name": "a", "arguments": None}, {"name": "b"}, {"name": "c", "args": {"x": 1}}, ToolCall("d", None)]
+    case = eval_test_case("Hi", {}, {"toolCalls": calls})
+    assert [call.arguments for call in case.expected_tool_calls] == [{}, {}, {"x": 1}, None]
+    with pytest.raises(ValueError, match="expected_tool_calls: expected a list, got an object"):
+        eval_test_case("Hi", {}, {"toolCalls": {}})
+
+
 def test_outputs_without_calls_do_not_look_like_an_agent_that_called_none():
     case = eval_test_case("Hi", {"output": "Hello"}, {"toolCalls": []})
     result = ToolTrajectory().evaluate(case)
