@@ -34,20 +34,35 @@ def load_plugin(path: Path) -> tuple[str, ...]:
     module_name = f"a2a_eval_plugin:{path.resolve()}"
     if module_name in sys.modules:
         return _names(sys.modules[module_name])
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise OptionError(f"plug-in {path}: no such Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look up their module there
     try:
         with _arksim_importable(path.parent):
-            spec.loader.exec_module(module)
+            module = run_file(path, module_name)
         _register_metrics(module)
     except FAILURES as error:
-        del sys.modules[module_name]
+        sys.modules.pop(module_name, None)
         problem = str(error) if isinstance(error, OptionError) else f"{type(error).__name__}: {error}"
         raise OptionError(f"plug-in {path}: {problem}") from error
     return _names(module)
+
+
+def run_file(path: Path, module_name: str) -> ModuleType:
+    """The module of the Python file at `path`, which runs once per process.
+
+    Raises OptionError without the name of the file if it is missing, and what its code raises.
+    """
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise OptionError("no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses look up their module there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    return module
 
 
 @contextmanager

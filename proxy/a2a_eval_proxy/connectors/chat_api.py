@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 from a2a_tool_capture.secret_references import resolve_header
-from opentelemetry.propagate import inject
 from tool_call_evaluators.judge.answers import error_of, shortened
 from tool_call_evaluators.judge.retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
 
@@ -50,13 +49,11 @@ class ChatApi:
     async def complete(self, client: httpx.AsyncClient, members: Mapping[str, Any]) -> dict[str, Any]:
         """The message of a completion. Raises ChatApiError."""
         request = {**self.body, **members}
-        headers: dict[str, str] = {}
-        inject(headers)  # so that the API's spans are of this trace
         attempt = 0
         wait: float | None
         while True:
             try:
-                response = await client.post(self.endpoint, json=request, headers=headers)
+                response = await client.post(self.endpoint, json=request)
             except httpx.RequestError as error:
                 problem, wait = f"{type(error).__name__}: {error}".rstrip(": "), backoff(attempt)
             else:

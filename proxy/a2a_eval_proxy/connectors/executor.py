@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -12,10 +11,10 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a_tool_capture import ToolCall, ToolCallRecorder, reconcile
 from a2a_tool_capture.connector import recorder as automatic
-from opentelemetry import context as otel_context
-from opentelemetry.propagate import extract
+from a2a_tool_capture.recording import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
+from .agent_spans import spans
 from .conversations import AgentAnswer, AgentConversations, AnswerError
 from .loading import failure
 
@@ -25,8 +24,8 @@ logger = logging.getLogger(__name__)
 class ConnectedAgent(AgentExecutor):
     """A task for each message: completed with one artifact, or failed with what went wrong.
 
-    Its calls are those that the agent returns and those that `a2a_tool_capture.connector.recorder` saw meanwhile, each
-    once; a returned call takes precedence.
+    Its calls are those that the agent returns, those that `a2a_tool_capture.connector.recorder` saw meanwhile, and
+    those in spans, each once; they take precedence in this order.
     """
 
     def __init__(self, conversations: AgentConversations, recorder: ToolCallRecorder, timeout_s: float) -> None:
@@ -42,12 +41,7 @@ class ConnectedAgent(AgentExecutor):
             await event_queue.enqueue_event(new_task_from_user_message(message))
         updater = TaskUpdater(event_queue, task_id, context_id)
         await updater.start_work()
-        headers = context.call_context.state.get("headers", {}) if context.call_context else {}
-        token = otel_context.attach(extract(headers))  # so that the agent's spans are of the client's trace
-        try:
-            answer = await self._answer(context_id, context.get_user_input())
-        finally:
-            otel_context.detach(token)
+        answer = await self._answer(context_id, context.get_user_input())
         if isinstance(answer, str):
             await updater.failed(new_text_message(answer, context_id=context_id, task_id=task_id))
         else:
@@ -60,7 +54,7 @@ class ConnectedAgent(AgentExecutor):
     async def _answer(self, context_id: str, text: str) -> AgentAnswer | str:
         """The answer, or why it failed; its calls are recorded in either case."""
         returned: list[ToolCall] = []
-        with automatic.request() as seen:
+        with automatic.request() as seen, spans.request() as traced:
             try:
                 async with asyncio.timeout(self._timeout_s) as limit:
                     answer = await self._conversations.say(context_id, text)
@@ -73,9 +67,12 @@ class ConnectedAgent(AgentExecutor):
                 logger.debug("the agent failed", exc_info=error)
                 return failure(error)
             finally:
-                self._record(reconcile(returned, [] if seen is None else seen.tool_calls).tool_calls)
+                self._record(returned, seen, traced)
         return answer
 
-    def _record(self, calls: Iterable[ToolCall]) -> None:
+    def _record(self, calls: list[ToolCall], *others: CallRecording | None) -> None:
+        """Record `calls`, and what `others` have in addition."""
+        for other in others:
+            calls = reconcile(calls, other.tool_calls if other else []).tool_calls
         for call in calls:
             self._recorder.record(call.name, call.arguments, result=call.result, error=call.error, id=call.id)

@@ -10,6 +10,7 @@ from a2a_tool_capture.connector import AgentConfig, CustomConfig
 from tool_call_evaluators.evaluator import FAILURES
 
 from ..errors import ConfigError
+from .agent_spans import watch_spans
 from .loading import failure, load_module
 from .reference import PythonReference
 
@@ -24,9 +25,11 @@ def python_agents(reference: PythonReference) -> Callable[[], Any]:
 
     def new() -> Any:
         try:
-            return agent_class(*arguments)
+            agent = agent_class(*arguments)
         except FAILURES as error:
             raise ConfigError(f"{setting}: {name}() raised {failure(error)}") from error
+        watch_spans()
+        return agent
 
     return new
 

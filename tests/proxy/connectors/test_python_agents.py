@@ -266,7 +266,7 @@ async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
 @pytest.mark.parametrize(
     ("reference", "text", "problem"),
     [
-        ("missing.py:Orders", "", "there is no file .*missing.py"),
+        ("missing.py:Orders", "", "missing.py:Orders: no such Python file"),
         ("no.such.module:Orders", "", "no module named 'no' here or among the installed ones"),
         ("orders.py:Nobody", "class Plain:\n    def execute(self, q): ...", "has no class Nobody; .* Plain"),
         ("orders.py:Plain", "class Plain: ...", r"the class has no method execute\(user_query, \*\*kwargs\)"),
@@ -404,8 +404,42 @@ def test_a_python_agent_conforms(agent_file: Callable[[str], Path]) -> None:
     assert report["url"] == "python:orders.py"
 
 
+INSTRUMENTED = """
+from a2a_tool_capture.connector import AgentResponse, ToolCall, recorder
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import get_tracer, set_tracer_provider
+
+set_tracer_provider(TracerProvider())
+
+
+class Plain:
+    def execute(self, user_query):
+        for order in ("returned", "recorded", "traced"):
+            if order == "recorded":
+                recorder.record("look_up", {"order": order})
+            with get_tracer(__name__).start_as_current_span("execute_tool look_up") as span:
+                span.set_attribute("gen_ai.operation.name", "execute_tool")
+                span.set_attribute("gen_ai.tool.call.arguments", '{"order": "%s"}' % order)
+                span.set_attribute("gen_ai.tool.call.result", "shipped")
+        return AgentResponse("ok", [ToolCall("look_up", {"order": "returned"})])
+"""
+
+
+def test_the_spans_of_an_instrumented_agent_show_calls(tmp_path: Path) -> None:
+    tmp_path.joinpath("orders.py").write_text(INSTRUMENTED, "utf-8")
+    tmp_path.joinpath("suite.yaml").write_text(SUITE.replace("Orders", "Plain"), "utf-8")
+    done = command(tmp_path, "run", "suite.yaml")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    (turn,) = [json.loads(line) for line in command(tmp_path, "export").stdout.splitlines()]
+    assert sorted((call["arguments"]["order"], call["result"]) for call in turn["tool_calls"]) == [
+        ("recorded", "shipped"),
+        ("returned", "shipped"),
+        ("traced", "shipped"),
+    ]
+
+
 def test_a_wrong_agent_is_one_sentence(tmp_path: Path) -> None:
     tmp_path.joinpath("suite.yaml").write_text(SUITE, "utf-8")
     done = command(tmp_path, "run", "suite.yaml")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert "there is no file" in done.stderr
+    assert "no such Python file" in done.stderr
