@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 from a2a_tool_capture.canonical import canonical
 from pydantic import BaseModel
 
+from ..judge.errors import JudgeError
 from ..judge.panel import JudgeOption, judge_of
 from ..judge.prompt import Message, Prompt
 from ..judge.question import Answer, Question
@@ -20,7 +21,6 @@ from ..judged.base import object_schema
 from ..options import OptionError
 
 T = TypeVar("T", bound=BaseModel)
-R = TypeVar("R")
 
 _PROMPT = Prompt("arksim", "1", "")
 _TEXT = object_schema({"answer": {"type": "string"}})
@@ -43,24 +43,13 @@ class ChatQuestion(Question):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One evaluation: the loop that the judge belongs to, the number of the vote, and the answers so far."""
+    """One evaluation: the number of the vote, and the answers so far."""
 
-    loop: asyncio.AbstractEventLoop
     vote: int = 0
     answers: list[Answer] = field(default_factory=list)
 
 
 _asking: ContextVar[Asking | None] = ContextVar("arksim_asking", default=None)
-
-
-@contextmanager
-def asking(vote: int, answers: list[Answer]) -> Iterator[None]:
-    """Context in which calls are answered on the running loop, and their answers are appended to `answers`."""
-    token = _asking.set(Asking(asyncio.get_running_loop(), vote, answers))
-    try:
-        yield
-    finally:
-        _asking.reset(token)
 
 
 class JudgeLLM:
@@ -72,7 +61,22 @@ class JudgeLLM:
 
     def __init__(self, judge: JudgeOption = None, prompt: Prompt = _PROMPT) -> None:
         self._judge = judge
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._others = Asking()
         self.prompt = prompt
+
+    @contextmanager
+    def asking(self, vote: int, answers: list[Answer]) -> Iterator[None]:
+        """Context in which calls are answered on the running loop, to which the judge may be bound, and their answers
+        are appended to `answers`; with them those to threads that a metric has started, which have no context."""
+        self._loop = asyncio.get_running_loop()
+        token = _asking.set(Asking(vote, answers))
+        try:
+            yield
+        finally:
+            _asking.reset(token)
+            while self._others.answers:
+                answers.append(self._others.answers.pop())
 
     @overload
     def call(self, messages: str | list[Message], schema: type[T], **options: Any) -> T: ...
@@ -86,30 +90,34 @@ class JudgeLLM:
         Blocks, so it must not be called on an event loop. Raises JudgeError, or pydantic's ValidationError where a
         validator of `schema` refuses the answer.
         """
-        under_way = _asking.get()
-        answer = self._answer(messages, schema, under_way)
-        return asyncio.run(answer) if under_way is None else _on(under_way.loop, answer).result()
+        answer = self._answer(messages, schema, _asking.get() or self._others)
+        if self._loop is None:
+            return asyncio.run(answer)
+        return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
 
     async def call_async(self, messages: str | list[Message], schema: type[T] | None = None, **options: Any) -> T | str:
         """As `call`, for coroutines."""
-        under_way = _asking.get()
-        answer = self._answer(messages, schema, under_way)
-        if under_way is None or under_way.loop is asyncio.get_running_loop():
+        answer = self._answer(messages, schema, _asking.get() or self._others)
+        if self._loop is None or self._loop is asyncio.get_running_loop():
             return await answer
-        return await asyncio.wrap_future(_on(under_way.loop, answer))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(answer, self._loop))
 
-    async def _answer(self, messages: str | list[Message], schema: type[T] | None, under_way: Asking | None) -> T | str:
+    async def _answer(self, messages: str | list[Message], schema: type[T] | None, asking: Asking) -> T | str:
         chat = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
         question = ChatQuestion(
             self.prompt,
             {},
             _TEXT if schema is None else strict_schema(schema.model_json_schema()),
-            vote=under_way.vote if under_way else 0,
+            vote=asking.vote,
             chat=tuple({"role": message["role"], "content": message["content"]} for message in chat),
         )
-        answer = await judge_of(self._judge).ask(question)
-        if under_way is not None:
-            under_way.answers.append(answer)
+        try:
+            answer = await judge_of(self._judge).ask(question)
+        except JudgeError as error:
+            if error.usage.requests:
+                asking.answers.append(Answer({}, usage=error.usage))  # paid for, even if the metric handles the error
+            raise
+        asking.answers.append(answer)
         return str(answer.value["answer"]) if schema is None else schema.model_validate(answer.value)
 
 
@@ -127,10 +135,6 @@ class LLM(JudgeLLM):
 
 BaseLLM = JudgeLLM
 """Its name in arksim."""
-
-
-def _on(loop: asyncio.AbstractEventLoop, answer: Coroutine[Any, Any, R]) -> Any:
-    return asyncio.run_coroutine_threadsafe(answer, loop)
 
 
 def strict_schema(schema: Any) -> Any:

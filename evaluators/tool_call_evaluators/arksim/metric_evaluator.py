@@ -24,7 +24,7 @@ from ..judged.base import JudgeableEvaluator
 from ..model import CALLS_UNSEEN, EvalCase
 from ..options import OptionError
 from ..registry import register
-from .llm import JudgeLLM, asking
+from .llm import JudgeLLM
 from .metric_types import ChatMessage, ObservedCall, ScoreInput
 
 FAILURE_THRESHOLD = 0.6
@@ -48,7 +48,11 @@ class CustomMetric(JudgeableEvaluator, AsyncEvaluator):
     @cached_property
     def custom(self) -> Any:
         """The metric, built once: it may load a model."""
-        return build(self.metric_class, JudgeLLM(self.judge, Prompt(self.name, self.version, "")))
+        return build(self.metric_class, self.llm)
+
+    @cached_property
+    def llm(self) -> JudgeLLM:
+        return JudgeLLM(self.judge, Prompt(self.name, self.version, ""))
 
     async def measure(self, case: EvalCase) -> Measurement:
         given = score_input(case, self.scope)
@@ -62,7 +66,7 @@ class CustomMetric(JudgeableEvaluator, AsyncEvaluator):
         except Exception as error:
             spent = total(answer.usage for answer in answers)
             if isinstance(error, JudgeError):
-                error.costing(total([spent, error.usage]))
+                error.costing(spent)
             elif spent.requests:
                 error.details = {"judge": spent.to_dict()}  # type: ignore[attr-defined]  # of the errored result
             raise
@@ -70,10 +74,9 @@ class CustomMetric(JudgeableEvaluator, AsyncEvaluator):
 
     async def _run(self, given: ScoreInput, vote: int, answers: list[Answer]) -> Any:
         """Not in the loop's own threads: the judge's cache needs these while a metric waits for it in its thread."""
-        with asking(vote, answers):
+        with self.llm.asking(vote, answers):
             context = copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(_threads(), context.run, self.custom.run, given)
+            return await asyncio.get_running_loop().run_in_executor(_threads(), context.run, self.custom.run, given)
 
     def _measurement(self, found: Sequence[Any], answers: Sequence[Answer]) -> Measurement:
         values = [result.value for result in found]
@@ -91,8 +94,7 @@ class CustomMetric(JudgeableEvaluator, AsyncEvaluator):
         if name := band(score, self.scale):
             details["band"] = name
         if answers:
-            prompt = Prompt(self.name, self.version, "")
-            details |= {"votes": values, "judge": judge_details([Poll(prompt, answers)], varying)}
+            details |= {"votes": values, "judge": judge_details([Poll(self.llm.prompt, answers)], varying)}
             details["judge"]["votes"] = len(found)
         return Measurement(score, chosen.reason or "", details, label)
 

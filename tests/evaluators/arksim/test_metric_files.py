@@ -19,7 +19,7 @@ from tool_call_evaluators import (
     load_suite,
     registry,
 )
-from tool_call_evaluators.judge import PreparedJudge
+from tool_call_evaluators.judge import JudgeUnreachableError, PreparedJudge, Usage
 from tool_call_evaluators.plugins import load_plugin
 
 FILE = '''
@@ -251,6 +251,14 @@ async def test_requests_are_counted_where_the_metric_fails_after_them(file):
     assert result.details["judge"]["requests"] == 1
 
 
+async def test_requests_are_counted_where_the_judge_fails(file):
+    load_plugin(file)
+    error = JudgeUnreachableError("gone").costing(Usage(2, 10, 10, None))
+    result = await score("clarity", judge=PreparedJudge([error]))
+    assert result.reason == "JudgeUnreachableError: gone"
+    assert result.details["judge"]["requests"] == 2
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -327,6 +335,7 @@ def test_the_llm_of_a_metric_over_http(file):
         texts = asyncio.run(score("texts", judge=judge))
     assert (clarity.score, clarity.details["judge"]["prompt_tokens"]) == (3.75, 100)
     assert texts.label == "word S, word A"
+    assert texts.details["judge"]["requests"] == 2
 
 
 async def test_many_metrics_at_once_share_one_judge_and_its_cache(file, tmp_path):
