@@ -12,6 +12,7 @@ import click
 from a2a_tool_capture import __version__
 
 from ..errors import BAD_INPUT, ConfigError
+from .catalogue import convert, evaluators, schema
 from .check import check
 from .demo import demo
 from .run import evaluate, run
@@ -37,7 +38,23 @@ def cli() -> None:
     """
 
 
-for _command in (serve, run, send, evaluate, runs, show, compare, export, record, check, worker, demo):
+for _command in (
+    serve,
+    run,
+    send,
+    evaluate,
+    runs,
+    show,
+    compare,
+    export,
+    record,
+    check,
+    evaluators,
+    schema,
+    convert,
+    worker,
+    demo,
+):
     cli.add_command(_command)
 
 

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from ..errors import GATE_FAILED
 from ..settings.loading import load, read_config_file
 from ..settings.option import Option, OptionGroup, Options, environment_name, flag_name, options_of
-from ..settings.parsing import FILE, FLAG, RUN, SWITCH, ValueType
+from ..settings.parsing import EVALUATORS, FILE, FLAG, RUN, SWITCH, ValueType
 from ..settings.settings import DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
     name, flag = spec.name, flag_name(spec.name)
     option: Option = spec.metadata["option"]
     if option.positional:
-        yield click.Argument([name], metavar=option.type.metavar, shell_complete=partial(_complete, option.type))
+        required = spec.default is MISSING
+        complete = partial(_complete, option.type)
+        yield click.Argument([name], required=required, metavar=option.type.metavar, shell_complete=complete)
     elif option.type is FLAG:
         yield click.Option([flag, name], is_flag=True, default=None, help=option.help)
     elif option.type is SWITCH:
@@ -116,6 +118,10 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
 
 def _complete(kind: ValueType, ctx: click.Context, param: click.Parameter, start: str) -> list[CompletionItem]:
     """What a shell offers for a value: paths, choices, or runs of the store."""
+    if kind.completes == EVALUATORS:
+        from tool_call_evaluators import evaluator_names
+
+        return [CompletionItem(name) for name in evaluator_names() if name.startswith(start)]
     if kind.completes == RUN:
         return [CompletionItem(name) for name in _stored_runs(ctx) if name.startswith(start)]
     if kind.completes:

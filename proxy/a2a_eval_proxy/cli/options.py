@@ -29,6 +29,9 @@ _user = partial(option, group=OptionGroup.USER)
 _tls = partial(option, group=OptionGroup.TLS)
 
 
+_IMPORTED = ("arksim", "google-adk", "uipath", "dokimos")
+
+
 class StoredRunOptions(StoreOption):
     """Which stored turns a command reads."""
 
@@ -49,7 +52,7 @@ class ReportOptions(Options):
         types.FILE, "Scenarios (JSON) instead of those of an ArkSim configuration.", None
     )
     format: str | None = _run(
-        types.one_of("suite", "arksim", "google-adk", "uipath", "dokimos"),
+        types.one_of("suite", *_IMPORTED),
         "Suite file format; detected by default.",
         None,
     )
@@ -241,6 +244,20 @@ class WorkerOptions(PluginOption, RedactionOptions):
 
 class ExportOptions(StoredRunOptions):
     format: str = option(types.one_of("jsonl"), "Output format.", "jsonl")
+
+
+class EvaluatorsOptions(Options):
+    name: str | None = option(types.EVALUATOR, "Name of the evaluator to explain.", None, positional=True)
+
+
+class SchemaOptions(Options):
+    pass
+
+
+class ConvertOptions(PluginOption):
+    file: str = option(types.FILE, "File of ArkSim, google-adk, UiPath or Dokimos.", positional=True)
+    format: str | None = option(types.one_of(*_IMPORTED), "Format of FILE; detected by default.", None)
+    out: Path | None = option(types.OUTPUT_FILE, "File to write; must not exist. Default: standard output.", None)
 
 
 class RunsOptions(StoreOption):

@@ -29,8 +29,8 @@ _MAX_SECONDS = 1e7
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
 
 
-RUN = "run"
-"""The shell completes names of stored runs."""
+RUN, EVALUATORS = "run", "evaluators"
+"""The shell completes names of stored runs, or of evaluators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ValueType:
     metavar: str
     choices: tuple[str, ...] = ()
     completes: str = ""
-    """What a shell completes if there are no choices: `file`, `dir`, or RUN."""
+    """What a shell completes if there are no choices: `file`, `dir`, RUN or EVALUATORS."""
 
 
 def parse_text(value: Any) -> str:
@@ -232,6 +232,7 @@ def one_of(*choices: str) -> ValueType:
 TEXT = ValueType(parse_text, "TEXT")
 TEXTS = ValueType(_texts, "TEXT")
 NAME = ValueType(parse_text, "NAME")
+EVALUATOR = ValueType(parse_text, "[NAME]", completes=EVALUATORS)
 STORED_NAME = run_name("RUN|TURN")
 FILE = ValueType(parse_text, "FILE", completes="file")
 SUITE_FILE = ValueType(parse_text, "SUITE", completes="file")

@@ -21,7 +21,9 @@ from support.prefork import COMMAND, run
 from support.processes import ChildProcess
 from support.proxy import READY, Proxy
 from support.raw_a2a import Wire
+from tool_call_evaluators.suite import load_suite
 
+EVALSET = Path(__file__).parents[2] / "evaluators/fixtures/google-adk/home_automation_agent/simple_test2.test.json"
 SUITE = """\
 suite: smallest
 evaluators: [tool_error]
@@ -247,3 +249,35 @@ def test_stored_runs_and_turns_are_listed_and_shown(agent: GetAgent, suite: Path
     shell = {"_A2A_EVAL_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": "a2a-eval-proxy show mon", "COMP_CWORD": "2"}
     completed = run(**shell, A2A_EVAL_PROXY_STORE=where[1])
     assert completed.stdout.strip() == "plain,monday"
+
+
+def test_evaluators_are_listed_and_explained(tmp_path: Path) -> None:
+    listed = run("evaluators").stdout
+    assert "tool_trajectory" in listed
+    assert max(map(len, listed.splitlines())) <= 120
+    explained = run("evaluators", "tool-call-count").stdout
+    assert "expect: {tool_calls_count: {" in explained
+    example = tmp_path / "suite.yaml"
+    example.write_text("\n".join(line[2:] for line in explained.partition("A whole suite:\n\n")[2].splitlines()))
+    assert run("run", str(example), "--agent", "http://127.0.0.1:1", cwd=tmp_path).returncode == 3  # no agent
+    unknown = run("evaluators", "tool_count")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "did you mean tool_call_count?" in unknown.stderr
+    shell = {"_A2A_EVAL_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": "a2a-eval-proxy evaluators tool_err"}
+    assert run(**shell, COMP_CWORD="2").stdout.strip() == "plain,tool_error"
+    assert json.loads(run("schema").stdout)["title"] == "a2a-eval-proxy suite"
+
+
+def test_a_file_of_another_framework_becomes_a_suite(tmp_path: Path) -> None:
+    out = tmp_path / "suite.yaml"
+    converted = run("convert", str(EVALSET), "--out", str(out))
+    assert converted.returncode == 0
+    assert f"to {out}" in converted.stderr
+    assert out.read_text("utf-8").startswith("# From simple_test2.test.json (google-adk).\n")
+    assert load_suite(out).cases
+    again = run("convert", str(EVALSET), "--out", str(out))
+    assert again.returncode == 2
+    assert "already exists" in again.stderr
+    printed = run("convert", str(EVALSET))
+    assert printed.stdout == out.read_text("utf-8")
+    assert run("convert", str(tmp_path / "none.json")).returncode == 2

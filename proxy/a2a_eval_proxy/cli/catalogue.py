@@ -1,0 +1,145 @@
+"""Commands about suites themselves: `evaluators`, `schema` and `convert`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .command import command, wide_console
+from .options import ConvertOptions, EvaluatorsOptions, SchemaOptions
+
+if TYPE_CHECKING:
+    from tool_call_evaluators.evaluator import EvaluatorBase
+
+_COMMON = ("threshold", "id")
+
+
+@command(EvaluatorsOptions)
+def evaluators(options: EvaluatorsOptions) -> None:
+    """List the evaluators, or explain one.
+
+    With NAME: what it measures, what it needs, its options, and a whole suite as an example.
+
+    \b
+    Example: a2a-eval-proxy evaluators tool_call_count
+    """
+    from tool_call_evaluators import evaluator_names, get_evaluator
+    from tool_call_evaluators.registry import evaluator_class
+
+    if options.name is not None:
+        click.echo("\n".join(_explained(evaluator_class(options.name))))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("evaluator", "scores each", "judge", "what it measures"):
+        table.add_column(heading, no_wrap=heading != "what it measures")
+    for name in evaluator_names():
+        cls = evaluator_class(name)
+        judged = "yes" if name not in _needing_options() and get_evaluator(name).is_async else ""
+        table.add_row(name, cls.scope, judged, _summary(cls))
+    wide_console().print(table, markup=False)
+
+
+@command(SchemaOptions)
+def schema(options: SchemaOptions) -> None:
+    """Print the JSON Schema of suite files, for editors.
+
+    An editor with a YAML language server completes and checks a suite whose first line names the file:
+    # yaml-language-server: $schema=suite.schema.json
+
+    \b
+    Example: a2a-eval-proxy schema > suite.schema.json
+    """
+    from importlib.resources import files
+
+    click.echo(files("tool_call_evaluators.suite.schema").joinpath("suite.schema.json").read_text("utf-8"), nl=False)
+
+
+@command(ConvertOptions)
+def convert(options: ConvertOptions) -> None:
+    """Convert a file of another framework to a suite.
+
+    FILE is of ArkSim, google-adk, UiPath or Dokimos. What has no counterpart is listed on stderr, and in comments at
+    the head of the suite.
+
+    \b
+    Example: a2a-eval-proxy convert cases.test.json --out suite.yaml
+    """
+    from tool_call_evaluators.importers import import_suite
+    from tool_call_evaluators.suite.writing import suite_text
+
+    from ..privacy.private_files import write_out
+
+    out = options.out
+    if out is not None and out.exists():
+        raise click.UsageError(f"--out: {out} already exists; choose another file (existing files are kept)")
+    imported = import_suite(options.file, options.format, allow_plugins=options.allow_plugins)
+    notes = [f"Not imported: {note}" for note in imported.notes]
+    text = suite_text(imported.suite, [f"From {Path(options.file).name} ({imported.format}).", *notes])
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_out(out, text)
+    cases = len(imported.suite.cases)
+    summary = f"converted {cases} case{'' if cases == 1 else 's'}" + (f" to {out}" if out else "")
+    click.echo("\n".join([*notes, summary]), err=True)
+
+
+def _needing_options() -> set[str]:
+    """The evaluators that cannot be built without options."""
+    from tool_call_evaluators.registry import evaluator_class, evaluator_names
+
+    def required(name: str) -> bool:
+        return any(
+            spec.default is MISSING and spec.default_factory is MISSING for spec in fields(evaluator_class(name))
+        )
+
+    return {name for name in evaluator_names() if required(name)}
+
+
+def _summary(cls: type[EvaluatorBase]) -> str:
+    return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+
+def _explained(cls: type[EvaluatorBase]) -> list[str]:
+    from tool_call_evaluators.evaluator import is_built_in
+    from tool_call_evaluators.suite.examples import example_text
+
+    low, high = cls.scale
+    lines = [f"{cls.name}: scores each {cls.scope}, from {low:g} to {high:g}", "", inspect.getdoc(cls) or "", ""]
+    if cls.needs:
+        lines += [f"Skipped without {', '.join(cls.needs)}.", ""]
+    lines += ["Options:", *_options(cls)]
+    if is_built_in(cls):
+        lines += ["", "A whole suite:", "", *(f"  {line}".rstrip() for line in example_text(cls.name).splitlines())]
+    return lines
+
+
+def _options(cls: type[EvaluatorBase]) -> list[str]:
+    """A line for each option: its default, what it may be, what it is for."""
+    from tool_call_evaluators.suite.schema import suite_schema
+
+    schemas = suite_schema()["definitions"]["evaluator"]["anyOf"][1]["properties"]
+    described = schemas.get(cls.name, {}).get("properties", {})
+    own = [spec for spec in fields(cls) if spec.name not in _COMMON]
+    lines = []
+    for spec in [*own, *(spec for spec in fields(cls) if spec.name in _COMMON)]:
+        schema = described.get(spec.name, {})
+        default = "required" if spec.default is spec.default_factory is MISSING else _default(spec.default)
+        choices = " | ".join(map(str, schema.get("enum", ())))
+        lines.append(f"  {spec.name} ({default})" + (f": {choices}" if choices else ""))
+        if text := schema.get("description"):
+            lines.append(f"      {text}")
+    return lines
+
+
+def _default(value: Any) -> str:
+    if value is None or value is MISSING:
+        return "not set" if value is None else "empty"
+    return json.dumps(value) if isinstance(value, str | int | float | bool) else str(value)
