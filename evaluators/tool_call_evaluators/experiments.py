@@ -16,7 +16,7 @@ from a2a_tool_capture.models import Finding, rfc3339
 
 from .agent_trace.outputs import eval_test_case
 from .agent_trace.trace import AgentTrace
-from .evaluator import EvaluatorBase, error_reason
+from .evaluator import FAILURES, EvaluatorBase, error_reason
 from .judge.errors import JudgeNotConfiguredError
 from .judge.function import PromptFunction
 from .judge.panel import judge_of
@@ -231,7 +231,7 @@ async def _held(
         begin = _now()
         try:
             seen = _seen(plan.case, await _outcome(task, plan.case))
-        except Exception as error:  # noqa: BLE001  # error boundary: the task may raise anything
+        except FAILURES as error:  # error boundary: the task may raise anything
             failed = EvalCase(user_text=plan.case.input, response_text=error_reason(error))
             return [_turn(plan.case, failed, conversation_id, 0, begin) | {"state": "TASK_STATE_FAILED"}], []
         whole = plan.case.conversation_case(seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from pathlib import Path
 
@@ -124,6 +125,12 @@ async def test_a_task_that_fails_fails_its_example_alone():
     (reason,) = result.verdict.reasons
     assert (reason.code, reason.case_id) == ("failed_turn", "example-2")
     assert "LookupError: no such country" in reason.message
+
+
+async def test_a_task_that_exits_ends_neither_the_experiment_nor_passes():
+    result = await run_experiment([{"input": "Hi"}], lambda example: sys.exit(0), ["tool_efficiency"])
+    assert [reason.code for reason in result.verdict.reasons] == ["failed_turn", "unmeasured"]
+    assert "SystemExit: 0" in result.verdict.reasons[0].message
 
 
 @pytest.mark.parametrize("returned", [3, [], {"toolCalls": 3}, {"toolCalls": [{"arguments": {}}]}, AgentTrace()])

@@ -57,7 +57,7 @@ class FunctionJudge:
                 text = await self.function(prompt)
             else:
                 text = await asyncio.to_thread(self.function, prompt)
-        except Exception as error:  # the function may raise anything
+        except (Exception, SystemExit) as error:  # the function may raise anything
             problem = f"judge {self.model}: {type(error).__name__}: {error}"
             raise JudgeUnreachableError(problem).costing(_spent(requests)) from error
         if not isinstance(text, str):

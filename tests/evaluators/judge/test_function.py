@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 
 import pytest
@@ -80,6 +81,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_once():
     [
         (lambda prompt: None, JudgeAnswerError, "it returned NoneType, not a text"),
         (lambda prompt: 1 / 0, JudgeUnreachableError, "ZeroDivisionError: division by zero"),
+        (lambda prompt: sys.exit(0), JudgeUnreachableError, "SystemExit: 0"),
     ],
 )
 async def test_what_goes_wrong_in_the_function_is_named(function, error, message):
