@@ -41,7 +41,8 @@ def compare(
     executed count as failures: with a `suite`, those in its plan; without one, those that another conversation of the
     case, in either run, has after the same beginning. `names` are those of the runs. A metric that only one run
     measured, or that both measured with different judges, prompts, versions or thresholds, is in the scores of the
-    comparison but affects neither the status nor the pass rate of a case.
+    comparison but affects neither the status nor the pass rate of a case. Conversations that the simulated user spoilt
+    are left out.
     """
     left = _by_case(follow(before, suite, conversation_results[0]))
     right = _by_case(follow(after, suite, conversation_results[1]))
@@ -122,7 +123,7 @@ def _by_case(conversations: Iterable[RunConversation]) -> dict[str, list[RunConv
     def name(conversation: RunConversation) -> str:
         return conversation.case_id or f"“{conversation.executed[0]['user_text'].strip()}”"
 
-    return grouped((name(conversation), conversation) for conversation in conversations)
+    return grouped((name(conversation), conversation) for conversation in conversations if not conversation.spoilt)
 
 
 def _spoken(conversation: RunConversation) -> tuple[str, ...]:
@@ -130,9 +131,9 @@ def _spoken(conversation: RunConversation) -> tuple[str, ...]:
 
 
 def _with_missing_turns(conversation: RunConversation, spoken: Sequence[tuple[str, ...]]) -> RunConversation:
-    """The conversation; if it has a case but no plan, with the missing turns of another that has the same beginning.
-    `spoken` is sorted, so that a longer conversation follows its beginning."""
-    if conversation.case_id is None or conversation.case is not None:
+    """The conversation; if it has a case but no plan, and no simulated user ended it, with the missing turns of another
+    that has the same beginning. `spoken` is sorted, so that a longer conversation follows its beginning."""
+    if conversation.case_id is None or conversation.case is not None or conversation.user is not None:
         return conversation
     came = _spoken(conversation)
     position = bisect_right(spoken, came)

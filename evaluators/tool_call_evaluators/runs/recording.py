@@ -65,6 +65,8 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
 
 
 def _problem(conversation: RunConversation) -> str | None:
+    if conversation.spoilt:
+        return "conversations spoilt by the simulated user"
     if any(turn.failure for turn in conversation.turns):
         return "failed conversations"
     if not all(turn["user_text"].strip() for turn in conversation.executed):
