@@ -1,9 +1,10 @@
 """UiPath evaluation sets, as of uipath 2.14: `{version: "1.0", evaluatorRefs, evaluations}`, and the older form.
 
 An evaluation is a case of one turn: its `inputs` are the user message (a single string, one named like a message, or
-the inputs as JSON), and each of its `evaluationCriterias` becomes an expectation. The types and options of evaluators
-are read from `../evaluators/`, relative to the set, where UiPath keeps them; without these files the criteria determine
-the type. Content without an equivalent here is not imported, with a note.
+the inputs as JSON), and each of its `evaluationCriterias` becomes an expectation; where evaluators of a case expect
+different things, each has its own as an option. The types and options of evaluators are read from `../evaluators/`,
+relative to the set, where UiPath keeps them; without these files the criteria determine the type. Content without an
+equivalent here is not imported, with a note.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from ..declared import boolean, texts
 from ..matching.equality import equal_values
 from ..model import count_criterion, expected_output
+from ..registry import evaluator_class
 from ..suite import Case, CaseTurn, EvaluatorSpec, Expectation, Suite
 from ..suite.case_ids import printable_id
 from ..suite.files import read_source
@@ -30,9 +32,9 @@ _TYPES = {
     "uipath-tool-call-order": ("tool_call_order", ("strict",)),
     "uipath-tool-call-count": ("tool_call_count", ("strict",)),
     "uipath-tool-call-output": ("tool_call_output", ("strict",)),
-    "uipath-exact-match": ("exact_match", ("caseSensitive", "negated")),
-    "uipath-contains": ("contains", ("caseSensitive", "negated")),
-    "uipath-json-similarity": ("json_similarity", ()),
+    "uipath-exact-match": ("exact_match", ("case_sensitive", "negated", "target_output_key")),
+    "uipath-contains": ("contains", ("case_sensitive", "negated", "target_output_key")),
+    "uipath-json-similarity": ("json_similarity", ("target_output_key",)),
     "uipath-llm-judge-output-semantic-similarity": ("llm_judge_output", ()),
     "uipath-llm-judge-output-strict-json-similarity": ("llm_judge_output", ()),
     "uipath-llm-judge-trajectory-similarity": ("llm_judge_trajectory", ()),
@@ -40,16 +42,20 @@ _TYPES = {
 }
 """The evaluators here for UiPath's types, and the options that both have."""
 
-_JUDGED = ("llm_judge_output", "llm_judge_trajectory")
-"""Evaluators that need a judge, which a suite must configure: they are not added, but their expectations are kept."""
-
-_PARTS = (("targetOutputKey", "target_output_key", "*"), ("lineByLineEvaluator", "line_by_line_evaluator", False))
-"""Options that select a part of the answer, in both spellings, and their neutral value. Not supported here."""
+_NOT_IMPORTED = {
+    "line_by_line_evaluator": "here it compares the whole answer",
+    "prompt": "the judge gets our instructions",
+    "model": "the judge of the suite is asked",
+}
+"""Options without an equivalent here, and what happens instead."""
 
 _ANSWERS = ("exact_match", "json_similarity", "llm_judge_output")
 """Evaluators that compare the agent's answer with an expected one."""
 
-_CRITERIA: dict[str, tuple[tuple[str, str], str, Callable[[Node], Any]]] = {
+_Reader = tuple[tuple[str, str], str, Callable[[Node], Any]]
+
+_ANSWER: _Reader = (("expectedOutput", "expected_output"), "response", lambda given: given.value)
+_CRITERIA: Mapping[str, _Reader] = {
     "tool_call_args": (
         ("toolCalls", "tool_calls"),
         "tool_calls",
@@ -67,6 +73,7 @@ _CRITERIA: dict[str, tuple[tuple[str, str], str, Callable[[Node], Any]]] = {
         lambda given: tuple(item.convert(expected_output) for item in given.items()),
     ),
     "contains": (("searchText", "search_text"), "response_contains", Node.text),
+    "llm_judge_trajectory": (("expectedAgentBehavior", "expected_agent_behavior"), "behavior", Node.text),
 }
 """By evaluator: the names of the criterion that identifies it without a file, the field of Expectation for its value,
 and the reader of the value."""
@@ -75,23 +82,38 @@ and the reader of the value."""
 @dataclass(frozen=True, slots=True)
 class _Evaluator:
     """An evaluator of the set: the name of its equivalent here (None: no equivalent), its options, its default
-    criteria, and those of `_PARTS` that it uses."""
+    criteria, and the options that are not imported."""
 
     kind: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
     defaults: Node | None = None
-    parts: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """A case without what its evaluators expect, and that: by evaluator, the field of Expectation and its value."""
+
+    case: Case
+    criteria: Mapping[str, tuple[str, Any]]
 
 
 def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evaluation set. Raises SuiteError, also for a broken evaluator file."""
     known = _evaluators_beside(path)
     used: dict[str, _Evaluator] = {}
-    evaluations = node.need("evaluations").items()
-    cases = [_case(item, known, used, notes) for item in evaluations if _says_something(item, notes)]
+    evaluations = [
+        _evaluation(item, known, used, notes)
+        for item in node.need("evaluations").items()
+        if _says_something(item, notes)
+    ]
     specs = _specs(used)
     name = node.text_at("name") or node.text_at("id") or path.stem
-    return Suite(name=name, evaluators=specs or (EvaluatorSpec("tool_error"),), cases=unique_ids(cases))
+    return Suite(
+        name=name,
+        evaluators=tuple(specs.values()) or (EvaluatorSpec("tool_error"),),
+        cases=unique_ids(_with_criteria(evaluation, specs) for evaluation in evaluations),
+    )
 
 
 def _says_something(node: Node, notes: Notes) -> bool:
@@ -103,18 +125,14 @@ def _says_something(node: Node, notes: Notes) -> bool:
     return False
 
 
-def _specs(used: Mapping[str, _Evaluator]) -> tuple[EvaluatorSpec, ...]:
-    """An evaluator here for each UiPath evaluator that is used; a second one of a type gets UiPath's name as its id."""
+def _specs(used: Mapping[str, _Evaluator]) -> dict[str, EvaluatorSpec]:
+    """An evaluator here for each UiPath evaluator; a second one of a type gets UiPath's name as its id."""
     specs: dict[str, EvaluatorSpec] = {}
     for ref, evaluator in used.items():
-        if evaluator.kind is None:
-            continue
-        spec = EvaluatorSpec(evaluator.kind, evaluator.options)
-        if evaluator.kind not in specs:
-            specs[evaluator.kind] = spec
-        elif specs[evaluator.kind] != spec:
-            specs[ref] = replace(spec, options={**evaluator.options, "id": ref})
-    return tuple(specs.values())
+        if evaluator.kind is not None:
+            taken = evaluator.kind in {spec.name for spec in specs.values()}
+            specs[ref] = EvaluatorSpec(evaluator.kind, {**evaluator.options, **({"id": ref} if taken else {})})
+    return specs
 
 
 def _evaluators_beside(path: Path) -> dict[str, _Evaluator]:
@@ -130,60 +148,84 @@ def _evaluator(node: Node) -> _Evaluator:
     type_id = node.text_at("evaluatorTypeId") or ""
     kind, names = _TYPES.get(type_id, (None, ()))
     config = node.at("evaluatorConfig")
-    options = {
-        {"caseSensitive": "case_sensitive"}.get(name, name): True
-        for name in names
-        if (option := config.get(name, "case_sensitive" if name == "caseSensitive" else name))
-        and option.convert(boolean)
-    }
+    options = {name: value for name in names if (value := _option(config, name)) is not None}
     defaults = config.get("defaultEvaluationCriteria", "default_evaluation_criteria")
-    given = ((name, whole, config.get(name, other)) for name, other, whole in _PARTS)
-    parts = tuple(name for name, whole, part in given if part is not None and part.value != whole)
-    return _Evaluator(kind, options, defaults, parts)
+    without = tuple(name for name in _NOT_IMPORTED if (part := config.get(name, _camel_case(name))) and part.value)
+    return _Evaluator(kind, options, defaults, without)
 
 
-def _case(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes) -> Case:
+def _option(config: Node, name: str) -> Any:
+    """The value of an option; None if it is the default."""
+    given = config.get(name, _camel_case(name))
+    if name != "target_output_key":
+        return (given is not None and given.convert(boolean)) or None
+    if given is None or given.value == "*":
+        return None
+    return list(given.convert(texts)) if isinstance(given.value, list) else given.text()
+
+
+def _evaluation(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes) -> _Evaluation:
     own_id, name = node.need("id").text(), node.text_at("name")
     users = _users(node, notes)
-    expect = Expectation()
-    behavior = node.text_at("expectedAgentBehavior")
-    output = node.get("expectedOutput")
-    criterias = node.get("evaluationCriterias")
-    answers: dict[str, tuple[str, Node]] = {}
-    for ref, criteria in criterias.entries().items() if criterias is not None else ():
-        evaluator = known.get(ref) or _Evaluator(_kind_of(ref, criteria))
-        given = criteria if criteria.value is not None else evaluator.defaults
-        parts = given or Node(node.document, {}, node.path)
-        behavior = parts.text_at("expectedAgentBehavior") or behavior
+    given = node.get("evaluationCriterias")
+    criteria: dict[str, tuple[str, Any]] = {}
+    for ref, entry in given.entries().items() if given is not None else ():
+        evaluator = known.get(ref) or _Evaluator(_kind_of(ref, entry))
         if evaluator.kind is None:
             notes.add(f"the evaluator {ref} has no equivalent here and was not imported")
             continue
-        if evaluator.kind in _JUDGED:
-            notes.add(f"the evaluator {ref} needs a judge; add {evaluator.kind} and a `judge` to the suite to use it")
-        else:
-            used.setdefault(ref, evaluator)
-            for part in evaluator.parts:
-                notes.add(f"{part} of the evaluator {ref} was not imported: here it reads the whole answer")
-        if evaluator.kind in _ANSWERS:
-            answer = parts.get("expectedOutput", "expected_output") or output
-            if answer is not None:
-                answers[ref] = (evaluator.kind, answer)
-        else:
-            expect = _with(expect, evaluator.kind, parts)
-    expect = _with_answer(expect, answers, notes)
-    if criterias is None and output is not None:
-        used.setdefault("json_similarity", _Evaluator("json_similarity"))
-        expect = replace(expect, response=output.value)
-    of_conversation = _conversational(node)
-    if expect.tool_calls is None:
-        expect = replace(expect, tool_calls=of_conversation.tool_calls)
-    if expect.response is None:
-        expect = replace(expect, response=of_conversation.response)
-    expect = replace(expect, behavior=behavior)
-    return Case(
+        used.setdefault(ref, evaluator)
+        for option in evaluator.without:
+            notes.add(f"{option} of the evaluator {ref} was not imported: {_NOT_IMPORTED[option]}")
+        parts = entry if entry.value is not None else evaluator.defaults
+        if (criterion := _criterion(evaluator.kind, parts, node)) is not None:
+            criteria[ref] = criterion
+    expect = _conversational(node)
+    if given is None:
+        output = node.get("expectedOutput")
+        if output is not None:
+            used.setdefault("json_similarity", _Evaluator("json_similarity"))
+            expect = replace(expect, response=output.value)
+        expect = replace(expect, behavior=node.text_at("expectedAgentBehavior"))
+    case = Case(
         id=printable_id(name if name and _GUID.fullmatch(own_id) else own_id),
         turns=(*(CaseTurn(user) for user in users[:-1]), CaseTurn(users[-1], expect)),
     )
+    return _Evaluation(case, criteria)
+
+
+def _criterion(kind: str, parts: Node | None, evaluation: Node) -> tuple[str, Any] | None:
+    """The field of Expectation and its value that an evaluator expects, in its own criteria or the evaluation; None if
+    there is none."""
+    names, field_name, read_value = _ANSWER if kind in _ANSWERS else _CRITERIA[kind]
+    given = (parts.get(*names) if parts is not None else None) or evaluation.get(*names)
+    return None if given is None or given.blank else (field_name, read_value(given))
+
+
+def _with_criteria(evaluation: _Evaluation, specs: Mapping[str, EvaluatorSpec]) -> Case:
+    """The case with what its evaluators expect. Where they expect different things, it has evaluators of its own, each
+    with an option for what it expects."""
+    case, criteria = evaluation.case, evaluation.criteria
+    turn = case.turns[-1]
+    by_field: dict[str, list[Any]] = {}
+    for name, value in criteria.values():
+        by_field.setdefault(name, []).append(value)
+    agreed = {name: values[0] for name, values in by_field.items() if all(_same(value, values[0]) for value in values)}
+    if len(agreed) == len(by_field):
+        return replace(case, turns=(*case.turns[:-1], replace(turn, expect=replace(turn.expect, **agreed))))
+    differing = {name: None for name in by_field if name not in agreed}
+    own = [
+        replace(spec, options={**spec.options, evaluator_class(spec.name).criterion: criteria[ref][1]})
+        if ref in criteria and criteria[ref][0] in differing
+        else spec
+        for ref, spec in specs.items()
+    ]
+    expect = replace(turn.expect, **agreed, **differing)
+    return replace(case, evaluators=tuple(own), turns=(*case.turns[:-1], replace(turn, expect=expect)))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return equal_values(one, other) if isinstance(one, dict | list | str) else bool(one == other)
 
 
 def _kind_of(ref: str, criteria: Node) -> str | None:
@@ -200,38 +242,6 @@ def _kind_of(ref: str, criteria: Node) -> str | None:
     if "exactmatch" in plain:
         return "exact_match"
     return "json_similarity" if "expectedOutput" in keys or "jsonsimilarity" in plain else None
-
-
-def _with_answer(expect: Expectation, answers: Mapping[str, tuple[str, Node]], notes: Notes) -> Expectation:
-    """`expect` with the expected answer; `answers` are by evaluator, and a case has one. A compared answer takes
-    precedence over that of a judge; two different compared answers are an error."""
-    compared = {ref: answer for ref, (kind, answer) in answers.items() if kind not in _JUDGED}
-    chosen = next(iter((compared or {ref: answer for ref, (_, answer) in answers.items()}).items()), None)
-    if chosen is None:
-        return expect
-    first, wanted = chosen
-    for ref, (_, answer) in answers.items():
-        if equal_values(wanted.value, answer.value):
-            continue
-        if ref in compared:
-            answer.fail(
-                f"{ref} and {first} expect different answers, but a case has one expected answer for all evaluators"
-            )
-        notes.add(f"the answer that the evaluator {ref} expects was not imported where {first} expects another")
-    return replace(expect, response=wanted.value)
-
-
-def _with(expect: Expectation, kind: str, parts: Node) -> Expectation:
-    """`expect` with the criteria of an evaluator added."""
-    names, name, read = _CRITERIA.get(kind, ((), "", Node.text))
-    given = parts.get(*names)
-    if given is None:
-        return expect
-    value: Any = read(given)
-    if getattr(expect, name) not in (None, value):
-        given.fail(f"another evaluator expects different {name}, but a case has one value for all evaluators")
-    added: dict[str, Any] = {name: value}
-    return replace(expect, **added)
 
 
 def _users(node: Node, notes: Notes) -> list[str]:
@@ -256,3 +266,8 @@ def _conversational(node: Node) -> Expectation:
     calls = [expected_call(call, "arguments") for answer in answers for call in answer.items_at("toolCalls")]
     texts = [text for answer in answers if (text := answer.text_at("text"))]
     return Expectation(tool_calls=tuple(calls), response=texts[-1] if texts else None)
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, replace
 from typing import Any
@@ -41,7 +42,32 @@ def select(case: EvalCase, path: str) -> Any:
     value = getattr(case, first)
     if value is None:
         raise SkipEvaluation(f"not given: {first}")
-    at = first
+    return _follow(value, steps, first)
+
+
+def output_part(value: Any, keys: str | Sequence[str], where: str) -> Any:
+    """The part of an answer that UiPath's option `target_output_key` selects.
+
+    `*`: all of it. A key such as `order.id` or `items[0].id`: the value there. A list of keys: an object with these.
+
+    Raises NothingThereError, which names the answer `where`, if there is no such key.
+    """
+    if keys == "*":
+        return value
+    if isinstance(keys, str):
+        return _follow(value, re.sub(r"\[(\d+)\]", r".\1", keys).split("."), where)
+    return {key: output_part(value, key, where) for key in keys}
+
+
+def expected_part(value: Any, keys: str | Sequence[str]) -> Any:
+    """As `output_part`, of the expected answer. Raises ValueError."""
+    try:
+        return output_part(value, keys, "the expected answer")
+    except NothingThereError as error:
+        raise ValueError(str(error)) from None
+
+
+def _follow(value: Any, steps: Iterable[str], at: str) -> Any:
     for step in steps:
         value = from_json(value)
         if isinstance(value, Mapping) and step in value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from ..matching.explain import counted, sentence
 from ..matching.similarity import MISSING, leaves
 from ..model import EvalCase
 from ..registry import register
-from .case_parts import NothingThereError, check_path, from_json, select
+from .case_parts import NothingThereError, check_path, expected_part, from_json, output_part, select
 
 
 @register
@@ -25,8 +25,8 @@ class JsonSimilarity(SyncEvaluator):
 
     The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Strings on
     both sides are parsed if they are JSON. `field` is a path such as `response_text.order`; if it does not exist, the
-    score is 0. Details: `leaves`, `matched` (their sum) and `differences`, a list of
-    `{path, expected, actual, similarity}` for leaves below 1.
+    score is 0. `target_output_key` selects a part of both, as in UiPath. Details: `leaves`, `matched` (their sum) and
+    `differences`, a list of `{path, expected, actual, similarity}` for leaves below 1.
     """
 
     name: ClassVar[str] = "json_similarity"
@@ -35,6 +35,7 @@ class JsonSimilarity(SyncEvaluator):
 
     expected: Any = None
     field: str = "response_text"
+    target_output_key: str | Sequence[str] = "*"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,7 +46,8 @@ class JsonSimilarity(SyncEvaluator):
         if expected is None:
             raise SkipEvaluation("not given: expected_response, or the option expected")
         try:
-            actual = from_json(select(case, self.field))
+            expected = expected_part(expected, self.target_output_key)
+            actual = from_json(output_part(select(case, self.field), self.target_output_key, self.field))
         except NothingThereError as error:
             return Measurement(0.0, f"{error}.", {"leaves": None, "matched": 0.0, "differences": []})
         compared = list(leaves(from_json(expected), actual))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
 from ..matching.arguments import ArgumentMatcher, json_excerpt
 from ..model import EvalCase, json_text
 from ..registry import register
-from .case_parts import NothingThereError, check_path, from_json, select
+from .case_parts import NothingThereError, check_path, expected_part, from_json, output_part, select
 
 
 @register
@@ -21,6 +21,7 @@ class ExactMatch(SyncEvaluator):
     The expected value is the case's `expected_response`, else the option `expected`; without both: skipped. Two strings
     compare ignoring case unless `case_sensitive`; if the expected value is not a string, the answer is parsed as JSON.
     `field` is a path such as `response_text.order.status`; if it does not exist, the score is 0, negated or not.
+    `target_output_key` selects a part of both, as in UiPath: a key or path, or a list of them; `*` is all.
     Expected values may be placeholders. Details: `expected`, `actual`.
     """
 
@@ -30,6 +31,7 @@ class ExactMatch(SyncEvaluator):
 
     expected: Any = None
     field: str = "response_text"
+    target_output_key: str | Sequence[str] = "*"
     case_sensitive: bool = False
     negated: bool = False
 
@@ -42,7 +44,8 @@ class ExactMatch(SyncEvaluator):
         if expected is None:
             raise SkipEvaluation("not given: expected_response, or the option expected")
         try:
-            actual = select(case, self.field)
+            expected = expected_part(expected, self.target_output_key)
+            actual = output_part(select(case, self.field), self.target_output_key, self.field)
         except NothingThereError as error:
             return Measurement(0.0, f"{error}.", {"expected": expected, "actual": None})
         if not isinstance(expected, str):
@@ -62,7 +65,8 @@ class Contains(SyncEvaluator):
 
     The string is the case's `response_contains`, else the option `search_text`; without both: skipped. The search
     ignores case unless `case_sensitive`. Other values are searched as JSON text. `field` is a path such as
-    `response_text.order.status`; if it does not exist, the score is 0, negated or not. Details: `search_text`, `found`.
+    `response_text.order.status`; if it does not exist, the score is 0, negated or not. `target_output_key` selects a
+    part of it, as in UiPath. Details: `search_text`, `found`.
     """
 
     name: ClassVar[str] = "contains"
@@ -70,6 +74,7 @@ class Contains(SyncEvaluator):
 
     search_text: str | None = None
     field: str = "response_text"
+    target_output_key: str | Sequence[str] = "*"
     case_sensitive: bool = False
     negated: bool = False
 
@@ -82,7 +87,7 @@ class Contains(SyncEvaluator):
         if wanted is None:
             raise SkipEvaluation("not given: response_contains, or the option search_text")
         try:
-            text = json_text(select(case, self.field)) or ""
+            text = json_text(output_part(select(case, self.field), self.target_output_key, self.field)) or ""
         except NothingThereError as error:
             return Measurement(0.0, f"{error}.", {"search_text": wanted, "found": False})
         found = wanted in text if self.case_sensitive else wanted.casefold() in text.casefold()

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from tool_call_evaluators import (
     CaseTurn,
     CountCriterion,
+    EvalCase,
     EvaluatorSpec,
     Expectation,
     ExpectedOutput,
+    Status,
     Suite,
     SuiteError,
     TaskCompletion,
     ToolDefinition,
+    evaluate_sync,
     parse_suite,
 )
 from tool_call_evaluators.importers import FORMATS, import_suite, import_text
@@ -118,6 +121,7 @@ def test_uipath_evaluation_sets():
         "tool_call_output": {},
         "contains": {"case_sensitive": True},
         "exact_match": {},
+        "llm_judge_trajectory": {},
     }
     paris, question, chat = suite.cases
     assert paris.id == "Forecast for Paris"
@@ -144,7 +148,7 @@ def test_uipath_evaluation_sets():
     assert set(imported.notes) == {
         "the evaluation made-up has no inputs and was not imported",
         "of several inputs, only message is sent; the others were not imported",
-        "the evaluator Trajectory needs a judge; add llm_judge_trajectory and a `judge` to the suite to use it",
+        "model of the evaluator Trajectory was not imported: the judge of the suite is asked",
         "the evaluator Mine has no equivalent here and was not imported",
     }
 
@@ -170,33 +174,59 @@ def test_without_uipaths_evaluators_the_criteria_tell_their_kind():
         "tool_call_count",
         "tool_call_output",
         "contains",
+        "llm_judge_output",
         "exact_match",
         "json_similarity",
+        "llm_judge_trajectory",
     ]
     (case,) = imported.suite.cases
     assert case.turns[0].user == "hi"
     assert case.turns[0].expect.behavior == "acts"
-    assert case.turns[0].expect.response == {"x": 1}  # what is compared comes before what a judge would see
-    assert len(imported.notes) == 4
+    assert imported.notes == ("the evaluator g has no equivalent here and was not imported",)
 
 
 @pytest.mark.parametrize(
-    ("criterias", "complaint"),
+    ("criterias", "options"),
     [
         (
             {"ExactMatch": {"expectedOutput": "x"}, "JsonSimilarity": {"expectedOutput": {"x": 1}}},
-            "JsonSimilarity.expectedOutput: JsonSimilarity and ExactMatch expect different answers",
+            [("exact_match", {"expected": "x"}), ("json_similarity", {"expected": {"x": 1}})],
         ),
         (
-            {"a": {"toolCallsOrder": ["f"]}, "b": {"toolCallsOrder": ["g"]}},
-            "b.toolCallsOrder: another evaluator expects different tool_calls_order",
+            {"a": {"toolCallsOrder": ["f"]}, "b": {"toolCallsOrder": ["g"]}, "c": {"searchText": "x"}},
+            [
+                ("tool_call_order", {"tool_calls_order": ("f",)}),
+                ("tool_call_order", {"id": "b", "tool_calls_order": ("g",)}),
+                ("contains", {}),
+            ],
+        ),
+        (
+            {"a": {"searchText": "x"}, "b": {"searchText": "y"}},
+            [("contains", {"search_text": "x"}), ("contains", {"id": "b", "search_text": "y"})],
+        ),
+        (
+            {"a": {"toolCalls": [{"name": "f"}]}, "b": {"toolCalls": []}},
+            [
+                ("tool_call_args", {"expected_tool_calls": (ToolCall("f", {}),)}),
+                ("tool_call_args", {"id": "b", "expected_tool_calls": ()}),
+            ],
         ),
     ],
 )
-def test_uipath_evaluators_of_a_case_that_expect_different_things_are_refused(criterias, complaint):
-    evaluation = {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
-    with pytest.raises(SuiteError, match=complaint):
-        import_text(json.dumps({"evaluations": [evaluation]}))
+def test_uipath_evaluators_of_a_case_may_expect_different_things(criterias, options):
+    evaluations = [
+        {"id": "1", "inputs": {"q": "hi"}, "evaluationCriterias": criterias},
+        {"id": "2", "inputs": {"q": "ho"}, "evaluationCriterias": dict([next(iter(criterias.items()))])},
+    ]
+    suite = import_text(json.dumps({"evaluations": evaluations})).suite
+    different, alike = suite.cases
+    assert [(spec.name, spec.options) for spec in different.evaluators] == options
+    assert alike.evaluators is None
+    assert alike.turns[0].expect != Expectation()
+    assert suite.build_evaluators("turn", different)
+    assert parse_suite(suite_text(suite)).build_evaluators("turn", different) == suite.build_evaluators(
+        "turn", different
+    )
 
 
 def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):
@@ -219,20 +249,36 @@ def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):
         import_suite(path)
 
 
-def test_that_a_uipath_evaluator_looks_at_a_part_of_the_answer_is_noted(tmp_path):
-    config = {"targetOutputKey": "content", "line_by_line_evaluator": False}
+@pytest.mark.parametrize(
+    ("key", "scores"), [("content", [1.0, 1.0]), (["content", "meta.tags[1]"], [1.0, 0.0]), ("none", [0.0, 0.0])]
+)
+def test_a_uipath_evaluator_may_compare_a_part_of_the_answer(key, scores, tmp_path):
+    config = {"targetOutputKey": key, "line_by_line_evaluator": True}
     content = {"id": "Exact", "evaluatorTypeId": "uipath-exact-match", "evaluatorConfig": config}
     (tmp_path / "evaluators").mkdir()
     (tmp_path / "evaluators" / "exact.json").write_text(json.dumps(content))
-    criterias = {"Exact": {"expectedOutput": {"content": "hello"}}}
+    expected = {"content": "hello", "meta": {"tags": ["a", "b"]}, "none": 1}
+    criterias = {"Exact": {"expectedOutput": expected}}
     guid = "b54f3a0e-6a4b-4b7a-9d7f-0c5a4f3f2e1d"
     evaluation = {"id": guid, "name": "Greeting", "inputs": {"q": "hi"}, "evaluationCriterias": criterias}
     text = json.dumps({"evaluations": [evaluation]})
     imported = import_text(text, str(tmp_path / "eval-sets" / "set.json"))
     assert imported.notes == (
-        "targetOutputKey of the evaluator Exact was not imported: here it reads the whole answer",
+        "line_by_line_evaluator of the evaluator Exact was not imported: here it compares the whole answer",
     )
-    assert [case.id for case in imported.suite.cases] == ["Greeting"]
+    (case,) = imported.suite.cases
+    assert case.id == "Greeting"
+    answers = [{"content": "hello", "meta": {"tags": ["x", tag]}} for tag in ("b", "c")]
+    results = [
+        evaluate_sync(case.eval_case(0, response_text=json.dumps(answer)), imported.suite.build_evaluators())[0]
+        for answer in answers
+    ]
+    assert [result.score for result in results] == scores
+    lacking = evaluate_sync(
+        EvalCase(response_text="{}", expected_response={"x": 1}), imported.suite.build_evaluators()
+    )[0]
+    assert lacking.status is Status.ERRORED
+    assert "the expected answer has no" in lacking.reason
 
 
 @pytest.mark.parametrize(

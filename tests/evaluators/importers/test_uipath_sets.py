@@ -1,0 +1,102 @@
+"""The evaluation sets of UiPath's own packages, as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from a2a_tool_capture import ToolCall
+from agents.expected_agent import expected_agent
+from agents.serving import ServerThread
+from support.prefork import run
+from support.provision import source_of
+from tool_call_evaluators import EvalCase, Status, evaluate_sync, parse_suite
+from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.suite.writing import suite_text
+
+SETS = 27
+"""The number of evaluation sets in the packages."""
+
+CUSTOM = ("Classification", "BalancedAccuracy", "CSV", "csv-", "Routing", "Escalation", "Operator", "Legacy")
+"""In the names of evaluators that are Python code of a sample, or compare files or whole data sets."""
+
+
+@pytest.fixture(scope="module")
+def sets() -> list[Path]:
+    packages = source_of("uipath"), source_of("uipath-langchain")
+    return [path for package in packages for path in sorted(package.rglob("eval-sets/*.json"))]
+
+
+def test_all_are_read_whole(sets):
+    assert len(sets) == SETS
+    for path in sets:
+        imported = import_suite(path)
+        assert imported.format == "uipath", path
+        evaluations = json.loads(path.read_text("utf-8"))["evaluations"]
+        left_out = [note for note in imported.notes if "has no inputs" in note]
+        assert len(imported.suite.cases) == len(evaluations) - len(left_out), path
+        for note in imported.notes:
+            known = ("has no inputs", "prompt of", "model of", "line_by_line", "of several inputs")
+            assert any(word in note for word in (*known, *CUSTOM)), (path, note)
+        assert parse_suite(suite_text(imported.suite)) == imported.suite
+
+
+def test_an_agent_that_does_what_is_expected_passes_everything_that_needs_no_judge(sets):
+    for path in sets:
+        suite = import_suite(path).suite
+        for case in suite.cases:
+            evaluators = [item for item in suite.build_evaluators("turn", case) if not item.needs_judge]
+            for evaluator in evaluators:
+                (result,) = evaluate_sync(did_as_expected(case, evaluator), [evaluator])
+                assert result.status in (Status.PASSED, Status.SKIPPED), (path, case.id, result)
+
+
+def did_as_expected(case, evaluator) -> EvalCase:
+    """The turn of an agent that makes the expected calls and gives the answer that the evaluator expects."""
+    expect = case.turns[-1].expect
+    if evaluator.name == "contains":
+        answer = evaluator.search_text or expect.response_contains
+        answer = "" if evaluator.negated else answer
+        if evaluator.target_output_key != "*":
+            answer = {evaluator.target_output_key: answer}
+    else:
+        answer = getattr(evaluator, "expected", None) or expect.response
+    return case.eval_case(
+        len(case.turns) - 1,
+        tool_calls=[
+            {"name": call.name, "arguments": call.arguments, "result": output.output if output else None}
+            for call, output in paired(expect)
+        ],
+        response_text=answer if isinstance(answer, str) else json.dumps(answer),
+    )
+
+
+def paired(expect):
+    """The expected calls in the expected order, each with its expected output."""
+    outputs, calls = list(expect.tool_outputs or ()), list(expect.tool_calls or ())
+    for name in expect.tool_calls_order or [call.name for call in calls]:
+        call = next((item for item in calls if item.name == name), ToolCall(name, {}))
+        output = next((item for item in outputs if item.name == name), None)
+        calls = [item for item in calls if item is not call]
+        outputs = [item for item in outputs if item is not output]
+        yield call, output
+
+
+def test_a_set_runs_as_it_is(sets, tmp_path):
+    """The weather tools: without a model the run is refused, with one that does not answer it fails for that alone."""
+    path = next(item for item in sets if "weather_tools" in item.parts)
+    calls = {turn.user: turn.expect.tool_calls or () for case in import_suite(path).suite.cases for turn in case.turns}
+    unset = dict.fromkeys(("A2A_EVAL_PROXY_JUDGE_MODEL", "A2A_EVAL_PROXY_JUDGE_API_KEY", "OPENAI_API_KEY"), "")
+    with ServerThread(lambda url: expected_agent(url, calls)) as server:
+        arguments = ("run", path, "--agent", server.url, "--store", "a.db")
+        refused = run(*arguments, cwd=tmp_path, **unset)
+        assert refused.returncode == 2
+        assert "a judge is needed for llm_judge_trajectory" in refused.stderr
+        model = {"A2A_EVAL_PROXY_JUDGE_MODEL": "m", "A2A_EVAL_PROXY_JUDGE_BASE_URL": "http://127.0.0.1:1/v1"}
+        judged = run(*arguments, "--run", "x", cwd=tmp_path, **{**unset, **model})
+    assert judged.returncode == 1
+    for name in ("tool_call_args", "tool_call_count", "tool_call_order"):
+        assert f"{name} failed" not in judged.stdout
+        assert name in judged.stdout
+    assert "llm_judge_trajectory" in judged.stdout
