@@ -196,7 +196,7 @@ def _evaluation(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Ev
 
 def _criterion(kind: str, parts: Node | None, evaluation: Node) -> tuple[str, Any] | None:
     """The field of Expectation and its value that an evaluator expects, in its own criteria or the evaluation; None if
-    there is none."""
+    neither has one."""
     names, field_name, read_value = _ANSWER if kind in _ANSWERS else _CRITERIA[kind]
     given = (parts.get(*names) if parts is not None else None) or evaluation.get(*names)
     return None if given is None or given.blank else (field_name, read_value(given))
