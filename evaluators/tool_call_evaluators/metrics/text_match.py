@@ -65,8 +65,8 @@ class Contains(SyncEvaluator):
 
     The string is the case's `response_contains`, else the option `search_text`; without both: skipped. The search
     ignores case unless `case_sensitive`. Other values are searched as JSON text. `field` is a path such as
-    `response_text.order.status`; if it does not exist, the score is 0, negated or not. `target_output_key` selects a part, as
-    in UiPath. Details: `search_text`, `found`.
+    `response_text.order.status`; if it does not exist, the score is 0, negated or not. `target_output_key` selects a
+    part, as in UiPath. Details: `search_text`, `found`.
     """
 
     name: ClassVar[str] = "contains"
