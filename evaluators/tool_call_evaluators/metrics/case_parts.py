@@ -48,7 +48,8 @@ def select(case: EvalCase, path: str) -> Any:
 def output_part(value: Any, keys: str | Sequence[str], where: str) -> Any:
     """The part of an answer that UiPath's option `target_output_key` selects.
 
-    `*`: the whole answer. A key such as `order.id` or `items[0].id`: the value there. A list of keys: an object with these.
+    `*`: the whole answer. A key such as `order.id` or `items[0].id`: the value there. A list of keys: an object with
+    these.
 
     Raises NothingThereError, which names the answer `where`, if there is no such key.
     """
