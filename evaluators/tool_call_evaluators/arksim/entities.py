@@ -6,9 +6,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .metric_types import QualResult, QuantResult
 
-NOT_COMPUTED = -1.0
-"""The `goal_completion_score` of a conversation whose goal was not scored, and the `turn_score` without scores."""
-
 
 class _Entity(BaseModel):
     """Also read from objects with the same attributes, such as arksim's own."""

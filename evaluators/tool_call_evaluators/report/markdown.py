@@ -66,7 +66,7 @@ def _scores(report: Report) -> list[str]:
     rows = [
         [
             escaped(metric["metric"]),
-            report.mean_text(metric),
+            escaped(report.mean_text(metric)),
             *(f"{metric[key]:,}" for key in ("passed", "failed", "skipped", "errored")),
         ]
         for metric in report.verdict["metrics"]

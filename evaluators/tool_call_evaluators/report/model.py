@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +19,7 @@ from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
+from ..model import EvalResult
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
@@ -25,6 +27,9 @@ from .wording import score_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""
+
+MAX_LABELS = 5
+"""The maximum number of labels that are counted by name."""
 
 ConversationStatus = Literal["passed", "failed", "spoilt", "unscored"]
 
@@ -100,14 +105,20 @@ class Report:
         return judge_usage(results) + self.merging
 
     def mean_text(self, metric: Mapping[str, Any]) -> str:
-        """The mean of a metric (as in the verdict), with the name of its band if it has grades from 1 to 5."""
-        name = band(metric["mean"], self._scales.get(metric["metric"], (0.0, 1.0)))
+        """The mean of a metric (as in the verdict), with the name of its band if it has grades from 1 to 5; for labels
+        without scores the number of each, most frequent first."""
+        results = self._measured.get(metric["metric"], [])
+        if metric["mean"] is None and results:
+            labels = Counter(result.label for result in results).most_common(MAX_LABELS + 1)
+            texts = [f"{label} {count:,}" for label, count in labels[:MAX_LABELS]]
+            return ", ".join([*texts, *("…" for _ in labels[MAX_LABELS:])])
+        name = band(metric["mean"], results[0].scale) if results else None
         return score_text(metric["mean"]) + (f" {name}" if name else "")
 
     @cached_property
-    def _scales(self) -> dict[str, tuple[float, float]]:
+    def _measured(self) -> dict[str, list[EvalResult]]:
         results = (result for item in self.conversations for result in item.all_results)
-        return {result.evaluator: result.scale for result in results if result.score is not None}
+        return grouped((result.evaluator, result) for result in results if result.measured)
 
     @cached_property
     def users(self) -> list[UserRecord]:

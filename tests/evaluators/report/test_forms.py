@@ -296,3 +296,14 @@ def test_means_of_grades_from_1_to_5_have_names():
     assert "| helpfulness | 3.5 Good |" in markdown_summary(shown)
     assert "3.5 Good" in html_report(shown)
     assert '"band":"Needs Improvement"' in html_report(shown)
+
+
+def test_labels_without_scores_are_counted():
+    labels = ["rude", "kind", "rude", "<b>", "d", "e", "f"]
+    turns = [
+        turn(f"t{index}", conversation="free", start=index, evaluations=[EvalResult("tone", label=label).to_dict()])
+        for index, label in enumerate(labels)
+    ]
+    shown = report(turns, parse_suite("suite: s\nevaluators: []"))
+    assert "rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, …" in html_report(shown)
+    assert "| tone | rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, … |" in markdown_summary(shown)
