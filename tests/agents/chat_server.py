@@ -5,8 +5,8 @@ It refuses what OpenAI's refuses: a wrong key, and messages in which a tool call
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ class ChatServer:
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    stop: Callable[[], None] = lambda: None
 
     async def answer(self, request: Request) -> Response:
         body = await request.json()
@@ -66,8 +67,9 @@ def chat_server(*script: dict[str, Any] | str | Response) -> Iterator[ChatServer
     """A running stand-in; its `url` ends with `/v1`."""
     server = ChatServer(list(script))
     routes = [Route("/v1/chat/completions", server.answer, methods=["POST"])]
-    with ServerThread(lambda url: Starlette(routes=routes)) as thread:
-        server.url = f"{thread.url}/v1"
+    with ExitStack() as stack:
+        thread = stack.enter_context(ServerThread(lambda url: Starlette(routes=routes)))
+        server.url, server.stop = f"{thread.url}/v1", stack.close
         yield server
 
 

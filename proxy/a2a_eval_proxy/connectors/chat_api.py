@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+from a2a_tool_capture.errors import AgentUnreachableError
 from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.judge.answers import error_of, shortened
 from tool_call_evaluators.judge.retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
@@ -45,6 +46,16 @@ class ChatApi:
             headers["Authorization"] = f"Bearer {key}"
         timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)  # a turn has a time limit
         return httpx.AsyncClient(headers=headers, verify=self.tls or True, timeout=timeout)
+
+    async def reach(self) -> None:
+        """Raises AgentUnreachableError if nothing answers at the endpoint; any response is an answer."""
+        async with self.client() as client:
+            try:
+                async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
+                    await client.head(self.endpoint)
+            except (httpx.TransportError, TimeoutError) as error:
+                problem = f"{type(error).__name__}: {error}".rstrip(": ")
+                raise AgentUnreachableError(self._problem(client, problem)) from error
 
     async def complete(self, client: httpx.AsyncClient, members: Mapping[str, Any]) -> dict[str, Any]:
         """The message of a completion. Raises ChatApiError."""

@@ -23,21 +23,22 @@ async def connected(
 ) -> AsyncIterator[ServedAgent | None]:
     """The server of a `python:` or `openai:` agent; None for the URL of an A2A agent.
 
-    `headers` and `tls` are those of requests to a chat-completions API. Raises ConfigError, ConfigurationError.
+    `headers` and `tls` are those of requests to a chat-completions API. Raises ConfigError, ConfigurationError, and
+    AgentUnreachableError if nothing answers at its URL.
     """
     reference = read_reference(agent)
     if reference is None:
         yield None
         return
     if isinstance(reference, ChatReference):
-        new_agent = _models(reference, chat, headers, tls)
+        new_agent = await _models(reference, chat, headers, tls)
     else:
         new_agent = python_agents(reference)
     async with served(str(reference), new_agent, timeout_s) as server:
         yield server
 
 
-def _models(
+async def _models(
     reference: ChatReference, chat: ChatOptions, headers: Mapping[str, str], tls: ssl.SSLContext | None
 ) -> Callable[[], Any]:
     body = dict(chat.body)
@@ -46,4 +47,5 @@ def _models(
         body["model"] = chat.model
     api = ChatApi(ChatReference(resolve("--agent", reference.url)).endpoint, body, headers, tls)
     tools = ToolModule(chat.tools) if chat.tools else None
+    await api.reach()
     return lambda: ChatAgent(api, first, tools)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from a2a_eval_proxy.connectors.chat_agent import ChatOptions
 from a2a_eval_proxy.connectors.connect import connected
 from a2a_eval_proxy.errors import ConfigError
 from a2a_tool_capture.client import CaptureClient
-from a2a_tool_capture.errors import ConfigurationError
+from a2a_tool_capture.errors import AgentUnreachableError, ConfigurationError
 from a2a_tool_capture.models import CapturedTurn
 from agents.chat_server import KEY, ChatServer, calls, chat_server
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -301,10 +302,22 @@ async def test_other_forms_of_content(message: dict[str, Any], text: str) -> Non
     assert (turn.state, turn.text) == ("TASK_STATE_COMPLETED", text)
 
 
-async def test_an_api_that_is_not_there_fails_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_api_that_is_not_there_is_said_before_the_run() -> None:
+    problem = "http://127.0.0.1:9/v1/chat/completions: ConnectError: "
+    with pytest.raises(AgentUnreachableError, match=f"^{re.escape(problem)}"):
+        await said("http://127.0.0.1:9/v1?key=s3cret", "Hi")
+
+
+async def test_an_api_that_went_away_fails_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("a2a_eval_proxy.connectors.chat_api.RETRIES", 0)
-    (turn,) = await said("http://127.0.0.1:9/v1", "Hi")
-    assert turn.text.startswith("ChatApiError: http://127.0.0.1:9/v1/chat/completions: ConnectError: ")
+    with chat_server() as api:
+        async with (
+            connected(f"openai:{api.url}", ChatOptions(), {}, None, 30) as server,
+            CaptureClient(server.url if server else "") as client,
+        ):
+            api.stop()
+            turn = await client.conversation().send("Hi")
+    assert turn.text.startswith(f"ChatApiError: {api.url}/chat/completions: ConnectError: ")
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────
