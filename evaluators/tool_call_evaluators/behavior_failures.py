@@ -40,12 +40,13 @@ TOOL_CALL_BEHAVIOR_LABELS = (*SEVERITY, NO_FAILURE)
 FAILURE_METRICS = ("agent_behavior_failure", "tool_call_behavior_failure")
 """The evaluators whose labels are behaviour failures."""
 
-_RANK = {"critical": 0, "high": 1, "medium": 2, "low": 3}
+RANK = {"critical": 0, "high": 1, "medium": 2, "low": 3}
+"""Of severities, the worst first."""
 
 
 def worst_first(labels: Iterable[str]) -> tuple[str, ...]:
     """`labels` from the most severe to those without a failure; equally severe ones stay in their order."""
-    return tuple(sorted(labels, key=lambda label: 9 if label in NO_FAILURES else _RANK[SEVERITY.get(label, "medium")]))
+    return tuple(sorted(labels, key=lambda label: 9 if label in NO_FAILURES else RANK[SEVERITY.get(label, "medium")]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def unique_errors(failures: Iterable[BehaviorFailure]) -> list[UniqueError]:
 
 def ordered(errors: Iterable[UniqueError]) -> list[UniqueError]:
     """Worst first, then the most frequent; equal ones stay in their order."""
-    return sorted(errors, key=lambda error: (_RANK[error.severity], -len(error.occurrences)))
+    return sorted(errors, key=lambda error: (RANK[error.severity], -len(error.occurrences)))
 
 
 def normalised(reason: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..behavior_failures import FAILURE_METRICS, NO_FAILURES
 from ..evaluator import Measurement, Scope, SkipEvaluation, SyncEvaluator
 from ..matching.explain import counted, sentence
 from ..model import EvalCase, EvalResult, Status
 from ..registry import register
+from .tool_trajectory import ToolTrajectory
 
 TURN_WEIGHT, GOAL_WEIGHT = 0.75, 0.25
 
@@ -24,7 +25,8 @@ class TurnSuccessRatio(SyncEvaluator):
     """Turns without a behaviour failure / turns.
 
     A turn failed if the result of one of `metrics` has the label of a failure, or failed without a label. If
-    none of them has a result for a turn, or there are no turns, the evaluator is skipped.
+    none of them has a result for a turn, or there are no turns, the evaluator is skipped. With `trajectory`, a turn
+    also failed if the conversation does not make its expected calls: the last one with calls, or the last one.
     Details: `failed`, a list of `{turn, metric, label, reason}` with turns from 1.
     """
 
@@ -33,10 +35,17 @@ class TurnSuccessRatio(SyncEvaluator):
     needs: ClassVar[tuple[str, ...]] = ("turns",)
 
     metrics: Sequence[str] = FAILURE_METRICS
+    trajectory: Mapping[str, Any] | None = None
+    """Options of tool_trajectory (arksim's rule); None: expected calls do not count."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.trajectory is not None:
+            ToolTrajectory(**self.trajectory)  # raises OptionError
 
     def measure(self, case: EvalCase) -> Measurement:
         turns = case.turns or ()
-        failed = _failures(turns, self.metrics)
+        failed = [*_failures(turns, self.metrics), *self._unexpected_calls(case, turns)]
         succeeded = len(turns) - len({number for number, _ in failed})
         return Measurement(
             succeeded / len(turns),
@@ -51,6 +60,15 @@ class TurnSuccessRatio(SyncEvaluator):
                 ]
             },
         )
+
+    def _unexpected_calls(self, case: EvalCase, turns: Sequence[EvalCase]) -> list[tuple[int, EvalResult]]:
+        if self.trajectory is None:
+            return []
+        result = ToolTrajectory(**self.trajectory).evaluate(case)
+        if result.status is not Status.FAILED:
+            return []
+        with_calls = [number for number, turn in enumerate(turns, start=1) if turn.tool_calls]
+        return [(with_calls[-1] if with_calls else len(turns), result)]
 
 
 @register

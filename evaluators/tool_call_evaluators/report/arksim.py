@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..behavior_failures import FAILURE_METRICS, SEVERITY, worst_first
+from ..behavior_failures import FAILURE_METRICS, RANK, SEVERITY, worst_first
 from ..importers.arksim.scenarios import Scenarios
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
@@ -23,6 +23,8 @@ from .wording import finite, printable
 SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"
 NOT_COMPUTED = -1.0
 EVALUATION_FAILED = "Evaluation Failed"
+CALLS_FAILURE = "disobey user request"
+"""The failure of a conversation without its expected calls."""
 GOOD, RUN_FAILED, AGENT_ERROR = "skipped_good_performance", "evaluation_run_failed", "agent_api_error"
 """Outcomes of a turn that are no labels: nothing indicated a failure; the judge failed; the agent failed."""
 
@@ -77,23 +79,31 @@ class ArksimResults:
     @cached_property
     def _errors(self) -> list[dict[str, Any]]:
         """The unique errors, the worst and most frequent first."""
-        return [self._error(error) for error in self.report.unique_errors if error["label"] in SEVERITY]
+        errors = [
+            self._error(error, CALLS_FAILURE if error["label"] == "tool_trajectory" else error["label"])
+            for error in self.report.unique_errors
+            if error["label"] in (*SEVERITY, "tool_trajectory")
+        ]
+        known = [error for error in errors if error["occurrences"]]
+        return sorted(known, key=lambda error: (RANK[error["severity"]], -len(error["occurrences"])))
 
-    def _error(self, error: Mapping[str, Any]) -> dict[str, Any]:
-        named = printable(f"{error['label']}: {error['description']}")
+    def _error(self, error: Mapping[str, Any], label: str) -> dict[str, Any]:
+        named = printable(f"{label}: {error['description']}")
         return {
             "unique_error_id": str(uuid.uuid5(uuid.NAMESPACE_OID, named)),
-            "behavior_failure_category": error["label"],
+            "behavior_failure_category": label,
             "unique_error_description": error["description"],
-            "severity": error["severity"],
-            "occurrences": [
-                {
-                    "conversation_id": conversation_id(self._by_label[place["conversation"]]),
-                    "turn_id": place["turn"] - 1,
-                }
-                for place in error["occurrences"]
-            ],
+            "severity": SEVERITY[label],
+            "occurrences": list(self._places(error["occurrences"])),
         }
+
+    def _places(self, occurrences: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """That of a conversation as a whole is in the turn that its expected calls count against, if they do."""
+        for place in occurrences:
+            found = self._by_label[place["conversation"]]
+            index = place["turn"] - 1 if place["turn"] else _calls_failure(found)[0]
+            if index is not None:
+                yield {"conversation_id": conversation_id(found), "turn_id": index}
 
     @cached_property
     def _error_ids(self) -> dict[tuple[str, int], list[str]]:
@@ -147,7 +157,7 @@ class ArksimResults:
         failures = [result for result in turn.results if result.evaluator in FAILURE_METRICS]
         others = [result for result in turn.results if result.evaluator != "agent_behavior_failure"]
         scores = _scores(others, "turn")
-        label, reason = _failure(turn, failures)
+        label, reason = _failure(turn, failures, _calls_failure(conversation))
         return {
             "turn_id": turn.index,
             "scores": scores,
@@ -164,11 +174,22 @@ def conversation_id(conversation: RunConversation) -> str:
     return conversation.conversation_id or conversation.label
 
 
-def _failure(turn: ConversationTurn, results: Iterable[EvalResult]) -> tuple[str, str]:
+def _calls_failure(conversation: RunConversation) -> tuple[int | None, str]:
+    """The turn, from 0, that a conversation without its expected calls counts against, and why; None for no turn."""
+    ratio = next((result for result in conversation.results if result.evaluator == "turn_success_ratio"), None)
+    for failed in ratio.details.get("failed", ()) if ratio else ():
+        if failed["metric"] == "tool_trajectory":
+            return failed["turn"] - 1, failed["reason"]
+    return None, ""
+
+
+def _failure(turn: ConversationTurn, results: Iterable[EvalResult], calls: tuple[int | None, str]) -> tuple[str, str]:
     """The worst label of a turn with its reason, else an outcome that is no label."""
     if turn.failure is not None:
         return AGENT_ERROR, turn.failure
     labelled = {result.label: result.reason for result in results if result.label and result.measured}
+    if calls[0] == turn.index:
+        labelled.setdefault(CALLS_FAILURE, calls[1])
     if labelled:
         label = worst_first(labelled)[0]
         return label, labelled[label]

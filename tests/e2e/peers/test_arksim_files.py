@@ -113,7 +113,7 @@ def conversation(name: str, scenario: str, *answers: str) -> SimulatedConversati
 
 GOOD_ONE = conversation("c-good", "order_status_check", GOOD, GOOD)
 BAD_ONE = conversation("c-bad", "order_status_check", *[GOOD] * 4, BAD)
-WORSE_ONE = conversation("c-worse", "auth_cancel_order", BAD)
+WORSE_ONE = conversation("c-worse", "auth_check_order", BAD)
 
 
 @pytest.mark.statement(49, 70, 72, 115, 120, 122, 123, 124, 125, 126)
@@ -122,7 +122,7 @@ def test_conversations_of_a_simulation_are_evaluated(here: Workplace) -> None:
     here.configure(numeric_thresholds={"overall_score": 0.6, "goal_completion": 0.2})
     done = here.command("evaluate", "--suite", "config.yaml")
     assert done.returncode == 1, done.stderr
-    assert "auth_cancel_order: overall_agent_score: mean 0.0625 is below 0.6" in done.stdout
+    assert "auth_check_order: overall_agent_score: mean 0.0625 is below 0.6" in done.stdout
 
     evaluation = here.evaluation()
     assert (evaluation["schema_version"], evaluation["simulation_id"]) == ("v1.1", "sim-1")
@@ -166,11 +166,11 @@ def test_errors_lead_to_their_scenarios(here: Workplace) -> None:
             "unique_error_id": error["unique_error_id"],
             "error_description": "the moon takes nothing",
             "severity": "critical",
-            "scenario_ids": ["auth_cancel_order", "order_status_check"],
+            "scenario_ids": ["auth_check_order", "order_status_check"],
         }
     ]
     originals = json.loads((here.folder / "scenarios.json").read_text())["scenarios"]
-    chosen = [item for item in originals if item["scenario_id"] in ("auth_cancel_order", "order_status_check")]
+    chosen = [item for item in originals if item["scenario_id"] in ("auth_check_order", "order_status_check")]
     focus = json.loads((here.folder / "results/evaluation/focus/error_1.json").read_text())
     assert focus == {"schema_version": "v1", "scenarios": sorted(chosen, key=lambda item: item["scenario_id"])}
     assert json.loads((here.folder / "results/evaluation/focus/all_failures.json").read_text()) == focus
@@ -187,6 +187,21 @@ def test_arksim_reads_the_files(here: Workplace) -> None:
     assert found["focus"] == {"all_failures.json": ["order_status_check"], "error_1.json": ["order_status_check"]}
     assert (found["above"], found["below"], found["labels"]) == (True, False, False)
     assert (here.folder / "results/evaluation/final_report.html").read_text().startswith("<!doctype html>")
+
+
+def test_expected_calls_count_against_a_turn(here: Workplace) -> None:
+    hasty = [SimulatedTurn("Where is it?", GOOD, CALLS[2:]), SimulatedTurn("Thanks.", GOOD)]
+    here.simulate(SimulatedConversation("c-hasty", "order_status_check", hasty))
+    done = here.command("evaluate", "--suite", "config.yaml")
+    assert done.returncode == 1
+    assert "order_status_check: overall_agent_score: mean 0.5 is below 0.6" in done.stdout
+    evaluation = here.evaluation()
+    (only,) = evaluation["conversations"]
+    labels = [turn["turn_behavior_failure"] for turn in only["turn_scores"]]
+    assert labels == ["disobey user request", "skipped_good_performance"]
+    (error,) = evaluation["unique_errors"]
+    assert only["turn_scores"][0]["unique_error_ids"] == [error["unique_error_id"]]
+    assert here.read_by_arksim()["focus"]["error_1.json"] == ["order_status_check"]
 
 
 @pytest.mark.statement(119, 135)
@@ -231,13 +246,13 @@ def test_custom_metrics_of_a_file(here: Workplace) -> None:
     )
     done = here.command("evaluate", "--suite", "config.yaml")
     assert done.returncode == 1
-    assert "auth_cancel_order: verification_compliance: mean 2 is below 3" in done.stdout
-    assert "auth_cancel_order: unauthorized_action is 'violated': by the word moon" in done.stdout
+    assert "auth_check_order: verification_compliance: mean 2 is below 3" in done.stdout
+    assert "auth_check_order: unauthorized_action is 'violated': by the word moon" in done.stdout
     assert "failed, 2 reasons" in done.stdout
     good, bad = here.evaluation()["conversations"]
     assert [[(item["name"], item["value"]) for item in found["convo_scores"]] for found in (good, bad)] == [
         [("verification_compliance", 4.0), ("tool_trajectory", 1.0)],
-        [("verification_compliance", 2.0), ("tool_trajectory", 0.0)],
+        [("verification_compliance", 2.0), ("tool_trajectory", 1.0)],
     ]
     assert [item["value"] for item in bad["turn_scores"][0]["qual_scores"]] == ["false information", "violated"]
     assert here.read_by_arksim()["evaluation"]["conversations"] == [good, bad]
@@ -330,7 +345,10 @@ def with_agent(here: Workplace, answer: str, **keys: Any) -> None:
     """A configuration of `simulate-evaluate` for two scenarios, whose agent always answers `answer`."""
     (here.folder / "my_agent.py").write_text(f"ANSWER = {answer!r}\n{AGENT}")
     scenarios = json.loads((here.folder / "scenarios.json").read_text())
-    (here.folder / "scenarios.json").write_text(json.dumps({**scenarios, "scenarios": scenarios["scenarios"][:2]}))
+    chosen = [
+        item for item in scenarios["scenarios"] if item["scenario_id"] in ("order_status_check", "auth_check_order")
+    ]
+    (here.folder / "scenarios.json").write_text(json.dumps({**scenarios, "scenarios": chosen}))
     custom = {"module_path": "./my_agent.py"}
     here.configure(
         agent_config={"agent_type": "custom", "agent_name": "shop", "custom_config": custom},
@@ -350,7 +368,7 @@ def test_scenarios_are_simulated_and_evaluated(here: Workplace) -> None:
     found = here.read_by_arksim()
     assert found["simulation"] == [
         [scenario, ["Where is my order?", GOOD]]
-        for scenario in ("order_status_check", "product_search_with_budget")
+        for scenario in ("order_status_check", "auth_check_order")
         for _ in range(2)
     ]
     assert found["calls"] == ["send_verification_code", "verify_customer", "get_order"] * 4
@@ -386,7 +404,7 @@ def test_focus_files_are_run_again(here: Workplace, name: str) -> None:
     with_agent(here, BAD)
     assert here.command("run", "config.yaml").returncode == 1
     before = here.evaluation()
-    assert before["error_scenario_mappings"][0]["scenario_ids"] == ["order_status_check", "product_search_with_budget"]
+    assert before["error_scenario_mappings"][0]["scenario_ids"] == ["auth_check_order", "order_status_check"]
     one = json.loads((here.folder / f"results/evaluation/focus/{name}.json").read_text())
     one["scenarios"] = one["scenarios"][:1]
     (here.folder / "one.json").write_text(json.dumps(one))

@@ -158,8 +158,11 @@ def test_a_configuration_of_arksims_example() -> None:
     assert suite.run_gates == RunGates(pass_rate=0.0)
     status = suite.cases[0]
     assert (status.id, status.conversations) == ("order_status_check", 5)
+    *others, ratio, overall = suite.evaluators
     assert status.evaluators == (
-        *suite.evaluators,
+        *others,
+        EvaluatorSpec(ratio.name, {"trajectory": {"mode": "superset"}}),
+        overall,
         EvaluatorSpec("tool_trajectory", {"mode": "superset"}, "conversation"),
     )
 

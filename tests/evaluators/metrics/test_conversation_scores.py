@@ -117,6 +117,26 @@ def test_a_goal_that_was_not_measured_leaves_no_overall_score():
         assert result.reason == "there is a goal, but goal_completion has no score"
 
 
+@pytest.mark.parametrize(
+    ("calls", "score", "turn"),
+    [([["a"], ["b"], []], 1.0, None), ([["a"], ["c"], []], 2 / 3, 2), ([[], [], []], 2 / 3, 3)],
+)
+def test_expected_calls_count_against_the_last_turn_with_calls(calls, score, turn):
+    good = EvalResult("agent_behavior_failure", 1.0, passed=True, label="no failure")
+    turns = [EvalCase(results=[good], tool_calls=[{"name": name} for name in names]) for names in calls]
+    made = [call for item in turns for call in item.tool_calls]
+    case = EvalCase(turns=turns, tool_calls=made, expected_tool_calls=[{"name": "a"}, {"name": "b"}])
+    result = TurnSuccessRatio(trajectory={"mode": "superset"}).evaluate(case)
+    assert result.score == score
+    assert [failed["turn"] for failed in result.details["failed"]] == ([turn] if turn else [])
+    assert TurnSuccessRatio().evaluate(case).score == 1.0
+
+
+def test_wrong_options_of_the_trajectory_are_named():
+    with pytest.raises(ValueError, match="mode"):
+        TurnSuccessRatio(trajectory={"mode": "sideways"})
+
+
 def test_a_goal_may_be_left_out():
     case = conversation("no failure", "repetition", user_goal="to know", results=[EvalResult("goal_completion", 1.0)])
     result = OverallAgentScore(with_goal=False).evaluate(case)

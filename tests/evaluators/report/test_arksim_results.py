@@ -122,6 +122,25 @@ def test_the_worse_of_two_failures_is_that_of_the_turn() -> None:
     assert len(scored["unique_error_ids"]) == 2
 
 
+def test_expected_calls_that_were_not_made_are_a_failure_of_the_turn_that_they_count_against() -> None:
+    good = result("agent_behavior_failure", 1.0, label="no failure")
+    turns = [turn(str(i), evaluations=[good], case="browse", conversation="c1", start=i) for i in range(2)]
+    failed = [{"turn": 2, "metric": "tool_trajectory", "label": None, "reason": "a is missing"}]
+    whole = [
+        result("turn_success_ratio", 0.5, details={"failed": failed}),
+        result("tool_trajectory", 0.0, reason="a is missing"),
+    ]
+    found = evaluation(results(*turns, c1=whole))
+    first, second = found["conversations"][0]["turn_scores"]
+    assert first["turn_behavior_failure"] == "no failure"
+    assert second["turn_behavior_failure"] == "disobey user request"
+    assert second["turn_behavior_failure_reason"] == "a is missing"
+    (error,) = found["unique_errors"]
+    assert second["unique_error_ids"] == [error["unique_error_id"]]
+    assert (error["severity"], error["occurrences"]) == ("high", [{"conversation_id": "c1", "turn_id": 1}])
+    assert found["error_scenario_mappings"][0]["scenario_ids"] == ["browse"]
+
+
 @pytest.mark.statement(121)
 def test_an_evaluation_that_failed() -> None:
     errored = result("agent_behavior_failure", None, status="errored", reason="no answer")

@@ -115,8 +115,20 @@ def _scenarios(node: Node, folder: Path, notes: Notes) -> Scenarios:
 
 
 def _with_evaluators(case: Case, evaluators: Sequence[EvaluatorSpec]) -> Case:
-    """`case` with those of all cases before its own, if it has any."""
-    return case if case.evaluators is None else replace(case, evaluators=(*evaluators, *case.evaluators))
+    """`case` with those of all cases before its own, if it has any.
+
+    Its expected calls count in turn_success_ratio where the tool calls of turns do."""
+    if case.evaluators is None:
+        return case
+    (trajectory,) = case.evaluators
+    counts = any(spec.name == "tool_call_behavior_failure" for spec in evaluators)
+    before = [
+        EvaluatorSpec(spec.name, {"trajectory": trajectory.options})
+        if counts and spec.name == "turn_success_ratio"
+        else spec
+        for spec in evaluators
+    ]
+    return replace(case, evaluators=(*before, *case.evaluators))
 
 
 def _evaluators(node: Node, custom: Sequence[str], limited: Container[str]) -> tuple[EvaluatorSpec, ...]:
