@@ -123,6 +123,7 @@ def register_metric(metric_class: type, quantitative: bool, module: str) -> str:
             "scope": probe.scope,
             "scale": (low, high),
             "needs": ("user_text", "response_text") if probe.scope == "turn" else (),
+            "needs_judge": _asks(metric_class),
             "metric_class": metric_class,
             "quantitative": quantitative,
         },
@@ -131,6 +132,15 @@ def register_metric(metric_class: type, quantitative: bool, module: str) -> str:
     )
     register(evaluator)
     return str(probe.name)
+
+
+def _asks(metric_class: type) -> bool:
+    """Whether a method uses `self.llm`. Accepting `llm` says nothing: most metrics do."""
+    bases = ("arksim", "tool_call_evaluators")
+    own = [cls for cls in metric_class.__mro__ if cls.__module__.partition(".")[0] not in bases]
+    methods = [method for cls in own for method in vars(cls).values() if inspect.isfunction(method)]
+    used = {name for method in methods if method.__name__ != "__init__" for name in method.__code__.co_names}
+    return not used.isdisjoint(("llm", "_llm"))
 
 
 def build(metric_class: type, llm: JudgeLLM) -> Any:

@@ -19,7 +19,7 @@ from tool_call_evaluators import (
     load_suite,
     registry,
 )
-from tool_call_evaluators.judge import JudgeUnreachableError, PreparedJudge, Usage
+from tool_call_evaluators.judge import JudgeNotConfiguredError, JudgeUnreachableError, PreparedJudge, Usage
 from tool_call_evaluators.plugins import load_plugin
 
 FILE = '''
@@ -220,6 +220,17 @@ async def test_without_a_judge_only_what_asks_one_is_errored(file, monkeypatch):
     load_plugin(file)
     assert (await score("clarity")).reason.startswith("JudgeNotConfiguredError: no judge is configured")
     assert (await score("Bare")).status is Status.SCORED
+
+
+def test_what_asks_a_judge_is_known_before_anything_runs(file, monkeypatch):
+    for name in ("MODEL", "API_KEY"):
+        monkeypatch.delenv(f"A2A_EVAL_PROXY_JUDGE_{name}", raising=False)
+    load_plugin(file)
+    asking = [name for name in METRICS if evaluator_class(name).needs_judge]
+    assert asking == ["clarity", "prohibited_statements"]
+    (file.parent / "suite.yaml").write_text("suite: s\nplugins: [custom_metrics.py]\nevaluators: [Bare, clarity]\n")
+    with pytest.raises(JudgeNotConfiguredError, match="clarity"):
+        load_suite(file.parent / "suite.yaml").check_judges({})
 
 
 async def test_votes_repeat_a_metric_that_asks_the_judge(file):
