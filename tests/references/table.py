@@ -23,7 +23,7 @@ INTRODUCTION = """\
 # The references, statement by statement
 
 This project implements five documents of other projects. Below is each of their statements, in our words, with the
-tests that show that it holds here, or with what is otherwise here and why. "open": nothing shows it yet.
+tests that show that it holds here, or with what is otherwise here and why.
 
 <!-- `make references` writes this page from tests/references/statements.yaml and the markers of the tests. -->
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from references.table import PAGE, Statement, markers, page, statements
+from references.table import PAGE, Statement, markers, page, state, statements
 
 
 def test_the_page_is_as_the_markers_and_the_statements_say() -> None:
@@ -14,6 +14,11 @@ def test_the_page_is_as_the_markers_and_the_statements_say() -> None:
 
 def test_every_statement_has_a_number_of_its_own() -> None:
     assert [statement.number for statement in statements()] == list(range(1, 352))
+
+
+def test_every_statement_has_a_test_or_a_reason() -> None:
+    shown = markers()
+    assert [statement.number for statement in statements() if state(statement, shown) == "open"] == []
 
 
 def test_markers_name_statements_that_exist() -> None:

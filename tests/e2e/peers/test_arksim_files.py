@@ -398,7 +398,7 @@ def test_an_example_of_arksim_is_simulated_and_evaluated(here: Workplace) -> Non
         assert {"clarity"} <= {item["name"] for item in conversation_found["turn_scores"][0]["scores"]}
 
 
-@pytest.mark.statement(137, 138, 139, 140, 141)
+@pytest.mark.statement(106, 137, 138, 139, 140, 141)
 @pytest.mark.parametrize("name", ["error_1", "all_failures"])
 def test_focus_files_are_run_again(here: Workplace, name: str) -> None:
     with_agent(here, BAD)
