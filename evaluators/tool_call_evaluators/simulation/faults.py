@@ -17,13 +17,14 @@ USER_NO_END = "user_no_end"
 USER_FAULTS = (USER_OUT_OF_ROLE, USER_KNOWS_TOO_MUCH, USER_REPEATS, USER_EMPTY, USER_UNANSWERED, USER_NO_END)
 """Codes of findings. All but the last spoil a conversation: it stops before the agent gets the message."""
 
+_MODEL = r"(ai|artificial intelligence|(ai )?(large )?language model|ai model)(?=[^\w\n]*([,.;:!?)]|$| i\b))"
 _AS_ASSISTANT = re.compile(
-    r"^\W*(assistant|agent|ai|system|tool)\s*:"
-    r"|\bas an? (ai|artificial intelligence|(large )?language model|(virtual |digital |ai )?assistant)\b"
-    r"|\bi(['’]m| am) (just )?an? (ai|artificial intelligence|(large )?language model|(virtual|digital|ai) assistant)\b"
+    r"^[^\w\n]*(assistant|agent|ai|system|tool)\s*:"
+    rf"|\b(as|i['’]m|i am)( just)? an? {_MODEL}"
+    r"|\bi(['’]m| am)( just)? an? (virtual|digital|ai) assistant\b"
     r"|\bhow (can|may) i (help|assist) you\b"
-    r"|\b(anything|something) else i can (help|assist|do)\b"
-    r"|\b(simulated user|role-?play)\b",
+    r"|\b(any|some)thing else (that )?i can (help|assist)\b"
+    r"|\bsimulated user\b",
     re.IGNORECASE | re.MULTILINE,
 )
 """What only an assistant writes, in English."""
@@ -32,7 +33,8 @@ _ECHOED = 40
 _SENTENCE = 4
 """Words from which on a message is no mere `Yes` or `Thank you`, which a user may send several times."""
 _WORD = re.compile(r"[^\W_]+(?:[-_./:][^\W_]+)*")
-_DIGITS, _LONG_NUMBER = 3, 6
+_IDENTIFIER = re.compile(r"[^\W\d_]+[-_/]\d{4,}.*|\d{7,}|(?=.*[^\W\d_])(?:\D*\d){6,}.*")
+"""Such as ORD-1001, 20012345 or A1234567; not dates, times, amounts and names of products, which a user may choose."""
 
 
 def fault_in(
@@ -75,17 +77,9 @@ def _unknown_word(message: str, known: str, tool_names: Collection[str]) -> str 
     """An identifier, a long number or the name of a tool that is not in the `known` text."""
     words: list[str] = _WORD.findall(message)
     for word in words:
-        if (word in tool_names or _is_identifier(word)) and word.casefold() not in known:
+        if (word in tool_names or _IDENTIFIER.fullmatch(word)) and word.casefold() not in known:
             return word
     return None
-
-
-def _is_identifier(word: str) -> bool:
-    """Such as ORD-1001 or 20012345; dates, times, amounts and short numbers a user may choose."""
-    digits = sum(character.isdigit() for character in word)
-    if word.isdigit():
-        return digits >= _LONG_NUMBER
-    return digits >= _DIGITS and any(character.isalpha() for character in word)
 
 
 def _short(text: str) -> str:

@@ -121,9 +121,15 @@ class Redactor:
 
     def simulated_user(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the redacted record of a simulated user (JSON form); what was replaced cannot be replayed."""
-        texts: dict[str, Any] = self.value({key: record[key] for key in ("replies", "fault") if key in record})
-        redacted = record.get("redacted", False) or texts.get("replies") != record.get("replies")
-        return {**record, **texts} | ({"redacted": redacted} if texts else {})
+        if "replies" not in record:  # that of a turn which is not the last
+            return dict(record)
+        said = [self._optional(self._without_paths(text, "", ()).get("user_text")) or "" for text in record["replies"]]
+        fault = record["fault"]
+        if fault is not None:
+            quotes = f"[{REDACTED}]" if self.has_paths else self.text(fault["message"])
+            fault = {**fault, "message": quotes}
+        redacted = record["redacted"] or said != record["replies"]
+        return {**record, "replies": said, "fault": fault, "redacted": redacted}
 
     def calls(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
         """Returns the calls redacted as in a turn."""

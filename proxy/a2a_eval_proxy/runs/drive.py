@@ -281,7 +281,7 @@ class _Driver:
         record = speaker.record
         if speaker.problem:
             self.unanswered += 1
-            self._note(speaker.problem)
+            self._note(str(speaker.problem), speaker.problem, "simulated user")
         if last is not None:
             last.simulated_user = record or last.simulated_user
             self._pipeline.take(last)
@@ -308,12 +308,12 @@ class _Driver:
             return None, True
         return self._turn(captured, case), False
 
-    def _note(self, problem: str, quoting: Exception | None = None) -> None:
-        """Keep the first problem; with `quoting`, the description may contain the agent's words."""
+    def _note(self, problem: str, quoting: Exception | None = None, of: str | None = None) -> None:
+        """Keep the first problem; with `quoting`, the description may contain words `of` the agent or this one."""
         if self.problem:
             return
         if quoting is not None and not self._privacy.covers_texts:
-            problem = f"{self._name}: {type(quoting).__name__}, whose words are not to be seen"
+            problem = f"{of or self._name}: {type(quoting).__name__}, whose words are not to be seen"
         self.problem = self._privacy.text(problem)
 
     def _turn(self, captured: CapturedTurn, case: Case) -> Turn:

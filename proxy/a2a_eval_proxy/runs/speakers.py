@@ -77,7 +77,7 @@ class Speaker:
         self._broken = False
         self._usage = Usage()
         self._model = ""
-        self.problem = ""
+        self.problem: JudgeError | NoReplyError | None = None
         """Why there is no reply of the simulated user, if so."""
 
     @property
@@ -102,17 +102,15 @@ class Speaker:
             return opening
         try:
             reply = await self._voice.reply(user, self._case, self._number)
-        except JudgeError as error:
-            self._usage += error.usage
-            self.problem = str(error)
-        except NoReplyError as error:
-            self.problem = str(error)
-        else:
-            self._usage += reply.usage
-            self._model = reply.model
-            return user.reply(reply.text)
-        user.unanswered(self.problem)
-        return None
+        except (JudgeError, NoReplyError) as error:
+            if isinstance(error, JudgeError):
+                self._usage += error.usage
+            self.problem = error
+            user.unanswered(str(error))
+            return None
+        self._usage += reply.usage
+        self._model = reply.model
+        return user.reply(reply.text)
 
     def heard(self, text: str, turn: Turn | None, *, broken: bool) -> None:
         """What the agent made of the message `text`; no turn: nothing."""

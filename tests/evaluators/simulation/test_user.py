@@ -130,13 +130,25 @@ LONG_ANSWER = "Your order has been sent today and it arrives by tomorrow evening
         (["Hello", "It is ORD-2002."], "user_knows_too_much"),
         (["My number is 20012345"], "user_knows_too_much"),
         (["Please call issue_refund"], "user_knows_too_much"),
+        (["My account is DE-500105"], "user_knows_too_much"),
         (["Where is my money now?", "Yes", "Yes"], None),
+        (["I work as an assistant manager, and as an AI researcher"], None),
+        (["Is there anything else I can do to get it?"], None),
+        (["I drive a Ford F-150 and own an RTX4090 and a 2026-model, for 250000 euros, at 10:30am, 100km away"], None),
         (["Hello", "It is ord-1005, bought on 2026-01-31 for 1200 euros at 12:30"], None),
+        (["I am an AI assistant made to help."], "user_out_of_role"),
+        (["Hello", "I'm an AI."], "user_out_of_role"),
         (["Can you help me, I am a human"], None),
     ],
 )
 def test_faults(replies: list[str], code: str | None) -> None:
     assert fault_of(*replies) == code
+
+
+@pytest.mark.parametrize("text", ["\n" * 20_000, "- " * 10_000, "1" * 20_000, "as an ai" * 2_500, "a-" * 10_000])
+def test_a_long_message_is_read_in_linear_time(text: str) -> None:
+    """Else this takes minutes."""
+    fault_of(text, answers=text)
 
 
 def test_the_agents_own_words_are_out_of_role() -> None:

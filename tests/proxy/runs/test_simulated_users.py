@@ -377,11 +377,19 @@ async def test_without_a_model_or_key_nothing_is_driven(
 
 
 @pytest.mark.parametrize(
-    "privacy", [privacy_of(parse_rules("email"), None), privacy_of((), None, no_content=True)], ids=["rules", "none"]
+    "privacy",
+    [
+        privacy_of(parse_rules("email"), None),
+        privacy_of(parse_rules([{"path": "$.user_text"}]), None),
+        privacy_of((), None, no_content=True),
+    ],
+    ids=["rules", "paths", "none"],
 )
 async def test_what_is_not_kept_is_not_repeated(agent: AgentOptions, location: str, privacy: Privacy) -> None:
-    model = UserModel("write to ada@example.org please", "")
-    await drive(model, agent, location, privacy=privacy)
+    model = UserModel("write to ada@example.org please", "write to ada@example.org please")
+    result = await drive(model, agent, location, privacy=privacy)
+    assert "user_repeats" in json_report(result.report)
+    assert "ada@" not in json_report(result.report)
     assert "ada@" in model.api.requests[1]["messages"][2]["content"]
     assert "ada@" not in json.dumps(await stored(location))
     with pytest.raises(ConfigError, match="stored redacted or without content"):
