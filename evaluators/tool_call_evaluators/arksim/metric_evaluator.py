@@ -90,7 +90,8 @@ class CustomMetric(JudgeableEvaluator, AsyncEvaluator):
             score, label = None, Counter(values).most_common(1)[0][0]
             chosen = found[values.index(label)]
             varying = dissent(values, label)
-        details = chosen.model_dump(mode="json")["metadata"] or {}
+        metadata = chosen.model_dump(mode="json")["metadata"]
+        details: dict[str, Any] = {} if metadata is None else {"metadata": metadata}
         if name := band(score, self.scale):
             details["band"] = name
         if answers:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..behavior_failures import FAILURE_METRICS, RANK, SEVERITY, worst_first
+from ..behavior_failures import FAILURE_METRICS, GOOD_PERFORMANCE, RANK, SEVERITY, worst_first
 from ..importers.arksim.scenarios import Scenarios
+from ..metrics.conversation_scores import EVALUATION_FAILED
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
 from .model import Report
@@ -22,11 +23,10 @@ from .wording import finite, printable
 
 SCHEMA_VERSION, EVALUATOR_VERSION = "v1.1", "v1"
 NOT_COMPUTED = -1.0
-EVALUATION_FAILED = "Evaluation Failed"
 CALLS_FAILURE = "disobey user request"
 """The failure of a conversation without its expected calls."""
-GOOD, RUN_FAILED, AGENT_ERROR = "skipped_good_performance", "evaluation_run_failed", "agent_api_error"
-"""Outcomes of a turn that are no labels: nothing indicated a failure; the judge failed; the agent failed."""
+RUN_FAILED, AGENT_ERROR = "evaluation_run_failed", "agent_api_error"
+"""Outcomes of a turn that are no labels: the judge failed; the agent failed."""
 
 _OWN_FIELDS = ("goal_completion", "turn_success_ratio", "overall_agent_score")
 
@@ -194,7 +194,7 @@ def _failure(turn: ConversationTurn, results: Iterable[EvalResult], calls: tuple
         label = worst_first(labelled)[0]
         return label, labelled[label]
     errors = [result.reason for result in results if result.status is Status.ERRORED]
-    return (RUN_FAILED, errors[0]) if errors else (GOOD, "No behaviour failure was measured.")
+    return (RUN_FAILED, errors[0]) if errors else (GOOD_PERFORMANCE, "No behaviour failure was measured.")
 
 
 def _score(result: EvalResult | None) -> float:
@@ -202,19 +202,22 @@ def _score(result: EvalResult | None) -> float:
 
 
 def _scores(results: Iterable[EvalResult], scope: str) -> list[dict[str, Any]]:
-    return [
-        {"name": item.evaluator, "value": item.score, "reason": item.reason, "metadata": None, "scope": scope}
-        for item in results
-        if item.score is not None and item.label is None
-    ]
+    return [_entry(item, item.score, scope) for item in results if item.score is not None and item.label is None]
 
 
 def _labels(results: Iterable[EvalResult], scope: str) -> list[dict[str, Any]]:
-    return [
-        {"name": item.evaluator, "value": item.label, "reason": item.reason, "metadata": None, "scope": scope}
-        for item in results
-        if item.label is not None and item.measured
-    ]
+    return [_entry(item, item.label, scope) for item in results if item.label is not None and item.measured]
+
+
+def _entry(result: EvalResult, value: float | str | None, scope: str) -> dict[str, Any]:
+    metadata = result.details.get("metadata")  # of a custom metric
+    return {
+        "name": result.evaluator,
+        "value": value,
+        "reason": result.reason,
+        "metadata": metadata if isinstance(metadata, Mapping) else None,
+        "scope": scope,
+    }
 
 
 def _text(value: Any) -> str:

@@ -168,7 +168,7 @@ async def test_a_metric_asks_the_judge_as_its_llm(file):
     result = await score("clarity", judge=judge)
     assert (result.score, result.status, result.reason) == (3.75, Status.PASSED, "No check.")
     assert (result.scale, result.label) == ((0, 5), None)
-    assert result.details["checked"] is True
+    assert result.details["metadata"] == {"checked": True}
     assert (result.details["judge"]["requests"], result.details["judge"]["prompt"]) == (1, "clarity@1")
     system, user = judge.questions[0].messages()
     assert system == {"role": "system", "content": "Score how clear the agent is."}

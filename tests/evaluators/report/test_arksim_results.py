@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.turn_samples import result, turn
-from tool_call_evaluators import Suite
+from tool_call_evaluators import EvalResult, Suite
 from tool_call_evaluators.arksim import Evaluation
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim.scenarios import Scenarios
@@ -165,3 +165,10 @@ def test_a_turn_that_the_agent_failed() -> None:
 def test_texts_no_file_can_hold() -> None:
     found = results(failing("1", "repetition", "\ud800 \x00", "browse", "c1"))
     assert evaluation(found)["unique_errors"][0]["unique_error_description"]
+
+
+def test_metadata_of_custom_metrics_is_kept() -> None:
+    clear = EvalResult("clarity", 4.0, scale=(0, 5), details={"metadata": {"checked": True}, "judge": {}}).to_dict()
+    (found,) = evaluation(results(turn("1", evaluations=[clear], case="browse", conversation="c")))["conversations"]
+    (score,) = found["turn_scores"][0]["scores"]
+    assert score == {"name": "clarity", "value": 4.0, "reason": "", "metadata": {"checked": True}, "scope": "turn"}
