@@ -66,7 +66,8 @@ async def run_and_show(options: RunOptions) -> bool:
                 advanced=lambda case: update(advance=1, description=escape(case.id)),
             )
     except asyncio.CancelledError:  # Ctrl-C
-        command = shlex.join(["a2a-eval-proxy", "run", options.suite, "--run", name, "--resume"])
+        scenarios = ["--scenario-file-path", options.scenario_file_path] if options.scenario_file_path else []
+        command = shlex.join(["a2a-eval-proxy", "run", options.suite, *scenarios, "--run", name, "--resume"])
         Console(stderr=True).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
         raise
     if (simulation := plan.simulation_output) and privacy.keeps_content:
@@ -83,6 +84,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
     if file := options.simulation_file_path or (plan.arksim and plan.arksim.simulation):
         simulation = load_simulation(Path(file))
         plan = plan.of_simulation(simulation)
+        plan.suite.check_judges()  # before anything is stored
         run = privacy.identifier(run or new_run_name(plan.suite.name))
         await store_simulation(simulation, plan.cases, options.store, run, privacy)
     with _progress_bar() as update:

@@ -67,16 +67,13 @@ class Workplace:
         path.write_text(simulation_text("sim-1", "2026-11-22T10:00:00Z", conversations))
 
     def command(self, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        return run(
-            *arguments,
-            "--store",
-            self.folder / "turns.db",
-            cwd=self.folder,
-            A2A_EVAL_PROXY_JUDGE_API_KEY=KEY,
-            A2A_EVAL_PROXY_JUDGE_MODEL=MODEL,
-            A2A_EVAL_PROXY_JUDGE_BASE_URL=f"{self.url}/v1",
-            **environment,
-        )
+        settings = {
+            "A2A_EVAL_PROXY_JUDGE_API_KEY": KEY,
+            "A2A_EVAL_PROXY_JUDGE_MODEL": MODEL,
+            "A2A_EVAL_PROXY_JUDGE_BASE_URL": f"{self.url}/v1",
+        }
+        store = ("--store", self.folder / "turns.db")
+        return run(*arguments, *store, cwd=self.folder, **{**settings, **environment})
 
     def evaluation(self, results: str = "results/evaluation") -> dict[str, Any]:
         return dict(json.loads((self.folder / results / "evaluation.json").read_text()))
@@ -283,6 +280,15 @@ def test_a_simulation_scored_by_a_suite_of_ours(here: Workplace) -> None:
     again = here.command("evaluate", *options, "--run", "one")
     assert again.returncode == 2
     assert "run 'one' already exists" in again.stderr
+
+
+def test_without_a_key_nothing_is_stored(here: Workplace) -> None:
+    here.simulate(GOOD_ONE)
+    names = ("A2A_EVAL_PROXY_JUDGE_API_KEY", "A2A_EVAL_PROXY_JUDGE_BASE_URL", "OPENAI_API_KEY")
+    done = here.command("evaluate", "--suite", "config.yaml", **dict.fromkeys(names, ""))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "api.openai.com needs a key" in done.stderr
+    assert not (here.folder / "turns.db").exists()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from a2a_tool_capture import ToolCall
+from hypothesis import given
+from hypothesis import strategies as st
 from tool_call_evaluators import (
     EvalCase,
     EvaluatorSpec,
@@ -23,6 +25,7 @@ from tool_call_evaluators import (
 )
 from tool_call_evaluators.gates import Gate, RunGates
 from tool_call_evaluators.importers import import_suite, import_text
+from tool_call_evaluators.importers.arksim.config import CONFIG_KEYS
 from tool_call_evaluators.importers.arksim.simulation import (
     SimulatedConversation,
     SimulatedTurn,
@@ -332,10 +335,11 @@ def test_the_prompt_of_the_simulated_user(tmp_path: Path) -> None:
 
 def test_what_a_configuration_has_beyond_is_named(tmp_path: Path) -> None:
     imported = configured(
-        tmp_path, colour="red", trace_receiver={"enabled": True, "wait_timeout": 5}, provider="selfmade"
+        tmp_path, colour="red", modell="m", trace_receiver={"enabled": True, "wait_timeout": 5}, provider="selfmade"
     )
     assert [note.split(":")[0] for note in imported.notes] == [
         "key colour is unknown",
+        "key modell is unknown (did you mean model?)",
         "trace_receiver",
         "provider selfmade",
     ]
@@ -378,6 +382,13 @@ def test_another_scenario_file_replaces_that_of_a_configuration() -> None:
     assert [case.id for case in imported.suite.cases] == ["return_kettle", "small_talk", "browse"]
     with pytest.raises(SuiteError, match="not an ArkSim configuration"):
         import_suite(other, scenario_file=other)
+
+
+INNER_KEYS = (
+    *("agent_type", "api_config", "custom_config", "endpoint", "headers", "body", "module_path", "class_name"),
+    *("conversation_id", "scenario_id", "conversation_history", "role", "content", "tool_calls", "variables"),
+    *("simulated_user_prompt", "scenario.goal", "scenario.knowledge", "helpfulness", "overall_score", "enabled"),
+)
 
 
 # ── conversations ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -463,3 +474,32 @@ def test_a_scenario_is_held_as_often_as_there_are_conversations() -> None:
     order = cases["order"].eval_case(0)
     assert (order.user_goal, order.knowledge, order.profile) == ("Find the order.", "It is late.", "Brief.")
     assert cases["unknown"].eval_case(0).user_goal is None
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a2a", "c", "helpfulness", "simulated_user"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*CONFIG_KEYS, *INNER_KEYS]), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*CONFIG_KEYS, "model", "num_workers", "max_turns", "score_threshold"]), VALUES))
+def test_junk_is_a_run_or_a_suite_error(junk: dict[str, Any]) -> None:
+    try:
+        imported = import_text(json.dumps(junk), "x.json", "arksim")
+    except SuiteError:
+        return
+    assert parse_suite(suite_text(imported.suite)) == imported.suite
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(INNER_KEYS), VALUES, max_size=5), max_size=3))
+def test_junk_is_a_simulation_or_a_suite_error(junk: list[Any]) -> None:
+    try:
+        simulation = read_simulation(json.dumps({"simulation_id": "s", "conversations": junk}).encode())
+    except SuiteError:
+        return
+    assert cases_by_scenario(simulation.conversations, {}).keys() == {
+        item.scenario_id for item in simulation.conversations
+    }

@@ -17,7 +17,9 @@ from ...declared import FieldError, boolean, text, texts, whole_number
 from ...evaluator import EvaluatorBase
 from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
+from ...options import did_you_mean
 from ...simulation import SimulatedUserSettings
+from ...simulation.scenario import MAX_CONVERSATIONS, MAX_TURNS
 from ...suite import Case, EvaluatorSpec, Suite
 from ...suite.evaluator_spec import run_plugin
 from ...suite.files import ReadContext, read_source
@@ -70,8 +72,9 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         errors = (EvaluatorSpec("tool_error"),)
         cases = tuple(_with_evaluators(case, errors) for case in scenarios.cases)
         return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
-    for key in sorted(node.object().keys() - {*CONFIG_KEYS, *_FURTHER_KEYS}):
-        notes.add(f"key {key} is unknown")
+    known = (*CONFIG_KEYS, *_FURTHER_KEYS)
+    for key in sorted(node.object().keys() - {*known}):
+        notes.add(f"key {key} is unknown{did_you_mean(key, known)}")
     folder = path.parent
     context = ReadContext(folder, allow_plugins)
     scenarios = _scenarios(node, folder, notes)
@@ -108,8 +111,8 @@ def _scenarios(node: Node, folder: Path, notes: Notes) -> Scenarios:
     if file is None:
         return Scenarios()
     simulation = {
-        "conversations": _whole(node, "num_conversations_per_scenario", 5),
-        "max_turns": _whole(node, "max_turns", 5),
+        "conversations": _whole(node, "num_conversations_per_scenario", 5, MAX_CONVERSATIONS),
+        "max_turns": _whole(node, "max_turns", 5, MAX_TURNS),
     }
     return read_scenarios(read_source(file), notes, simulation)
 
@@ -224,9 +227,9 @@ def _workers(node: Node) -> int:
     return min(count, 1_000)
 
 
-def _whole(node: Node, key: str, default: int) -> int:
+def _whole(node: Node, key: str, default: int, most: int) -> int:
     given = node.get(key)
-    return default if given is None else int(given.convert(whole_number(1, 1_000).read))
+    return default if given is None else int(given.convert(whole_number(1, most).read))
 
 
 def _switch(node: Node, key: str) -> bool:
