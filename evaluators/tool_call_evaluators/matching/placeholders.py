@@ -67,6 +67,20 @@ def check_placeholders(value: Any) -> None:
             check_placeholders(item)
 
 
+def unknown_placeholders(value: Any) -> set[str]:
+    """Keys of `value`, at any depth, that begin with `$` and are not those of a placeholder: they may be misspelt.
+
+    They are compared as data, as the keys of any other object."""
+    if is_placeholder(value):
+        return set()
+    found: set[str] = set()
+    inner: Iterable[Any] = value if isinstance(value, list | tuple) else ()
+    if isinstance(value, Mapping):
+        inner = value.values()
+        found = {key for key in value if isinstance(key, str) and key.startswith("$")}
+    return found.union(*map(unknown_placeholders, inner))
+
+
 def quoted(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """`value` as an expectation of exactly this value, even if it looks like a placeholder.
 
@@ -149,6 +163,8 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 ATOMS = {str, int, float, bool, type(None)}
 """Types without inner values."""
+
+PLACEHOLDERS = ("$any", "$type", "$regex", "$approx", "$literal")
 
 _SHAPES = {
     frozenset({"$any"}),

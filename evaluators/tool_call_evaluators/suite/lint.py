@@ -1,4 +1,5 @@
-"""Finds unused parts of a suite: expectations that no evaluator reads, gates that name no evaluator."""
+"""Finds parts of a suite without effect: expectations that no evaluator reads, unknown gates, cases without evaluators,
+misspelt placeholders."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from ..evaluator import Scope, is_built_in
+from ..matching import placeholders
 from ..metrics.external import External
 from ..options import or_known
 from .model import Case, Expectation, Suite
@@ -15,7 +17,7 @@ READ_BY: Mapping[str, tuple[str, ...]] = {item.name: item.metadata["read_by"] fo
 
 
 def unused_expectations(suite: Suite) -> list[str]:
-    """A warning for each unused gate, and for each unused key of `expect` with its cases.
+    """A warning for each unused key of `expect` with its cases.
 
     Cases with evaluators of plug-ins get no warnings: such evaluators may read anything.
     """
@@ -31,17 +33,42 @@ def unused_expectations(suite: Suite) -> list[str]:
             for key, evaluators in READ_BY.items():
                 if names.isdisjoint(evaluators) and any(getattr(expect, key) is not None for expect in expects):
                     unused[key][case.id] = None
-    metrics = suite.metrics
-    gates = [
-        f"gate {name} names no evaluator of the suite{or_known(name, metrics)}"
-        for name in suite.gates
-        if name not in metrics
-    ]
-    return gates + [
+    return [
         f"{key} is expected in {_cases(list(cases))}, but no evaluator reads it (add {_either(READ_BY[key])})"
         for key, cases in unused.items()
         if cases
     ]
+
+
+def unknown_gates(suite: Suite) -> list[str]:
+    """A sentence for each gate of a metric that no evaluator of the suite measures: it can only fail."""
+    metrics = suite.metrics
+    return [
+        f"gate {name} names no evaluator of the suite{or_known(name, metrics)}"
+        for name in suite.gates
+        if name not in metrics
+    ]
+
+
+def unknown_placeholders(suite: Suite) -> list[str]:
+    """A warning for each key of expected arguments that may be a misspelt placeholder, with its cases."""
+    found: dict[str, dict[str, None]] = {}
+    for case in suite.cases:
+        for expect in (case.expect, *(turn.expect for turn in case.turns)):
+            values = [*(call.arguments for call in expect.tool_calls or ()), expect.response]
+            for key in sorted(set().union(*map(placeholders.unknown_placeholders, values))):
+                found.setdefault(key, {})[case.id] = None
+    known = placeholders.PLACEHOLDERS
+    return [
+        f"{key} in {_cases(list(cases))} is no placeholder{or_known(key, known)}; it is compared as data"
+        for key, cases in found.items()
+    ]
+
+
+def unscored_cases(suite: Suite) -> list[str]:
+    """A warning that names the cases without evaluators, if there are any."""
+    bare = [case.id for case in suite.cases if not (suite.evaluators if case.evaluators is None else case.evaluators)]
+    return [f"no evaluator scores {_cases(bare)}: list some in `evaluators`"] if bare else []
 
 
 def _names(suite: Suite, scope: Scope, case: Case | None) -> frozenset[str] | None:

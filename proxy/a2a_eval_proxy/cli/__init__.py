@@ -19,6 +19,7 @@ from .run import evaluate, run
 from .send import send
 from .serve import serve
 from .stored import compare, export, record, runs, show
+from .validate import validate
 from .worker import worker
 
 _SETTINGS = {
@@ -38,23 +39,11 @@ def cli() -> None:
     """
 
 
-for _command in (
-    serve,
-    run,
-    send,
-    evaluate,
-    runs,
-    show,
-    compare,
-    export,
-    record,
-    check,
-    evaluators,
-    schema,
-    convert,
-    worker,
-    demo,
-):
+_RUNNING = (serve, run, send, check, worker, demo)
+_STORED = (evaluate, runs, show, compare, export, record)
+_SUITES = (validate, evaluators, schema, convert)
+
+for _command in (*_RUNNING, *_STORED, *_SUITES):
     cli.add_command(_command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,8 +127,9 @@ def _text_of(path: str | None) -> str | None:
         raise ConfigError(f"--simulated-user-prompt: {path} cannot be read: {error}") from None
 
 
-class RunOptions(SimulatedUserOptions, AgentClientOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
-    suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
+class DrivenAgentOptions(AgentClientOptions):
+    """Which agent gets messages from a command, and how."""
+
     agent: str | None = _agent(
         types.AGENT,
         "URL of the agent, or of a proxy for it; python:FILE.py:CLASS; or openai:URL of a chat-completions API. "
@@ -142,6 +144,33 @@ class RunOptions(SimulatedUserOptions, AgentClientOptions, PluginOption, ReportO
         types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
     )
     timeout: float | None = _agent(types.SECONDS, "Maximum time of a turn. Default: from the suite, or 300.", None)
+
+    def agent_defaults(self) -> AgentDefaults:
+        """What takes precedence over the suite's `agent` block."""
+        from tool_call_evaluators.suite import AgentDefaults
+
+        return AgentDefaults(
+            url=self.agent,
+            headers=dict(self.header),
+            binding=self.binding,
+            streaming=self.streaming,
+            timeout=self.timeout,
+            model=self.agent_model,
+            system=self.agent_system,
+            tools=self.agent_tools,
+        )
+
+    def agent_options(self, suite: AgentDefaults | None = None) -> AgentOptions:
+        """How the agent is reached; `suite` is the suite's `agent` block. Raises ConfigError."""
+        from tool_call_evaluators.suite import AgentDefaults
+
+        from ..runs.drive import AgentOptions
+
+        return AgentOptions.merged(suite or AgentDefaults(), self.agent_defaults(), self.dialects, self.tls())
+
+
+class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
+    suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
     concurrency: int | None = _agent(
         types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4.", None
     )
@@ -155,53 +184,20 @@ class RunOptions(SimulatedUserOptions, AgentClientOptions, PluginOption, ReportO
 
     def agent_defaults(self) -> AgentDefaults:
         """What takes precedence over the suite's `agent` block."""
-        from tool_call_evaluators.suite import AgentDefaults
-
-        return AgentDefaults(
-            url=self.agent,
-            headers=dict(self.header),
-            binding=self.binding,
-            streaming=self.streaming,
-            timeout=self.timeout,
-            concurrency=self.concurrency,
-            model=self.agent_model,
-            system=self.agent_system,
-            tools=self.agent_tools,
-        )
+        return replace(super().agent_defaults(), concurrency=self.concurrency)
 
 
-class SendOptions(AgentClientOptions):
+class SendOptions(DrivenAgentOptions):
     text: str = option(types.TEXT, "The message.", positional=True)
     agent: str = _agent(types.AGENT, "URL of the agent, or as for `run`.")
-    binding: str | None = _agent(
-        types.one_of(*BINDINGS), "Protocol binding. Default: the first in the agent card.", None
-    )
-    streaming: bool | None = _agent(types.SWITCH, "Use streaming. Default: if the agent card offers it.", None)
-    dialects: tuple[str, ...] = _agent(
-        types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
-    )
-    timeout: float = _agent(types.SECONDS, "Maximum time of the turn.", 300.0)
     conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.", None)
     task: str | None = option(types.NAME, "Id of the task that waits for this message.", None)
     output: str = option(types.one_of("text", "json"), "Output format.", "text")
 
-    def agent_options(self) -> AgentOptions:
-        """How the agent is reached. Raises ConfigError."""
-        from tool_call_evaluators.suite import AgentDefaults
 
-        from ..runs.drive import AgentOptions
-
-        given = AgentDefaults(
-            url=self.agent,
-            headers=dict(self.header),
-            binding=self.binding,
-            streaming=self.streaming,
-            timeout=self.timeout,
-            model=self.agent_model,
-            system=self.agent_system,
-            tools=self.agent_tools,
-        )
-        return AgentOptions.merged(AgentDefaults(), given, self.dialects, self.tls())
+class ValidateOptions(DrivenAgentOptions, PluginOption):
+    suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
+    format: str | None = option(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.", None)
 
 
 class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):

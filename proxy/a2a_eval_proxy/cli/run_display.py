@@ -17,7 +17,7 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report.wording import counted
-from tool_call_evaluators.suite.lint import unused_expectations
+from tool_call_evaluators.suite.lint import unknown_gates, unknown_placeholders, unused_expectations
 
 from ..errors import ConfigError
 from ..ids import new_run_name
@@ -38,18 +38,20 @@ _SHOWN_REASONS = 50
 
 async def run_and_show(options: RunOptions) -> bool:
     """Run the suite; returns whether it passed. Raises as `import_suite` and `run_suite` do."""
-    from ..runs.drive import AgentOptions, run_suite  # slow to import, and `evaluate` does not need it
+    from ..runs.drive import run_suite  # slow to import, and `evaluate` does not need it
 
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
     plan = _start(options, privacy)
     suite = plan.suite
     if not suite.cases:
         raise ConfigError(f"{options.suite}: the suite has no cases")
+    if plan.arksim is None and (wrong := unknown_gates(suite)):
+        raise ConfigError(f"{options.suite}: {'; '.join(wrong)}")
     try:
         suite = replace(suite, simulated_user=suite.simulated_user.overridden(options.simulated_user()))
     except OptionError as error:
         raise ConfigError(str(error)) from None
-    agent = AgentOptions.merged(suite.agent, options.agent_defaults(), options.dialects, options.tls())
+    agent = options.agent_options(suite.agent)
     name = options.run or new_run_name(suite.name)
     try:
         with _progress_bar() as update:
@@ -112,7 +114,7 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
     suite = imported.suite.with_fresh_judge() if options.no_judge_cache else imported.suite
     plan = RunPlan(suite, options.report, imported.arksim)
     if not imported.notes:
-        return replace(plan, warnings=unused_expectations(suite))
+        return replace(plan, warnings=[*unused_expectations(suite), *unknown_placeholders(suite)])
     console = Console(stderr=True, highlight=False)
     console.print(f"Imported {escape(options.suite)} ({imported.format}). Not imported:", soft_wrap=True)
     for note in imported.notes:

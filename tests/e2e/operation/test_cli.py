@@ -281,3 +281,38 @@ def test_a_file_of_another_framework_becomes_a_suite(tmp_path: Path) -> None:
     printed = run("convert", str(EVALSET))
     assert printed.stdout == out.read_text("utf-8")
     assert run("convert", str(tmp_path / "none.json")).returncode == 2
+
+
+def validated(tmp_path: Path, text: str, *arguments: str) -> tuple[int, str, str]:
+    path = tmp_path / "suite.yaml"
+    path.write_text(text)
+    done = run("validate", str(path), *arguments)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_suite_and_its_agent_are_checked_before_a_run(agent: GetAgent, nobody: str, tmp_path: Path) -> None:
+    code, shown, error = validated(tmp_path, SUITE.replace("tool_error", "tool_trajectory"), "--agent", agent("v1"))
+    assert (code, error) == (0, "")
+    assert shown.startswith("smallest: 1 case, 1 scripted turn, 1 metric, 0 gates\n")
+    assert "declares tool-call-capture\n" in shown
+    assert shown.endswith("\nvalid\n")
+    code, shown, _ = validated(tmp_path, SUITE, "--agent", agent("v1-undeclared"))
+    assert code == 0
+    assert "warning: tool_calls is expected in case weather, but no evaluator reads it" in shown
+    assert "warning: tool calls are expected, and the agent's card does not declare" in shown
+    code, _, error = validated(tmp_path, SUITE, "--agent", nobody)
+    assert (code, error.count("\n")) == (3, 1)
+
+
+def test_a_suite_that_cannot_pass_is_refused_before_the_agent_gets_a_message(nobody: str, tmp_path: Path) -> None:
+    wrong = SUITE.replace("[tool_error]", "[tool_error, helpfulness]\ngates: {tool_eror: 1}")
+    code, shown, error = validated(tmp_path, wrong)
+    assert (code, error) == (2, "")
+    assert "error: gate tool_eror names no evaluator of the suite (did you mean tool_error?)" in shown
+    assert "error: a judge is needed for helpfulness: no model is configured" in shown
+    assert shown.endswith("\nnot valid: 2 errors\n")
+    for arguments in (["--agent", nobody], ["--agent", nobody, "--run", "x", "--resume"]):
+        refused = run("run", str(tmp_path / "suite.yaml"), *arguments, cwd=tmp_path)
+        assert refused.returncode == 2  # and not 3: the agent was not asked for its card
+        assert "did you mean tool_error?" in refused.stderr
+    assert not list(tmp_path.glob("*.db"))

@@ -7,7 +7,13 @@ from dataclasses import fields
 import pytest
 from tool_call_evaluators import evaluator_names, parse_suite
 from tool_call_evaluators.suite import Expectation
-from tool_call_evaluators.suite.lint import READ_BY, unused_expectations
+from tool_call_evaluators.suite.lint import (
+    READ_BY,
+    unknown_gates,
+    unknown_placeholders,
+    unscored_cases,
+    unused_expectations,
+)
 
 VALUES = {
     "tool_calls": "[]",
@@ -66,11 +72,35 @@ cases:
 
 def test_a_gate_on_what_nobody_measures_is_named():
     suite = "suite: x\nevaluators: [tool_error]\ngates: {%s: 1}\ncases: [{id: a, turns: [{user: hi}]}]"
-    assert unused_expectations(parse_suite(suite % "tool_eror")) == [
+    assert unknown_gates(parse_suite(suite % "tool_eror")) == [
         "gate tool_eror names no evaluator of the suite (did you mean tool_error?); known are tool_error"
     ]
-    assert (
-        unused_expectations(parse_suite(suite % "tool_error"))
-        == unused_expectations(parse_suite(suite % "captured"))
-        == []
+    assert unknown_gates(parse_suite(suite % "tool_error")) == unknown_gates(parse_suite(suite % "captured")) == []
+
+
+def test_a_misspelt_placeholder_is_named():
+    suite = parse_suite(
+        """
+suite: x
+evaluators: [tool_trajectory, json_similarity]
+cases:
+  - id: a
+    turns:
+      - user: hi
+        expect: {tool_calls: [{name: f, arguments: {x: [{$regx: a}], y: {$any: true}, z: {$literal: {$a: 1}}}}]}
+  - {id: b, turns: [{user: hi, expect: {response: {$regx: b, $ref: c}}}]}
+"""
     )
+    assert unknown_placeholders(suite) == [
+        "$regx in case a and 1 more is no placeholder (did you mean $regex?); known are $any, $type, $regex, $approx, "
+        "$literal; it is compared as data",
+        "$ref in case b is no placeholder (did you mean $regex?); known are $any, $type, $regex, $approx, $literal; "
+        "it is compared as data",
+    ]
+
+
+def test_cases_that_nothing_scores_are_named():
+    suite = "suite: x\nevaluators: %s\ncases: [{id: a, turns: [{user: hi}]%s}]"
+    assert unscored_cases(parse_suite(suite % ("[]", ""))) == ["no evaluator scores case a: list some in `evaluators`"]
+    assert unscored_cases(parse_suite(suite % ("[tool_error]", ", evaluators: []"))) != []
+    assert unscored_cases(parse_suite(suite % ("[]", ", evaluators: [tool_error]"))) == []

@@ -1,0 +1,69 @@
+"""What is wrong with a suite, and what of its agent cannot be seen, before anything is sent to the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from a2a_tool_capture.client import CaptureClient
+from tool_call_evaluators.judge.errors import JudgeNotConfiguredError
+from tool_call_evaluators.report.wording import counted
+from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.lint import (
+    unknown_gates,
+    unknown_placeholders,
+    unscored_cases,
+    unused_expectations,
+)
+
+from ..connectors.reference import read_reference
+from .drive import AgentOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Sentences: `errors`, with which the suite cannot pass, and `warnings`."""
+
+    errors: Sequence[str]
+    warnings: Sequence[str]
+
+
+def check_suite(suite: Suite) -> Findings:
+    """What is wrong with `suite` itself, and with the settings of its judge."""
+    warnings = [*unused_expectations(suite), *unknown_placeholders(suite), *unscored_cases(suite)]
+    return Findings([*unknown_gates(suite), *_judge_problems(suite)], warnings)
+
+
+def _judge_problems(suite: Suite) -> Iterator[str]:
+    try:
+        suite.check_judges()
+    except JudgeNotConfiguredError as error:
+        yield str(error)
+
+
+def suite_line(suite: Suite) -> str:
+    """The suite in one line: how much there is of everything."""
+    turns = sum(len(case.turns) * case.conversations for case in suite.cases)
+    parts = [counted(len(suite.cases), "case"), counted(turns, "scripted turn"), counted(len(suite.metrics), "metric")]
+    return f"{suite.name}: {', '.join(parts)}, {counted(len(suite.gates), 'gate')}"
+
+
+async def check_agent(agent: AgentOptions, suite: Suite) -> tuple[str, list[str]]:
+    """The agent in one line, by its card, and warnings about tool calls that cannot be seen.
+
+    Sends no message. Raises AgentUnreachableError, AgentError, ConfigurationError.
+    """
+    if read_reference(agent.url) is not None:
+        return f"agent {agent.url}: served by this process; its tool calls are recorded", []
+    async with CaptureClient(agent.url, headers=agent.headers, tls=agent.tls, binding=agent.binding) as client:
+        card, declared = client.card, client.declared
+    bindings = dict.fromkeys(f"{item.protocol_binding} {item.protocol_version}" for item in card.supported_interfaces)
+    seen = "declares tool-call-capture" if declared else "does not declare tool-call-capture"
+    line = f"agent {client.url}: {card.name}; {', '.join(bindings)}; {seen}"
+    expected = any(turn.expect.calls_expected for case in suite.cases for turn in case.turns)
+    if declared or agent.dialects or not expected:
+        return line, []
+    return line, [
+        "tool calls are expected, and the agent's card does not declare the tool-call-capture extension: "
+        "`run` cannot see any; declare it, or choose a dialect with --dialects"
+    ]
