@@ -14,6 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.judge import JudgeNotConfiguredError
 from tool_call_evaluators.suite import Suite
 
 from .admin.api import admin_app
@@ -293,6 +294,11 @@ async def run_proxy(
     imported = import_suite(settings.suite, allow_plugins=settings.allow_plugins) if settings.suite else None
     for note in imported.notes if imported else ():
         logger.warning("suite %s: not imported: %s", settings.suite, note)
+    if imported and settings.evaluate:
+        try:
+            imported.suite.check_judges()
+        except JudgeNotConfiguredError as error:  # traffic does not depend on it
+            logger.warning("suite %s: %s; until then its results are errors", settings.suite, error)
     proxy = RunningProxy(
         settings,
         imported.suite if imported else None,

@@ -18,6 +18,7 @@ from tool_call_evaluators import (
     get_evaluator,
     parse_suite,
 )
+from tool_call_evaluators.metrics.tool_call_args import MAX_EXPLAINED, MAX_PRINTED
 from tool_call_evaluators.uipath import (
     AgentExecution,
     ToolCallArgsEvaluator,
@@ -209,6 +210,15 @@ async def test_the_justification_has_its_shape():
     }
 
 
+async def test_long_arguments_are_cut_in_the_justification():
+    args = {"text": "x" * MAX_PRINTED}
+    result = await ToolCallArgsEvaluator(id="a").validate_and_evaluate_criteria(
+        AgentExecution(agent_trace=[plain("f", str(args), 0)]), criteria([("f", args)])
+    )
+    assert len(result.details["explained_tool_calls_args"]["f_0"]) < 2 * MAX_PRINTED + 100
+    assert result.details["f_0"]["actual"] == args
+
+
 def score(made, expected, **options):
     case = EvalCase(
         tool_calls=[{"name": name, "args": args} for name, args in made],
@@ -279,7 +289,9 @@ def test_it_compares_each_pair_once_and_asks_no_model():
         expected_tool_calls=criteria(expected)["tool_calls"],
     )
     evaluator = get_evaluator("tool-call-args")
-    assert len(evaluator.evaluate(case).details["explained_tool_calls_args"]) == 30 * 30
+    details = evaluator.evaluate(case).details
+    assert sum(key.startswith("f_") for key in details) == 30 * 30
+    assert len(details["explained_tool_calls_args"]) == MAX_EXPLAINED
     assert not evaluator.is_async
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from a2a_tool_capture.models import ToolCall
@@ -19,6 +20,11 @@ from ..matching.similarity import leaves
 from ..model import EvalCase, ExpectedCalls, expected_calls
 from ..registry import register
 from .case_parts import calls_named, checked_criterion, no_criteria
+
+MAX_EXPLAINED = 100
+"""Maximum number of pairs in `explained_tool_calls_args`; the other details have all."""
+MAX_PRINTED = 2_000
+"""Maximum length of a value there, in characters."""
 
 _EQUAL = ArgumentMatcher()
 _CONTAINED = ArgumentMatcher(mode="subset")
@@ -43,7 +49,8 @@ class ToolCallArgs(SyncEvaluator):
 
     Rule: UiPath's tool call args evaluator, which accepts extra arguments even without `subset`, contrary to its
     documentation; here they fail. Details: each pair tried under `<name>_0`, `<name>_1`, ... as
-    `{expected, actual, score}`, and as a sentence in `explained_tool_calls_args`; and the pairing (positions from 1).
+    `{expected, actual, score}`, the first ones also as sentences in `explained_tool_calls_args`; and the pairing
+    (positions from 1).
     """
 
     name: ClassVar[str] = "tool_call_args"
@@ -109,11 +116,7 @@ class ToolCallArgs(SyncEvaluator):
             best = max(((scores.get((left, right), 0.0), -right) for right in unused), default=(0.0, 0))
             partial += best[0]
             unused -= {-best[1]} if best[0] else set()
-        explained = {
-            key: f"Actual: {pair['actual']}, Expected: {pair['expected']}, Score: {pair['score']}"
-            for key, pair in compared.items()
-        }
-        return pairing, partial, {**compared, **pairing.details(), "explained_tool_calls_args": explained}
+        return pairing, partial, {**compared, **pairing.details(), "explained_tool_calls_args": _explained(compared)}
 
     def _similarity(self, expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> float:
         if actual is None:
@@ -121,6 +124,19 @@ class ToolCallArgs(SyncEvaluator):
         similar = [leaf.similarity for leaf in leaves(expected, actual, accepts=_EQUAL.accepts)]
         count = len(similar) + (0 if self.subset else len(actual.keys() - expected.keys()))
         return min(1.0, sum(similar) / count) if count else 1.0
+
+
+def _explained(compared: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The first pairs in UiPath's words: values as Python prints them, cut if they are long."""
+    return {
+        key: f"Actual: {_printed(pair['actual'])}, Expected: {_printed(pair['expected'])}, Score: {pair['score']}"
+        for key, pair in islice(compared.items(), MAX_EXPLAINED)
+    }
+
+
+def _printed(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= MAX_PRINTED else f"{text[:MAX_PRINTED]}..."
 
 
 def _expected(entries: Any) -> ExpectedCalls:

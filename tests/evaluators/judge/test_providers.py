@@ -141,7 +141,7 @@ async def test_requests_without_an_answer_may_be_paid_for_and_are_counted(lost):
     api = AzureApi(lost, says(GOOD))
     api._complaint = lambda scope, body: None
     with ServerThread(api.app) as server:
-        settings = JudgeSettings(base_url=server.url, model=MODEL, prices=PRICES, timeout=1, retries=1)
+        settings = JudgeSettings(base_url=server.url, model=MODEL, prices=PRICES, timeout=2, retries=1)
         usage = (await ChatJudge(settings, KEY).ask(QUESTION)).usage
     assert (usage.requests, usage.unanswered, usage.prompt_tokens) == (2, 1, 100)
     assert usage.cost == pytest.approx(ONE_ANSWER)
