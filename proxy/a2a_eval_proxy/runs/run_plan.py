@@ -16,8 +16,10 @@ from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.arksim import ArksimResults
 from tool_call_evaluators.suite import Case, Suite
 
-from .report_files import publish_report
+from .report_files import PAGE, publish_report
 from .simulation_files import scored_by, simulation_id
+
+_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class RunPlan:
         warnings = [*self.warnings, *simulation.notes]
         scored = {case.id for case in suite.cases}
         if absent := [case.id for case in self.suite.cases if case.id not in scored]:
-            warnings.append(f"without a conversation, and not scored: {', '.join(absent)}")
+            more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+            warnings.append(f"without a conversation, and not scored: {', '.join(absent[:_NAMED])}{more}")
         return replace(self, suite=suite, simulation=simulation, cases=cases, warnings=warnings)
 
     @property
@@ -69,5 +72,7 @@ class RunPlan:
             str(uuid.uuid4()),
             rfc3339(datetime.now(UTC)),
         )
-        page = "final_report.html" if self.arksim is None or self.arksim.html else ""
+        page = PAGE
+        if self.arksim and self.arksim.output_dir:  # of a configuration
+            page = "final_report.html" if self.arksim.html else ""
         return publish_report(report, self.report, page=page, arksim=results)

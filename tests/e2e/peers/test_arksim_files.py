@@ -277,6 +277,7 @@ def test_a_simulation_scored_by_a_suite_of_ours(here: Workplace) -> None:
     assert done.returncode == 1
     assert "helpfulness failed: the moon takes nothing" in done.stdout
     assert here.evaluation()["conversations"][0]["turn_scores"][4]["turn_score"] == 1.5
+    assert (here.folder / "results/evaluation/report.html").exists()
     again = here.command("evaluate", *options, "--run", "one")
     assert again.returncode == 2
     assert "run 'one' already exists" in again.stderr
