@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app import RunningProxy, run_proxy
+    from .connectors.chat_agent import ChatOptions
     from .errors import ConfigError
     from .runs.compare import compare_runs
     from .runs.drive import AgentOptions, run_suite
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "AgentOptions": "runs.drive",
+    "ChatOptions": "connectors.chat_agent",
     "ConfigError": "errors",
     "RunningProxy": "app",
     "Settings": "settings.settings",
@@ -39,6 +41,7 @@ _MODULES = {
 
 __all__ = [
     "AgentOptions",
+    "ChatOptions",
     "ConfigError",
     "RunningProxy",
     "Settings",

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import sys
+from contextlib import redirect_stdout
 
 from .command import command, run_async
 from .options import CheckOptions
@@ -45,7 +46,7 @@ async def _check(options: CheckOptions) -> bool:
 
     url, headers, tls = options.url, dict(options.header), options.tls()
     chat = ChatOptions(options.agent_model, options.agent_system, options.agent_tools)
-    with Console(stderr=True).status("") as status:
+    with Console(stderr=True).status("") as status, redirect_stdout(sys.stderr):  # a Python agent may print
         async with (
             connected(url, chat, headers, tls, options.timeout) as server,
             ProbeClient({} if server else headers, options.timeout, None if server else tls) as client,

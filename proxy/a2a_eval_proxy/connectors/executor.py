@@ -11,6 +11,7 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a_tool_capture import ToolCall, ToolCallRecorder, reconcile
 from a2a_tool_capture.connector import recorder as automatic
+from a2a_tool_capture.json_values import plain_text
 from a2a_tool_capture.recording import CallRecording
 from tool_call_evaluators.evaluator import FAILURES
 
@@ -45,7 +46,7 @@ class ConnectedAgent(AgentExecutor):
         if isinstance(answer, str):
             await updater.failed(new_text_message(answer, context_id=context_id, task_id=task_id))
         else:
-            await updater.add_artifact([new_text_part(answer.text)], name="answer")
+            await updater.add_artifact([new_text_part(plain_text(answer.text))], name="answer")
             await updater.complete()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
