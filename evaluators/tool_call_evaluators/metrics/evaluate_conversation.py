@@ -13,7 +13,7 @@ from ..model import EvalCase, EvalResult
 from ..run import evaluate
 from .conversation_scores import OverallAgentScore
 
-_SHARED = ("tools", "user_goal", "knowledge", "tasks", "constraints")
+_SHARED = ("tools", "user_goal", "knowledge", "profile", "tasks", "constraints")
 """Fields that a turn without a value inherits from its conversation."""
 
 
@@ -50,10 +50,9 @@ async def evaluate_conversation(
     """Evaluate a case with `turns`; its errors contain `name`.
 
     `turn_evaluators` come first. They get each turn with the turns before it, and with the tools, goal, knowledge,
-    tasks and constraints of the conversation unless it has its own; a turn keeps its given results and is not evaluated
-    for them again. `evaluators` then get the case, all turns with their results. As in `evaluate`, a failing evaluator
-    is a result and never an exception. Raises ValueError for a case
-    without `turns`.
+    profile, tasks and constraints of the conversation unless it has its own; a turn keeps its given results and is not
+    evaluated for them again. `evaluators` then get the case, all turns with their results. As in `evaluate`, a failing
+    evaluator is a result and never an exception. Raises ValueError for a case without `turns`.
     """
     if conversation.turns is None:
         raise ValueError("the case is not a conversation: it has no turns")

@@ -14,6 +14,7 @@ from tool_call_evaluators import (
     OptionError,
     Status,
     evaluate,
+    evaluate_conversation,
     evaluator_class,
     get_evaluator,
     load_suite,
@@ -204,6 +205,13 @@ async def test_a_conversation_is_scored_as_a_whole_with_the_further_input_of_the
 async def test_knowledge_profile_and_calls_are_given_and_imports_may_be_late(file):
     load_plugin(file)
     assert (await score("Bare")).label == "Cautious.|Nothing is guaranteed.|['lookup_fund']"
+
+
+async def test_a_turn_has_the_profile_of_its_conversation(file):
+    load_plugin(file)
+    whole = EvalCase(turns=[{"user_text": "a", "response_text": "b"}], profile="Hasty.", knowledge="k")
+    found = await evaluate_conversation(whole, [], turn_evaluators=[get_evaluator("Bare")])
+    assert found.turns[0][0].label == "Hasty.|k|[]"
 
 
 async def test_calls_that_are_unknown_are_not_shown_as_none(file):
