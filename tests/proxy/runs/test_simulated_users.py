@@ -22,6 +22,7 @@ from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from agents.serving import ServerThread
 from agents.stepwise_agent import stepwise_agent
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fails, says
+from support.postgres_server import PostgresServer
 from tool_call_evaluators.report import html_report, json_report, junit_xml, markdown_summary
 from tool_call_evaluators.suite import Suite, parse_suite
 
@@ -316,6 +317,16 @@ async def test_a_run_is_repeated_without_a_model(agent: AgentOptions, location: 
     assert json.loads(json_report(again.report))["simulated_users"]["usage"]["requests"] == 0
     third = await run_suite(suite(simulate), agent, location, "third", replay_user="again")
     assert third.verdict == first.verdict
+
+
+async def test_postgresql_keeps_what_users_wrote(agent: AgentOptions, postgres: PostgresServer) -> None:
+    location = postgres.new_database()
+    result = await drive(UserModel(""), agent, location, run="empty")
+    assert codes(result)[0] == "user_fault"
+    await drive(UserModel("refund it please", STOP), agent, location)
+    again = await run_suite(suite(), agent, location, "again", replay_user="nightly")
+    assert again.verdict.passed
+    assert [user.replayed for user in again.report.users] == ["nightly"]
 
 
 async def test_faults_are_repeated_too(agent: AgentOptions, location: str) -> None:
