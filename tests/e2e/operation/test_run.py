@@ -20,6 +20,7 @@ from agents.serving import ServerThread
 from e2e.contracts import GetAgent
 from e2e.operation.test_crash import wait_until_stored
 from e2e.streams import open_gate
+from judges.fake_api import KEY, MODEL, FakeApi, says
 from support.prefork import COMMAND, run
 from support.processes import ChildProcess
 from support.proxy import Proxy
@@ -204,6 +205,28 @@ def test_evalsets_of_google_adk_run_as_they_are(evalset: str, turns: int, tmp_pa
             result = run("run", path, "--agent", server.url, "--store", f"{len(calls)}.db", "--run", "x", cwd=tmp_path)
         assert result.returncode == exit_code, result.stdout + result.stderr
         assert f"run x: {turns} turn" in result.stdout
+
+
+def test_a_conversation_scenario_of_google_adk_is_held_by_a_simulated_user(tmp_path: Path) -> None:
+    """The user's model is a stand-in for a language model."""
+    evalset = EVALSETS / "live_non_blocking_tool_agent/live_non_blocking_tool_agent.evalset.json"
+    api = FakeApi(lambda request: says(["What is two plus two?", "###STOP###"][len(api.requests) - 1]))
+    with ServerThread(api.app) as model, ServerThread(lambda url: expected_agent(url, {})) as server:
+        user = {
+            "A2A_EVAL_PROXY_SIMULATED_USER_MODEL": MODEL,
+            "A2A_EVAL_PROXY_SIMULATED_USER_BASE_URL": f"{model.url}/v1",
+            "A2A_EVAL_PROXY_SIMULATED_USER_API_KEY": KEY,
+        }
+        result = run("run", evalset, "--agent", server.url, "--store", "t.db", "--run", "x", cwd=tmp_path, **user)
+    assert "run x: 4 turns" in result.stdout, result.stdout + result.stderr
+    instructions = api.requests[0]["messages"][0]["content"]
+    assert "index my documents" in instructions
+    assert "NOVICE" in instructions
+    turns = [turn for turn in exported(tmp_path / "t.db") if turn["case_id"] == "background_task_scenario"]
+    assert [turn["user_text"] for turn in turns] == [
+        "Hi, can you kick off a long background task for me?",
+        "What is two plus two?",
+    ]
 
 
 # ── evaluate on proxied traffic ─────────────────────────────────────────────────────────────────────────────
