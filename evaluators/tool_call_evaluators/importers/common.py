@@ -6,13 +6,14 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from a2a_tool_capture.models import ToolCall
 
 from ..matching.placeholders import quoted
+from ..options import did_you_mean
 from ..suite import Case
 from ..suite.case_ids import free_id
 from ..suite.node import Node
@@ -27,6 +28,11 @@ class Notes:
 
     def add(self, sentence: str) -> None:
         self._counts[sentence] += 1
+
+    def unknown_keys(self, node: Node, known: Collection[str], name: str) -> None:
+        """Add the keys of an object that are not `known`; `name` is what the object is called."""
+        for key in sorted(node.object().keys() - set(known)):
+            self.add(f"key {key} of {name} is unknown{did_you_mean(key, known)}")
 
     @property
     def sentences(self) -> tuple[str, ...]:

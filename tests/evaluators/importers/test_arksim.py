@@ -88,11 +88,14 @@ def test_a_scenario_is_a_case_with_a_simulated_user() -> None:
 
 def test_unknown_keys_of_scenarios_are_named() -> None:
     scenario = {"scenario_id": "s", "goal": "g", "mood": "bad", "user_id": "u", "origin": {}}
-    scenario["assertions"] = [{"type": "prices", "expected": []}]
+    expected = [{"name": "a", "count": 2}]
+    scenario["assertions"] = [{"type": "prices", "expected": []}, {"type": "tool_calls", "expected": expected, "n": 1}]
     imported = import_text(json.dumps({"scenarios": [scenario, scenario]}))
     assert imported.notes == (
         "key mood of a scenario is unknown (2 times)",
         "assertions of type prices are unknown and were not imported (2 times)",
+        "key n of an assertion is unknown (2 times)",
+        "key count of an expected call is unknown (2 times)",
     )
     assert [case.id for case in imported.suite.cases] == ["s", "s-2"]
 
@@ -185,6 +188,17 @@ def test_the_agent_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "agent.json").write_text(json.dumps({"agent_type": "a2a", "agent_name": "x", "api_config": api}))
     agent = configured(tmp_path, agent_config_file_path="./agent.json").suite.agent
     assert (agent.url, agent.headers) == ("http://localhost:1", {"api-key": "${A2A_API_KEY}"})
+
+
+def test_unknown_keys_of_an_agent_are_named(tmp_path: Path) -> None:
+    api = {"endpoint": "http://localhost:1", "header": {}, "azure_config": {"deployment": "x"}}
+    agent = {"agent_type": "a2a", "agent_name": "x", "api_config": api, "timeout": 3}
+    assert configured(tmp_path, agent_config=agent, trace_receiver={"ports": 3}).notes == (
+        "key timeout of agent_config is unknown",
+        "key ports of trace_receiver is unknown (did you mean port?)",
+        "key azure_config of api_config is unknown",
+        "key header of api_config is unknown (did you mean headers?)",
+    )
 
 
 @pytest.mark.statement(317, 318)
@@ -338,8 +352,8 @@ def test_what_a_configuration_has_beyond_is_named(tmp_path: Path) -> None:
         tmp_path, colour="red", modell="m", trace_receiver={"enabled": True, "wait_timeout": 5}, provider="selfmade"
     )
     assert [note.split(":")[0] for note in imported.notes] == [
-        "key colour is unknown",
-        "key modell is unknown (did you mean model?)",
+        "key colour of the configuration is unknown",
+        "key modell of the configuration is unknown (did you mean model?)",
         "trace_receiver",
         "provider selfmade",
     ]

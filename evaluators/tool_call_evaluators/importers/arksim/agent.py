@@ -9,6 +9,14 @@ from ...suite.files import ReadContext, code_path, read_source
 from ...suite.node import Node
 from ..common import Notes
 
+_KEYS = {
+    "agent_config": ("agent_type", "agent_name", "api_config", "custom_config"),
+    "api_config": ("endpoint", "headers", "body"),
+    "custom_config": ("module_path", "class_name"),
+    "trace_receiver": ("enabled", "host", "port", "wait_timeout"),
+}
+"""Those of each object. The name of the agent has no use."""
+
 
 def read_agent(node: Node, folder: Path, notes: Notes, *, allow_plugins: bool, concurrency: int) -> AgentDefaults:
     """From `agent_config`, or the file that `agent_config_file_path` names. Raises SuiteError.
@@ -20,6 +28,10 @@ def read_agent(node: Node, folder: Path, notes: Notes, *, allow_plugins: bool, c
         agent = read_source(folder / file)
     kind = agent.get("agent_type")
     receiver = node.at("trace_receiver")
+    for name, within in {"agent_config": agent, "trace_receiver": receiver}.items():
+        notes.unknown_keys(within, _KEYS[name], name)
+    for name in ("api_config", "custom_config"):
+        notes.unknown_keys(agent.at(name), _KEYS[name], name)
     if receiver.object().get("enabled") and (kind is None or kind.value != "custom"):
         notes.add("trace_receiver: `run` receives no traces; send them to `a2a-eval-proxy serve` and run through it")
     if kind is None:

@@ -17,7 +17,6 @@ from ...declared import FieldError, boolean, text, texts, whole_number
 from ...evaluator import EvaluatorBase
 from ...gates import ARKSIM_GATES, Gate, RunGates, by_metric
 from ...judge.settings import JudgeSettings
-from ...options import did_you_mean
 from ...simulation import SimulatedUserSettings
 from ...simulation.scenario import MAX_CONVERSATIONS, MAX_TURNS
 from ...suite import Case, EvaluatorSpec, Suite
@@ -72,9 +71,7 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         errors = (EvaluatorSpec("tool_error"),)
         cases = tuple(_with_evaluators(case, errors) for case in scenarios.cases)
         return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
-    known = (*CONFIG_KEYS, *_FURTHER_KEYS)
-    for key in sorted(node.object().keys() - {*known}):
-        notes.add(f"key {key} is unknown{did_you_mean(key, known)}")
+    notes.unknown_keys(node, (*CONFIG_KEYS, *_FURTHER_KEYS), "the configuration")
     folder = path.parent
     context = ReadContext(folder, allow_plugins)
     scenarios = _scenarios(node, folder, notes)

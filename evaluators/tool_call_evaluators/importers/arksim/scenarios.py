@@ -57,8 +57,7 @@ def read_scenarios(node: Node, notes: Notes, simulation: Mapping[str, Any]) -> S
 
 
 def _case(node: Node, notes: Notes, simulation: Mapping[str, Any]) -> Case:
-    for key in sorted(node.object().keys() - _KNOWN):
-        notes.add(f"key {key} of a scenario is unknown")
+    notes.unknown_keys(node, _KNOWN, "a scenario")
     simulate = Simulation(
         goal=node.need("goal").text(),
         profile=node.text_at("user_profile"),
@@ -73,6 +72,9 @@ def _case(node: Node, notes: Notes, simulation: Mapping[str, Any]) -> Case:
         if kind != "tool_calls":
             notes.add(f"assertions of type {kind} are unknown and were not imported")
         elif expected and case.expect.tool_calls is None:  # arksim evaluates the first one that is not empty
+            notes.unknown_keys(assertion, ("type", "expected", "match_mode"), "an assertion")
+            for item in expected:
+                notes.unknown_keys(item, ("name", "arguments", "arg_match_mode"), "an expected call")
             case = _with_expected_calls(case, assertion.get("match_mode"), expected)
     return case
 
