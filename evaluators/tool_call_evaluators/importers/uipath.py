@@ -10,7 +10,7 @@ equivalent here is not imported, with a note.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,12 @@ _TYPES = {
     "uipath-llm-judge-trajectory-simulation": ("llm_judge_trajectory", ()),
 }
 """The evaluators here for UiPath's types, and the options that both have."""
+
+_OLDER_TYPES = {1: "exact_match", 6: "json_similarity", 7: "llm_judge_trajectory"}
+_JUDGE_OF_ANSWERS = 1
+_JUDGES_OF_CONTEXT = (8, 9)
+"""In files of the older form: numbers of `type`; that of `category` for judges of answers, and of those `type`s whose
+judges read the documents an agent retrieved."""
 
 _NOT_IMPORTED = {
     "line_by_line_evaluator": "here it compares the whole answer",
@@ -102,8 +108,10 @@ def read(node: Node, path: Path, notes: Notes) -> Suite:
     """The suite in an evaluation set. Raises SuiteError, also for a broken evaluator file."""
     known = _evaluators_beside(path)
     used: dict[str, _Evaluator] = {}
+    listed = node.get("evaluatorRefs", "evaluator_refs")
+    refs = listed.convert(texts) if listed is not None else ()
     evaluations = [
-        _evaluation(item, known, used, notes)
+        _evaluation(item, refs, known, used, notes)
         for item in node.need("evaluations").items()
         if _says_something(item, notes)
     ]
@@ -145,13 +153,23 @@ def _evaluators_beside(path: Path) -> dict[str, _Evaluator]:
 
 
 def _evaluator(node: Node) -> _Evaluator:
-    type_id = node.text_at("evaluatorTypeId") or ""
-    kind, names = _TYPES.get(type_id, (None, ()))
-    config = node.at("evaluatorConfig")
+    type_id = node.text_at("evaluatorTypeId")
+    older = type_id is None
+    kind, names = _TYPES.get(str(type_id), (None, ())) if not older else _older_type(node)
+    config = node if older else node.at("evaluatorConfig")
     options = {name: value for name in names if (value := _option(config, name)) is not None}
     defaults = config.get("defaultEvaluationCriteria", "default_evaluation_criteria")
     without = tuple(name for name in _NOT_IMPORTED if (part := config.get(name, _camel_case(name))) and part.value)
     return _Evaluator(kind, options, defaults, without)
+
+
+def _older_type(node: Node) -> tuple[str | None, tuple[str, ...]]:
+    """The evaluator here, and its options, for the numbers of the older form."""
+    category, number = (part.value if (part := node.get(name)) is not None else None for name in ("category", "type"))
+    if category == _JUDGE_OF_ANSWERS and number not in _JUDGES_OF_CONTEXT:
+        return "llm_judge_output", ()
+    kind = _OLDER_TYPES.get(number) if isinstance(number, int) else None
+    return kind, ("target_output_key",) if kind in ("exact_match", "json_similarity") else ()
 
 
 def _option(config: Node, name: str) -> Any:
@@ -164,12 +182,15 @@ def _option(config: Node, name: str) -> Any:
     return list(given.convert(texts)) if isinstance(given.value, list) else given.text()
 
 
-def _evaluation(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes) -> _Evaluation:
+def _evaluation(
+    node: Node, refs: Iterable[str], known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes
+) -> _Evaluation:
+    """`refs` are the evaluators of the set, which apply to an evaluation of the older form."""
     own_id, name = node.need("id").text(), node.text_at("name")
     users = _users(node, notes)
-    given = node.get("evaluationCriterias")
+    given, empty = node.get("evaluationCriterias"), Node(node.document, None, node.path)
     criteria: dict[str, tuple[str, Any]] = {}
-    for ref, entry in given.entries().items() if given is not None else ():
+    for ref, entry in (given.entries() if given is not None else dict.fromkeys(refs, empty)).items():
         evaluator = known.get(ref) or _Evaluator(_kind_of(ref, entry))
         if evaluator.kind is None:
             notes.add(f"the evaluator {ref} has no equivalent here and was not imported")
@@ -183,7 +204,7 @@ def _evaluation(node: Node, known: Mapping[str, _Evaluator], used: dict[str, _Ev
     expect = _conversational(node)
     if given is None:
         output = node.get("expectedOutput")
-        if output is not None:
+        if output is not None and not criteria:
             used.setdefault("json_similarity", _Evaluator("json_similarity"))
             expect = replace(expect, response=output.value)
         expect = replace(expect, behavior=node.text_at("expectedAgentBehavior"))
@@ -229,7 +250,8 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _kind_of(ref: str, criteria: Node) -> str | None:
-    """The evaluator that the criteria, and for an expected output the name, identify in place of a file."""
+    """The evaluator that the criteria, and without them or for an expected output the name, identify in place of a
+    file."""
     keys = criteria.value.keys() if isinstance(criteria.value, dict) else ()
     for kind, (names, _, _) in _CRITERIA.items():
         if any(name in keys for name in names):
@@ -237,9 +259,9 @@ def _kind_of(ref: str, criteria: Node) -> str | None:
     plain = re.sub(r"[^a-z]", "", ref.lower())
     if "trajectory" in plain:
         return "llm_judge_trajectory"
-    if "llmjudge" in plain:
+    if "llmjudge" in plain or "llmasajudge" in plain:
         return "llm_judge_output"
-    if "exactmatch" in plain:
+    if "exactmatch" in plain or "equality" in plain:
         return "exact_match"
     return "json_similarity" if "expectedOutput" in keys or "jsonsimilarity" in plain else None
 

@@ -18,8 +18,10 @@ from tool_call_evaluators.suite.writing import suite_text
 SETS = 27
 """The number of evaluation sets in the packages."""
 
-CUSTOM = ("Classification", "BalancedAccuracy", "CSV", "csv-", "Routing", "Escalation", "Operator", "Legacy")
-"""In the names of evaluators that are Python code of a sample, or compare files or whole data sets."""
+CUSTOM = ("Classification", "BalancedAccuracy", "CSV", "csv-", "Routing", "Escalation", "Operator", "LegacyLine",
+          "ContextPrecision", "Faithfulness")  # fmt: skip
+"""In the names of evaluators that are Python code of a sample, compare files or whole data sets, or read retrieved
+documents."""
 
 
 @pytest.fixture(scope="module")
