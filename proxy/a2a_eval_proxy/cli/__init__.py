@@ -15,6 +15,7 @@ from ..errors import BAD_INPUT, ConfigError
 from .catalogue import convert, evaluators, schema
 from .check import check
 from .demo import demo
+from .init import init
 from .run import evaluate, run
 from .send import send
 from .serve import serve
@@ -39,7 +40,7 @@ def cli() -> None:
     """
 
 
-_RUNNING = (serve, run, send, check, worker, demo)
+_RUNNING = (init, serve, run, send, check, worker, demo)
 _STORED = (evaluate, runs, show, compare, export, record)
 _SUITES = (validate, evaluators, schema, convert)
 

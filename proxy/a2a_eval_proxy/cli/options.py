@@ -160,13 +160,14 @@ class DrivenAgentOptions(AgentClientOptions):
             tools=self.agent_tools,
         )
 
-    def agent_options(self, suite: AgentDefaults | None = None) -> AgentOptions:
-        """How the agent is reached; `suite` is the suite's `agent` block. Raises ConfigError."""
+    def agent_options(self, suite: AgentDefaults | None = None, url: str | None = None) -> AgentOptions:
+        """How the agent is reached; `suite`: its `agent` block; `url` replaces --agent. Raises ConfigError."""
         from tool_call_evaluators.suite import AgentDefaults
 
         from ..runs.drive import AgentOptions
 
-        return AgentOptions.merged(suite or AgentDefaults(), self.agent_defaults(), self.dialects, self.tls())
+        given = replace(self.agent_defaults(), url=url or self.agent)
+        return AgentOptions.merged(suite or AgentDefaults(), given, self.dialects, self.tls())
 
 
 class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
@@ -193,6 +194,11 @@ class SendOptions(DrivenAgentOptions):
     conversation: str | None = option(types.NAME, "Id of the conversation (contextId) to continue.", None)
     task: str | None = option(types.NAME, "Id of the task that waits for this message.", None)
     output: str = option(types.one_of("text", "json"), "Output format.", "text")
+
+
+class InitOptions(DrivenAgentOptions):
+    dir: Path = option(types.OUTPUT_DIRECTORY, "Directory for the files; created if it does not exist.", Path())
+    message: str | None = option(types.TEXT, "Message to send. Default: the first example in the agent card.", None)
 
 
 class ValidateOptions(DrivenAgentOptions, PluginOption):

@@ -316,3 +316,26 @@ def test_a_suite_that_cannot_pass_is_refused_before_the_agent_gets_a_message(nob
         assert refused.returncode == 2  # and not 3: the agent was not asked for its card
         assert "did you mean tool_error?" in refused.stderr
     assert not list(tmp_path.glob("*.db"))
+
+
+def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobody: str, tmp_path: Path) -> None:
+    url = agent("v1")
+    first = run("init", "--agent", url.removeprefix("http://"), "--message", "chunks please", cwd=tmp_path)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "next: a2a-eval-proxy run suite.yaml --config a2a-eval-proxy.yaml" in first.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"suite.yaml", "a2a-eval-proxy.yaml", ".github"}
+    passing = run("run", "suite.yaml", "--config", "a2a-eval-proxy.yaml", cwd=tmp_path)
+    assert passing.returncode == 0
+    assert (tmp_path / "report/report.html").exists()
+    text = (tmp_path / "suite.yaml").read_text("utf-8")
+    (tmp_path / "suite.yaml").write_text(text.replace("weather Berlin", "weather Paris"))
+    assert run("run", "suite.yaml", "--config", "a2a-eval-proxy.yaml", cwd=tmp_path).returncode == 1
+    again = run("init", "--agent", url, cwd=tmp_path)
+    assert again.returncode == 2
+    assert "suite.yaml already exists" in again.stderr
+    assert (tmp_path / "suite.yaml").read_text("utf-8") == text.replace("weather Berlin", "weather Paris")
+    other = run("init", "--agent", nobody, "--dir", "other", cwd=tmp_path)
+    assert (other.returncode, other.stderr.count("\n")) == (3, 1)
+    unnamed = run("init", "--dir", "third", cwd=tmp_path)
+    assert unnamed.returncode == 2
+    assert "--agent" in unnamed.stderr

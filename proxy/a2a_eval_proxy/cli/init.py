@@ -1,0 +1,51 @@
+"""`init`: from an agent's URL to a suite that passes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .command import command, run_async
+from .options import InitOptions
+
+
+@command(InitOptions)
+def init(options: InitOptions) -> None:
+    """Write a first suite for an agent.
+
+    Reads the agent's card, sends it one message, and records what it does: suite.yaml with a case that passes,
+    a2a-eval-proxy.yaml with settings, and a job for GitHub Actions. Existing files are kept.
+
+    \b
+    Example: a2a-eval-proxy init --agent localhost:9999
+    """
+    from tool_call_evaluators.report.wording import printable
+
+    from ..privacy.private_files import write_out
+    from ..runs.init import CONFIG, SUITE, files, first_suite
+    from ..settings import parsing as types
+
+    folder = options.dir
+    if (folder / SUITE).exists():
+        raise click.UsageError(f"{folder / SUITE} already exists; choose another directory with --dir")
+    url = options.agent
+    if url is None and sys.stdin.isatty():
+        url = types.AGENT.parse(click.prompt("URL of the agent", err=True))
+    agent = options.agent_options(url=url)
+    suite = run_async(first_suite(agent, options.message))
+    click.echo(printable(suite.summary))
+    for name, text in files(suite, agent.url).items():
+        path = folder / name
+        if path.exists():
+            click.echo(f"kept {path}: it already exists")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_out(path, text)
+        click.echo(f"wrote {path}")
+    if suite.unseen:
+        how = f"Declare it (see `a2a-eval-proxy check {agent.url}`), or send the agent's traces to `serve`"
+        click.echo(f"warning: no tool calls can be seen: {suite.unseen}. {how}", err=True)
+    where = Path(SUITE) if folder == Path() else folder / SUITE
+    click.echo(f"\nnext: a2a-eval-proxy run {where} --config {folder / CONFIG}")

@@ -1,0 +1,122 @@
+"""`init`: a first suite for an agent, recorded from it, with a configuration and a CI job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from a2a_tool_capture.client import CaptureClient
+from tool_call_evaluators.report.wording import call_text, counted
+from tool_call_evaluators.runs.recording import record_suite
+from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
+from tool_call_evaluators.suite.yaml_writer import block, flow
+
+from ..connectors.reference import read_reference
+from .drive import AgentOptions, run_suite
+
+SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agent.yml"
+
+_GREETING = "Hello, what can you do?"
+"""What is sent if the card gives no example and the user no message."""
+
+_HEAD = """\
+# What a good agent does. The case was recorded: check that what the agent did was correct.
+#   a2a-eval-proxy validate suite.yaml     checks this file and the agent
+#   a2a-eval-proxy run suite.yaml --report report
+#   a2a-eval-proxy evaluators              lists what can be scored; `evaluators NAME` shows a whole example
+"""
+
+_MORE = """\
+  # A further case. Values may be placeholders: {$any: true}, {$regex: "ORD-[0-9]+"}, {$approx: 14.5, tolerance: 0.01}
+  # - id: refund
+  #   turns:
+  #     - user: Please refund 14.50 EUR of order ORD-1002.
+  #       expect: {tool_calls: [{name: issue_refund, arguments: {order_id: ORD-1002, amount_eur: 14.5}}]}
+"""
+
+_CONFIG = """\
+# For a2a-eval-proxy --config a2a-eval-proxy.yaml, or A2A_EVAL_PROXY_CONFIG=a2a-eval-proxy.yaml. Flags take precedence.
+store: a2a-eval-proxy.db
+report: report
+upstream: {url}  # the agent, for `serve`
+"""
+
+_CI = """\
+# Runs the suite against the agent; a gate that fails fails the job. Start your agent where the comment says so.
+name: agent
+on: [push, pull_request]
+jobs:
+  evaluate:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with: {{python-version: "3.13"}}
+      - run: pip install a2a-eval-proxy
+      # - run: start the agent here, in the background, at {url}
+      - run: a2a-eval-proxy run suite.yaml --agent {url} --report report
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with: {{name: report, path: report}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSuite:
+    """The text of a suite, and in one line what the agent did. `unseen`: why its tool calls cannot be seen, or ""."""
+
+    text: str
+    summary: str
+    unseen: str
+
+
+async def first_suite(agent: AgentOptions, message: str | None = None) -> FirstSuite:
+    """Send one message to the agent, `message` or the first example of its card, and record what it does.
+
+    Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError, NothingRanError.
+    """
+    name, examples, declared = await _card(agent)
+    text = message or next(iter(examples), _GREETING)
+    asked = Suite(name=_slug(name), cases=(Case(id=_slug(text)[:48], turns=(CaseTurn(user=text),)),))
+    with TemporaryDirectory(prefix="a2a-eval-proxy-") as folder:
+        result = await run_suite(asked, agent, str(Path(folder, "turns.db")), "init")
+    turns = result.report.turns
+    recorded = record_suite(turns, asked.name)
+    calls = [call_text(call) for turn in turns for call in turn["tool_calls"]]
+    summary = f"sent {text!r}: {counted(len(calls), 'tool call')}" + (f": {', '.join(calls)}" if calls else "")
+    unseen = "" if calls or declared else "the agent's card does not declare the tool-call-capture extension"
+    return FirstSuite(_suite_text(recorded, agent.url, asked), summary, unseen)
+
+
+def files(suite: FirstSuite, url: str) -> dict[str, str]:
+    """The texts of the files of `init`, by their names."""
+    return {SUITE: suite.text, CONFIG: _CONFIG.format(url=flow(url)), CI: _CI.format(url=flow(url))}
+
+
+async def _card(agent: AgentOptions) -> tuple[str, Sequence[str], bool]:
+    """The name of the agent, example messages, and whether it declares the extension."""
+    if (reference := read_reference(agent.url)) is not None:
+        return str(reference), (), True
+    async with CaptureClient(agent.url, headers=agent.headers, tls=agent.tls, binding=agent.binding) as client:
+        examples = [example for skill in client.card.skills for example in skill.examples if example.strip()]
+        return client.card.name, examples, client.declared
+
+
+def _suite_text(recorded: str, url: str, asked: Suite) -> str:
+    """The recorded suite with comments and the agent; without a recorded case, the message with nothing expected."""
+    body = [line for line in recorded.splitlines() if not line.startswith("#")]
+    if not parse_suite(recorded).cases:
+        (case,) = asked.cases
+        turn = [{"user": case.turns[0].user}]
+        body += ["", "cases:", *block([{"id": case.id, "turns": turn}], 2), "        # expect: {tool_calls: [...]}"]
+    first = next(index for index, line in enumerate(body) if line.startswith("suite:")) + 1
+    body[first:first] = block({"agent": {"url": url}})
+    return _HEAD + "\n".join(body).rstrip() + "\n\n" + _MORE
+
+
+def _slug(text: str) -> str:
+    """Words of `text` as an id: `order-status`."""
+    return "-".join(re.findall(r"\w+", text.lower())[:6]) or "agent"

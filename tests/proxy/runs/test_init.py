@@ -1,0 +1,46 @@
+"""`init`: the files for an agent, and that they are read as they are meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from a2a_eval_proxy.runs.drive import AgentOptions
+from a2a_eval_proxy.runs.init import CI, CONFIG, SUITE, FirstSuite, files, first_suite
+from agents.scenario_agent import AgentOptions as ScenarioOptions
+from agents.scenario_agent import scenario_agent
+from tool_call_evaluators.suite import load_suite, parse_suite
+from tool_call_evaluators.suite.lint import unused_expectations
+
+
+async def test_what_the_agent_does_is_expected() -> None:
+    with scenario_agent() as agent:
+        suite = await first_suite(AgentOptions(agent.url), "chunks please")
+    assert suite.summary.startswith("sent 'chunks please': 2 tool calls: search(q=")
+    assert suite.unseen == ""
+    read = parse_suite(suite.text)
+    (case,) = read.cases
+    assert (case.id, read.agent.url) == ("chunks-please", agent.url)
+    assert [call.name for call in case.turns[0].expect.tool_calls or ()] == ["search", "convert"]
+    assert unused_expectations(read) == []
+
+
+async def test_an_agent_that_shows_no_calls_has_a_case_to_complete() -> None:
+    with scenario_agent(ScenarioOptions(declared=False)) as agent:
+        suite = await first_suite(AgentOptions(agent.url), "message me")
+    assert "does not declare" in suite.unseen
+    (case,) = parse_suite(suite.text).cases
+    assert (case.turns[0].user, case.turns[0].expect.tool_calls) == ("message me", None)
+    assert "# expect: {tool_calls: [...]}" in suite.text
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "openai:http://127.0.0.1:9/v1?a=b", "python:my agent.py:Orders"])
+def test_the_files_are_what_they_are_named_after(url: str, tmp_path: Path) -> None:
+    texts = files(FirstSuite("suite: x\n", "", ""), url)
+    assert list(texts) == [SUITE, CONFIG, CI]
+    assert yaml.safe_load(texts[CONFIG])["upstream"] == url
+    steps = yaml.safe_load(texts[CI])["jobs"]["evaluate"]["steps"]
+    assert any(url in step.get("run", "") for step in steps)
+    (tmp_path / SUITE).write_text(texts[SUITE])
+    assert load_suite(tmp_path / SUITE).name == "x"
