@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from typing import Any
 
 from ..judge.prompt import Prompt, load_prompt
 from ..options import OptionError, or_known
@@ -22,28 +24,64 @@ _ALIASES = {
 }
 """Names of arksim's prompts."""
 PLACES = ("goal", "profile", "knowledge", "context", "stop", "give_up")
+_EXAMPLE = Simulation(goal="the goal of the user", knowledge=("something",))
 
 
 def user_prompt(own: str | None) -> Prompt:
-    """The prompt of the package, or the suite's own. Raises OptionError for an own one with unknown places."""
+    """The prompt of the package, or the suite's own. Raises OptionError for an own one that cannot be filled."""
     if own is None:
         return load_prompt("simulated_user")
-    if "{%" in own:
-        raise OptionError("simulated_user: option prompt may hold places such as {{goal}}, but no {% ... %}", "prompt")
-    names = [_ALIASES.get(name, name) for name in _PLACE.findall(own)]
-    for name in names:
-        if name not in PLACES:
-            raise OptionError(
-                f"simulated_user: option prompt: unknown {{{{{name}}}}}{or_known(name, PLACES)}", "prompt"
-            )
-    if "goal" not in names:
+    prompt = Prompt(_CUSTOM, "1", own)
+    if _EXAMPLE.goal not in instructions_for(_EXAMPLE, prompt):
         raise OptionError("simulated_user: option prompt must hold {{goal}}, else the user does not know it", "prompt")
-    return Prompt(_CUSTOM, "1", own)
+    return prompt
 
 
 def instructions_for(scenario: Simulation, prompt: Prompt) -> str:
-    """`prompt` with the places filled. Texts of the scenario are not searched for places."""
-    values = {
+    """`prompt` with the places filled. Texts of the scenario are not searched for places. Raises OptionError."""
+    if "{%" in prompt.text:
+        return _of_template(scenario, prompt.text)
+    values = _values(scenario)
+
+    def value(place: re.Match[str]) -> str:
+        name = _ALIASES.get(place[1], place[1])
+        if name not in values:
+            raise OptionError(
+                f"simulated_user: option prompt: unknown {{{{{name}}}}}{or_known(name, PLACES)}", "prompt"
+            )
+        return values[name] or _NOTHING
+
+    return _PLACE.sub(value, prompt.text)
+
+
+def _of_template(scenario: Simulation, text: str) -> str:
+    """The text of a Jinja template with arksim's variables. Knowledge that it leaves out is added: arksim gives several
+    items turn by turn."""
+    try:
+        jinja, sandbox = import_module("jinja2"), import_module("jinja2.sandbox")
+    except ImportError:
+        raise OptionError(
+            "simulated_user: option prompt has statements ({% ... %}), which need the library Jinja: "
+            "pip install 'a2a-eval-proxy[jinja]'",
+            "prompt",
+        ) from None
+    scenario_values: dict[str, Any] = {
+        "goal": scenario.goal,
+        "user_profile": scenario.profile or "",
+        "agent_context": scenario.context or "",
+        "knowledge": [{"content": item} for item in scenario.knowledge],
+    }
+    try:
+        template = sandbox.SandboxedEnvironment().from_string(text)
+        filled: str = template.render({**_values(scenario), "scenario": scenario_values})
+    except (jinja.TemplateError, ArithmeticError, TypeError, ValueError) as error:
+        raise OptionError(f"simulated_user: option prompt: {type(error).__name__}: {error}", "prompt") from None
+    left_out = [item for item in scenario.knowledge if item not in filled]
+    return "\n\n".join([filled, *(["Reference knowledge:"] if left_out else []), *left_out])
+
+
+def _values(scenario: Simulation) -> dict[str, str | None]:
+    return {
         "goal": scenario.goal,
         "profile": scenario.profile,
         "knowledge": "\n\n".join(scenario.knowledge),
@@ -51,4 +89,3 @@ def instructions_for(scenario: Simulation, prompt: Prompt) -> str:
         "stop": GOAL_REACHED,
         "give_up": GAVE_UP,
     }
-    return _PLACE.sub(lambda place: values[_ALIASES.get(place[1], place[1])] or _NOTHING, prompt.text)

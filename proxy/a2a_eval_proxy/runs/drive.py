@@ -153,6 +153,7 @@ async def run_suite(
                 users = await users_of(suite, todo, store, replay_user)
                 await _drive(suite, todo, agent, store, pipeline, run, users, advanced, privacy)
             await pipeline.drained()
+            await store.drained()  # of the records of conversations without turns
         return await load_and_judge_run(store, scorer, expected, run, texts=texts)
     finally:
         await asyncio.to_thread(store.close)

@@ -29,17 +29,19 @@ Conversations = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class SimulatedUsers:
-    """Creates the user's side of conversations. `voice` is None if no case has a simulated user."""
+    """Creates the user's side of conversations."""
 
     prompt: Prompt
+    instructions: Mapping[str, str]
+    """By the id of the case."""
     voice: Voice | None = None
+    """None: no case has a simulated user."""
 
     def speaker(self, case: Case, number: int) -> Speaker:
         """The user's side of the conversation `number` of `case`."""
         if case.simulate is None:
             return Speaker(case, number, None, None)
-        text = instructions_for(case.simulate, self.prompt)
-        user = SimulatedUser(case.simulate, text, str(self.prompt), tool_names(case))
+        user = SimulatedUser(case.simulate, self.instructions[case.id], str(self.prompt), tool_names(case))
         return Speaker(case, number, user, self.voice)
 
 
@@ -50,12 +52,22 @@ async def users_of(suite: Suite, todo: Conversations, store: Store, replay: str 
     """
     settings = suite.simulated_user
     prompt = user_prompt(settings.prompt)
-    simulated = [case for case in suite.cases if case.simulate and todo.get(case.id)]
+    simulated = {case.id: case.simulate for case in suite.cases if case.simulate and todo.get(case.id)}
+    instructions = {case_id: _instructions(case_id, scenario, prompt) for case_id, scenario in simulated.items()}
     if replay is not None:
         records = await _records(store, replay)
-        _check_records(replay, records, simulated, todo, prompt)
-        return SimulatedUsers(prompt, RecordedVoice(replay, records))
-    return SimulatedUsers(prompt, _model(suite, simulated[0].id) if simulated else None)
+        for case in suite.cases:
+            if case.id in simulated:
+                _check_records(replay, records, case, todo[case.id], instructions[case.id])
+        return SimulatedUsers(prompt, instructions, RecordedVoice(replay, records))
+    return SimulatedUsers(prompt, instructions, _model(suite, next(iter(simulated))) if simulated else None)
+
+
+def _instructions(case_id: str, scenario: Simulation, prompt: Prompt) -> str:
+    try:
+        return instructions_for(scenario, prompt)
+    except OptionError as error:
+        raise ConfigError(f"case {case_id!r}: {error}") from None
 
 
 def _model(suite: Suite, case_id: str) -> ModelVoice:
@@ -91,29 +103,22 @@ async def _records(store: Store, run: str) -> dict[tuple[str, int], UserRecord]:
 
 
 def _check_records(
-    run: str,
-    records: Mapping[tuple[str, int], UserRecord],
-    cases: Iterable[Case],
-    todo: Conversations,
-    prompt: Prompt,
+    run: str, records: Mapping[tuple[str, int], UserRecord], case: Case, numbers: Iterable[int], instructions: str
 ) -> None:
-    """Raise ConfigError, naming the turn, for a conversation whose user cannot speak as in `run`."""
-    for case in cases:
-        for number in todo[case.id]:
-            record = records.get((case.id, number))
-            if problem := _problem(record, case.simulate, prompt):
-                first = len(case.turns) + 1
-                raise ConfigError(
-                    f"--replay-user {run}: case {case.id!r}, conversation {number}, turn {first}: {problem}"
-                )
+    """Raise ConfigError, naming the turn, for a conversation whose user cannot write as in `run`."""
+    opening = case.simulate.opening if case.simulate else None
+    for number in numbers:
+        if problem := _problem(records.get((case.id, number)), fingerprint(instructions, opening)):
+            first = len(case.turns) + 1
+            raise ConfigError(f"--replay-user {run}: case {case.id!r}, conversation {number}, turn {first}: {problem}")
 
 
-def _problem(record: UserRecord | None, scenario: Simulation | None, prompt: Prompt) -> str | None:
-    if record is None or scenario is None:
+def _problem(record: UserRecord | None, instructions: str) -> str | None:
+    if record is None:
         return "the run has no replies of a simulated user for it"
     if record.redacted:
         return "the replies were stored redacted or without content, and are not what was sent"
-    if record.instructions != fingerprint(instructions_for(scenario, prompt), scenario.opening):
+    if record.instructions != instructions:
         return "the replies were given under other instructions: the `simulate` block or the prompt has changed"
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -192,12 +193,52 @@ def test_an_own_prompt_is_filled_and_texts_are_not_searched_for_places() -> None
     assert str(user_prompt(None)) == "simulated_user@1"
 
 
+ARKSIMS = """You want: {{ scenario.goal }} ({{ scenario.user_profile }})
+{% if scenario.knowledge and scenario.knowledge|length == 1 %}
+Here is what you may ask about: {{ scenario.knowledge[0].content }}
+{% elif scenario.knowledge and scenario.knowledge|length > 1 %}
+You will get knowledge before each reply.
+{% endif %}"""
+
+
+def test_a_template_of_arksim_is_filled_and_no_knowledge_is_lost() -> None:
+    pytest.importorskip("jinja2", reason="pip install jinja2")
+    prompt = user_prompt(ARKSIMS)
+    one = instructions_for(Simulation(goal="{{profile}}", profile="Kind", knowledge=("It broke.",)), prompt)
+    assert "You want: {{profile}} (Kind)" in one
+    assert one.count("It broke.") == 1
+    assert "Reference knowledge" not in one
+    two = instructions_for(Simulation(goal="g", knowledge=("It broke.", "It was new.")), prompt)
+    assert two.endswith("Reference knowledge:\n\nIt broke.\n\nIt was new.")
+    assert "Reference" not in instructions_for(Simulation(goal="g"), prompt)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{{goal}} {% if %}", "TemplateSyntaxError"),
+        ("{{goal}} {% if 1/0 %}{% endif %}", "ZeroDivisionError"),
+        ("{% set x = ''.__class__.__mro__ %}{{x}}{{goal}}", "SecurityError"),
+        ("{% if goal %}You are a user.{% endif %}", r"must hold \{\{goal\}\}"),
+    ],
+)
+def test_a_template_that_cannot_be_filled_is_refused(text: str, problem: str) -> None:
+    pytest.importorskip("jinja2", reason="pip install jinja2")
+    with pytest.raises(OptionError, match=problem):
+        user_prompt(text)
+
+
+def test_a_template_without_the_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(OptionError, match=r"pip install 'a2a-eval-proxy\[jinja\]'"):
+        user_prompt(ARKSIMS)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("You are a user.", r"must hold \{\{goal\}\}"),
         ("{{goal}} {{profil}}", r"unknown \{\{profil\}\} \(did you mean profile\?\)"),
-        ("{{goal}} {% if x %}", r"no \{% \.\.\. %\}"),
     ],
 )
 def test_a_prompt_that_cannot_be_filled_is_refused(text: str, problem: str) -> None:
