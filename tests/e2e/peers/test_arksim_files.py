@@ -15,6 +15,7 @@ import yaml
 from a2a_tool_capture import ToolCall
 from agents.serving import ServerThread
 from judges.fake_api import KEY, MODEL, FakeApi, Reply, fitting, says
+from support.postgres_server import PostgresServer
 from support.prefork import run
 from support.provision import python_environment, source_of
 from tool_call_evaluators.importers.arksim.simulation import SimulatedConversation, SimulatedTurn, simulation_text
@@ -66,14 +67,15 @@ class Workplace:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(simulation_text("sim-1", "2026-11-22T10:00:00Z", conversations))
 
-    def command(self, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, *arguments: str | Path, store: str = "turns.db", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         settings = {
             "A2A_EVAL_PROXY_JUDGE_API_KEY": KEY,
             "A2A_EVAL_PROXY_JUDGE_MODEL": MODEL,
             "A2A_EVAL_PROXY_JUDGE_BASE_URL": f"{self.url}/v1",
         }
-        store = ("--store", self.folder / "turns.db")
-        return run(*arguments, *store, cwd=self.folder, **{**settings, **environment})
+        return run(*arguments, "--store", store, cwd=self.folder, **{**settings, **environment})
 
     def evaluation(self, results: str = "results/evaluation") -> dict[str, Any]:
         return dict(json.loads((self.folder / results / "evaluation.json").read_text()))
@@ -266,6 +268,13 @@ def test_a_judge_that_does_not_answer_is_a_failed_evaluation(here: Workplace) ->
     assert (only["overall_agent_score"], only["turn_success_ratio"]) == (-1, -1)
     assert {turn["turn_behavior_failure"] for turn in only["turn_scores"]} == {"evaluation_run_failed"}
     assert here.read_by_arksim()["evaluation"]["conversations"] == [only]
+
+
+def test_a_simulation_is_stored_in_postgresql(here: Workplace, postgres: PostgresServer) -> None:
+    here.simulate(GOOD_ONE, BAD_ONE)
+    done = here.command("evaluate", "--suite", "config.yaml", store=postgres.new_database())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [item["conversation_id"] for item in here.evaluation()["conversations"]] == ["c-good", "c-bad"]
 
 
 def test_a_simulation_scored_by_a_suite_of_ours(here: Workplace) -> None:

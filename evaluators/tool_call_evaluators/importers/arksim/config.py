@@ -75,7 +75,8 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
     folder = path.parent
     context = ReadContext(folder, allow_plugins)
     scenarios = _scenarios(node, folder, notes)
-    plugins = [item.convert(lambda value: run_plugin(value, context)) for item in _custom(node)]
+    custom = node.items_at("custom_metrics_file_paths")
+    plugins = [item.convert(lambda value: run_plugin(value, context)) for item in custom]
     gates = _gates(node)
     evaluators = _evaluators(node, [metric for _, metrics in plugins for metric in metrics], gates)
     return ArksimRun(
@@ -97,10 +98,6 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         output_dir=_path(node, "output_dir", folder) or folder / "results/evaluation",
         html=_switch(node, "generate_html_report"),
     )
-
-
-def _custom(node: Node) -> list[Node]:
-    return node.items_at("custom_metrics_file_paths")
 
 
 def _scenarios(node: Node, folder: Path, notes: Notes) -> Scenarios:
