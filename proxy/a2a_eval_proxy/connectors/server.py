@@ -47,7 +47,11 @@ class ServedAgent:
 
     async def end(self, conversation_id: str) -> None:
         """A conversation is over: close its agent."""
-        await self._loop.call(self._conversations.end(conversation_id))
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self._loop.call(self._conversations.end(conversation_id))
+        except TimeoutError:
+            logger.warning("%s blocks its event loop: a conversation could not be ended", self.name)
 
 
 class RecentTasks(InMemoryTaskStore):

@@ -7,7 +7,8 @@ import itertools
 import logging
 import ssl
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -47,7 +48,7 @@ TIMEOUT_S = 300.0
 _MAX_WAITING = 200
 """Turns that may wait for their scores; then the agent is asked no more until they have them."""
 
-SERVED_GRACE_S = 10.0
+_SERVED_GRACE_S = 10.0
 """How much longer than the time limit the client waits for an agent that this process serves, which reports it."""
 
 _PLACE = ("turn_id", "case_id", "conversation_id", "user_text", "started_at", "status", "simulated_user")
@@ -180,6 +181,24 @@ async def _todo(store: Store, suite: Suite, run: str) -> dict[str, list[int]]:
     return todo
 
 
+@asynccontextmanager
+async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient, ServedAgent | None]]:
+    """A client of the agent, and its server if this process serves it. Raises what `connected` and CaptureClient do."""
+    async with (
+        connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
+        CaptureClient(
+            server.url if server else agent.url,
+            headers={} if server else agent.headers,
+            tls=None if server else agent.tls,
+            binding=agent.binding,
+            streaming=agent.streaming,
+            timeout_s=agent.timeout_s + (_SERVED_GRACE_S if server else 0),
+            dialects=agent.dialects,
+        ) as client,
+    ):
+        yield client, server
+
+
 async def _drive(
     suite: Suite,
     todo: Conversations,
@@ -191,18 +210,7 @@ async def _drive(
     advanced: Callable[[Case], None],
     privacy: Privacy,
 ) -> None:
-    async with (
-        connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
-        CaptureClient(
-            server.url if server else agent.url,
-            headers={} if server else agent.headers,
-            tls=None if server else agent.tls,
-            binding=agent.binding,
-            streaming=agent.streaming,
-            timeout_s=agent.timeout_s + (SERVED_GRACE_S if server else 0),
-            dialects=agent.dialects,
-        ) as client,
-    ):
+    async with agent_client(agent) as (client, server):
         visibility = CallVisibility(asks=True, dialects=bool(agent.dialects))
         name = server.name if server else client.url
         driver = _Driver(client, store, pipeline, run, users, advanced, privacy, visibility, name, server)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from a2a_tool_capture.client import CaptureClient
 from tool_call_evaluators.judge.errors import JudgeNotConfiguredError
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite import Suite
@@ -16,8 +15,7 @@ from tool_call_evaluators.suite.lint import (
     unused_expectations,
 )
 
-from ..connectors.reference import read_reference
-from .drive import AgentOptions
+from .drive import AgentOptions, agent_client
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +49,11 @@ def suite_line(suite: Suite) -> str:
 async def check_agent(agent: AgentOptions, suite: Suite) -> tuple[str, list[str]]:
     """The agent in one line, by its card, and warnings about tool calls that cannot be seen.
 
-    Sends no message. Raises AgentUnreachableError, AgentError, ConfigurationError.
+    Sends no message. Raises AgentUnreachableError, AgentError, ConfigurationError, ConfigError.
     """
-    if read_reference(agent.url) is not None:
-        return f"agent {agent.url}: served by this process; its tool calls are recorded", []
-    async with CaptureClient(agent.url, headers=agent.headers, tls=agent.tls, binding=agent.binding) as client:
+    async with agent_client(agent) as (client, server):
+        if server is not None:
+            return f"agent {server.name}: served by this process; its tool calls are recorded", []
         card, declared = client.card, client.declared
     bindings = dict.fromkeys(f"{item.protocol_binding} {item.protocol_version}" for item in card.supported_interfaces)
     seen = "declares tool-call-capture" if declared else "does not declare tool-call-capture"

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from a2a_tool_capture import TaskMerger, ToolCall
-from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.models import CapturedTurn
 from tool_call_evaluators.report.wording import call_text, counted, cut, duration_text, printable
 
-from ..connectors.connect import connected
-from .drive import SERVED_GRACE_S, AgentOptions
+from .drive import AgentOptions, agent_client
 
 _RESULT = 300
 """Characters of a result or error; `--output json` has all."""
@@ -30,18 +28,7 @@ async def send_message(
 
     Raises AgentUnreachableError, AgentError, TurnTimeoutError, ConfigError.
     """
-    async with (
-        connected(agent.url, agent.chat, agent.headers, agent.tls, agent.timeout_s) as server,
-        CaptureClient(
-            server.url if server else agent.url,
-            headers={} if server else agent.headers,
-            tls=None if server else agent.tls,
-            binding=agent.binding,
-            streaming=agent.streaming,
-            timeout_s=agent.timeout_s + (SERVED_GRACE_S if server else 0),
-            dialects=agent.dialects,
-        ) as client,
-    ):
+    async with agent_client(agent) as (client, _):
         return await client.send(text, context_id=conversation_id, task_id=task_id, observe=observe)
 
 

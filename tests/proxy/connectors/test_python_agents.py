@@ -243,17 +243,20 @@ async def test_an_agent_that_does_not_answer_fails_at_the_time_limit(
     assert (turn.state, turn.text) == ("TASK_STATE_FAILED", "no answer within 0.2 s")
 
 
+BLOCKING = """
+release = threading.Event()
+class Plain:
+    async def execute(self, user_query, **kwargs):
+        release.wait()
+        return 'late'
+"""
+
+
 async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
     agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("a2a_eval_proxy.connectors.server.STOP_TIMEOUT_S", 0.2)
-    path = agent_file(
-        "release = threading.Event()\n"
-        "class Plain:\n"
-        "    async def execute(self, user_query, **kwargs):\n"
-        "        release.wait()\n"
-        "        return 'late'\n"
-    )
+    path = agent_file(BLOCKING)
     with pytest.raises(Exception, match=r"did not finish within 0\.5 s"):
         async with (
             connected(f"python:{path}", ChatOptions(), {}, None, 30) as server,
@@ -261,6 +264,18 @@ async def test_an_agent_that_blocks_its_event_loop_is_abandoned(
         ):
             await client.conversation().send("go")
     assert f"python:{path} does not stop: it blocks its event loop" in caplog.text
+    module_of(path).release.set()
+
+
+async def test_a_run_ends_although_its_agent_blocks_its_event_loop(
+    agent_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("a2a_eval_proxy.connectors.server.STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("a2a_eval_proxy.runs.drive._SERVED_GRACE_S", 0.2)
+    path = agent_file(BLOCKING)
+    suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: go}]}]")
+    result = await run_suite(suite, AgentOptions(f"python:{path}", timeout_s=0.2), str(tmp_path / "turns.db"), "r")
+    assert "did not finish within 0.4 s" in " ".join(reason.message for reason in result.verdict.reasons)
     module_of(path).release.set()
 
 
@@ -444,3 +459,5 @@ def test_a_wrong_agent_is_one_sentence(tmp_path: Path) -> None:
     done = command(tmp_path, "run", "suite.yaml")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert "no such Python file" in done.stderr
+    done = command(tmp_path, "validate", "suite.yaml", "--agent", "python:orders.py")
+    assert (done.returncode, "no such Python file" in done.stderr) == (2, True), done.stderr
