@@ -27,7 +27,7 @@ def tool_calls_of_spans(spans: Iterable[Any]) -> Iterator[ToolCall]:
     Warns if none of the spans is a tool call: the agent called no tool, or its spans follow an unknown convention.
     Raises ValueError for input that is not a list and for spans in OTLP form, which would not look like tool calls.
     """
-    found = required_list(spans, "spans")
+    found = [_exported(span) for span in required_list(spans, "spans")]
     for index, span in enumerate(found):
         if isinstance(_get(span, "attributes"), list):
             raise ValueError(f"spans[{index}].attributes: expected an object, got a list, as OTLP has them")
@@ -37,6 +37,20 @@ def tool_calls_of_spans(spans: Iterable[Any]) -> Iterator[ToolCall]:
     if all(call.started_at for call in calls):
         calls.sort(key=lambda call: call.started_at or datetime.min.replace(tzinfo=UTC))
     yield from calls
+
+
+def _exported(span: Any) -> Any:
+    """A span as UiPath exports it, `{Name, Attributes, StartTime, EndTime, Status}` with attributes as JSON text, in
+    the usual form; any other unchanged."""
+    if not isinstance(span, Mapping) or "Attributes" not in span:
+        return span
+    return {
+        "name": span.get("Name"),
+        "attributes": arguments_of(span["Attributes"]),
+        "start_time": span.get("StartTime"),
+        "end_time": span.get("EndTime"),
+        "status": {"code": span.get("Status")},
+    }
 
 
 def _tool_call(span: Any) -> ToolCall | None:
@@ -120,12 +134,14 @@ def _first(attributes: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _time(value: Any) -> datetime | None:
-    """A time given as an aware datetime, an RFC 3339 string, or nanoseconds since 1970; None for anything else."""
+    """A time given as an aware datetime, an RFC 3339 string (UTC without a zone), or nanoseconds since 1970; None for
+    anything else."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return datetime.fromtimestamp(value / 1e9, UTC)
     try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found

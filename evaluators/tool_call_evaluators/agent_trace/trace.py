@@ -103,9 +103,10 @@ class AgentTrace:
         """One turn from tool spans: dicts or objects with `name`, `attributes`, `start_time`, `end_time`, `status`.
 
         Understands the GenAI semantic conventions of OpenTelemetry and OpenInference, spans with `tool.name` and
-        `input.value` as UiPath's evaluators read them, and plain `{name, arguments, result, error}`; other spans are
-        skipped. Warns if none of the spans is a tool call. Calls are ordered by start time if every call has one.
-        Raises ValueError if the input is not a list of spans. The proxy's receiver reads OTLP itself.
+        `input.value` as UiPath's evaluators read them, also in the form of its exports (`Name`, `Attributes`), and
+        plain `{name, arguments, result, error}`; other spans are skipped. Warns if none of the spans is a tool call.
+        Calls are ordered by start time if every call has one. Raises ValueError if the input is not a list of spans.
+        The proxy's receiver reads OTLP itself.
         """
         return cls((TraceTurn(user_text, tuple(tool_calls_of_spans(spans)), response_text),))
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import warnings
+from datetime import UTC, datetime
 
 import pytest
+from support.provision import source_of
 from tool_call_evaluators import AgentTrace
 
 
@@ -32,3 +36,32 @@ def test_a_tool_that_a_model_is_only_offered_was_not_called():
 def test_what_is_no_literal_is_unknown():
     trace = AgentTrace.from_spans([plain("pay", "__import__('os')", 0)])
     assert trace.tool_calls[0].arguments is None
+
+
+def test_spans_as_uipath_exports_them():
+    attributes = {
+        "tool.name": "pay",
+        "input.value": "{'sum': 2}",
+        "output.value": "no",
+        "openinference.span.kind": "TOOL",
+    }
+    early, late = "2025-10-17T10:02:12.782046", "2025-10-17T10:02:13"
+    exported = {"Id": "1", "Name": "x", "Attributes": json.dumps(attributes), "StartTime": late, "EndTime": late}
+    spans = [
+        {**exported, "Status": 1},
+        {"Name": "model", "Attributes": "{}", "StartTime": early, "Status": 1},
+        {**exported, "StartTime": early, "Status": 2},
+        {**exported, "Attributes": "not JSON"},
+    ]
+    first, second = AgentTrace.from_spans(spans).tool_calls
+    assert (first.name, first.arguments, first.result, first.error) == ("pay", {"sum": 2}, "no", "error")
+    assert (second.error, second.started_at) == (None, datetime(2025, 10, 17, 10, 2, 13, tzinfo=UTC))
+
+
+def test_a_trace_of_uipaths_own_tests():
+    text = (source_of("uipath-langchain") / "testcases/company-research-agent/expected_raw.json").read_text("utf-8")
+    spans = [json.loads(span) for span in re.split(r"(?<=\n})\n", text) if span]  # objects, one after the other
+    calls = AgentTrace.from_spans(spans).tool_calls
+    assert [call.name for call in calls] == ["duckduckgo_results_json"] * 8
+    assert calls[0].arguments == {"query": "UiPath company overview 2023"}
+    assert [call.started_at for call in calls] == sorted(call.started_at for call in calls)
