@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -22,6 +24,7 @@ from tool_call_evaluators.suite.lint import unknown_gates, unknown_placeholders,
 from ..errors import ConfigError
 from ..ids import new_run_name
 from ..privacy.policy import Privacy, privacy_of
+from ..runs.annotations import github_annotations
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
@@ -160,6 +163,8 @@ def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOp
         console.print(f"note: {escape(sentence)}", soft_wrap=True)
     for line in filter(None, (users_line(report.users), usage_line(conclusion.usage))):
         console.print(line)
+    for line in github_annotations(verdict, Path(options.suite), os.environ):
+        click.echo(line, err=True)
     page = plan.publish(report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")
     run = report.run if len({turn["run"] for turn in report.turns}) > 1 else f"run {report.run}"  # else "3 runs"
