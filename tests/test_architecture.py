@@ -256,7 +256,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(result.stdout.split())
 
 
-@pytest.mark.parametrize("module", [EXTENSION, f"{EXTENSION}.a2e"])
+@pytest.mark.parametrize("module", [EXTENSION, f"{EXTENSION}.a2e", f"{EXTENSION}.connector"])
 def test_importing_the_extension_needs_the_standard_library_only(module: str) -> None:
     before = loaded_by("pass")
     loaded = {name.partition(".")[0] for name in loaded_by(f"import {module}") - before}

@@ -20,8 +20,12 @@ NOT_RUN = "The tool was not run."
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What is sent with every request: `model`, the `system` prompt, and other members of the `body`, whose `messages`
-    begin every conversation. `tools` is a Python file or module whose functions are offered to the model and run."""
+    """What is sent with every request: `model`, the `system` prompt, and other members of the `body`.
+
+    The `messages` of `body` begin every conversation. Its `enable_metadata`, as in ArkSim, is not sent: it adds
+    `metadata` with the conversation's `chat_id` and `turn_id`. `tools` is a Python file or module whose functions are
+    offered to the model and run.
+    """
 
     model: str | None = None
     system: str | None = None
@@ -32,21 +36,27 @@ class ChatOptions:
 class ChatAgent:
     """A conversation with a model. The tool calls in its messages are recorded."""
 
-    def __init__(self, api: ChatApi, first: list[dict[str, Any]], tools: ToolModule | None) -> None:
+    def __init__(
+        self, api: ChatApi, first: list[dict[str, Any]], tools: ToolModule | None, *, with_metadata: bool
+    ) -> None:
+        """`with_metadata`: requests carry the conversation's `chat_id` and `turn_id`."""
         self._api = api
+        self._with_metadata = with_metadata
         self._client = api.client()
         self._messages = first
         self._tools = tools
 
-    async def execute(self, user_query: str) -> str:
+    async def execute(self, user_query: str, metadata: Mapping[str, Any] | None = None) -> str:
         """The model's answer. Without a `ToolModule`, calls end the turn: they are recorded, and nothing is run.
 
         Raises ChatApiError.
         """
         messages = [*self._messages, {"role": "user", "content": user_query}]
-        offered = {"tools": self._tools.definitions} if self._tools else {}
+        further: dict[str, Any] = {"tools": self._tools.definitions} if self._tools else {}
+        if self._with_metadata:
+            further["metadata"] = metadata
         for _ in range(MAX_ROUNDS):
-            message = await self._api.complete(self._client, {"messages": messages, **offered})
+            message = await self._api.complete(self._client, {"messages": messages, **further})
             messages.append({"role": "assistant", **message})
             calls = [_RequestedCall.read(call) for call in message.get("tool_calls") or ()]
             messages += [await self._result(call) for call in calls]

@@ -43,9 +43,10 @@ async def _models(
 ) -> Callable[[], Any]:
     body = dict(chat.body)
     first = [*([{"role": "system", "content": chat.system}] if chat.system else []), *body.pop("messages", [])]
+    with_metadata = bool(body.pop("enable_metadata", False))
     if chat.model:
         body["model"] = chat.model
     api = ChatApi(ChatReference(resolve("--agent", reference.url)).endpoint, body, headers, tls)
     tools = ToolModule(chat.tools) if chat.tools else None
     await api.reach()
-    return lambda: ChatAgent(api, first, tools)
+    return lambda: ChatAgent(api, first, tools, with_metadata=with_metadata)

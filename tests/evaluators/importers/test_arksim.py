@@ -229,8 +229,8 @@ def test_a_chat_completions_agent_of_a_configuration(tmp_path: Path) -> None:
     imported = configured(tmp_path, agent_config={"agent_type": "chat_completions", "api_config": api})
     agent = imported.suite.agent
     assert (agent.url, agent.headers) == ("openai:${API}/chat/completions", {"api-key": "${KEY}"})
-    assert agent.body == {"model": "m", "messages": [{"role": "system", "content": "Be brief."}]}
-    assert imported.notes == ("agent_config.api_config.body.enable_metadata: requests carry no metadata",)
+    assert agent.body == body
+    assert imported.notes == ()
 
 
 METRICS = """

@@ -108,6 +108,15 @@ async def test_conversations_have_messages_of_their_own() -> None:
     ] * 2
 
 
+async def test_requests_carry_metadata_where_the_body_enables_it() -> None:
+    with chat_server("one", "two") as api:
+        first, _ = await said(api.url, "Hi", "Ciao", body={"enable_metadata": True})
+    assert [request["metadata"] for request in api.requests] == [
+        {"chat_id": first.context_id, "turn_id": turn} for turn in (0, 1)
+    ]
+    assert all("enable_metadata" not in request for request in api.requests)
+
+
 @pytest.mark.parametrize("path", ["", "/", "/chat/completions", "/chat/completions?api-version=2024-10-21"])
 async def test_the_url_is_that_of_the_api_or_of_its_endpoint(path: str) -> None:
     with chat_server("ok") as api:

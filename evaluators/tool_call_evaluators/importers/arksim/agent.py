@@ -44,9 +44,7 @@ def read_agent(node: Node, folder: Path, notes: Notes, *, allow_plugins: bool, c
     headers = {name: value.text() for name, value in api.at("headers").entries().items()}
     if kind.value == "a2a":
         return AgentDefaults(url=url, headers=headers, concurrency=concurrency)
-    body = dict(api.need("body").object())
-    if body.pop("enable_metadata", False):
-        notes.add("agent_config.api_config.body.enable_metadata: requests carry no metadata")
+    body = api.need("body").object()
     return AgentDefaults(url=f"openai:{url}", headers=headers, body=body, concurrency=concurrency)
 
 
