@@ -71,6 +71,8 @@ def read_run(node: Node, path: Path, notes: Notes, *, allow_plugins: bool = Fals
         errors = (EvaluatorSpec("tool_error"),)
         cases = tuple(_with_evaluators(case, errors) for case in scenarios.cases)
         return ArksimRun(suite=Suite(name=path.stem, evaluators=errors, cases=cases), scenarios=scenarios)
+    if not node.object().keys() & {*CONFIG_KEYS, *_FURTHER_KEYS}:
+        node.fail("is neither an ArkSim configuration nor its scenarios: no key of either is there")
     notes.unknown_keys(node, (*CONFIG_KEYS, *_FURTHER_KEYS), "the configuration")
     folder = path.parent
     context = ReadContext(folder, allow_plugins)
