@@ -136,7 +136,7 @@ LAYERS = {
         "registry | run",
         "verdict",
         "gates",
-        "agent_trace | behavior_failures | evaluator | judge | matching | turn_health",
+        "agent_trace | behavior_failures | evaluator | judge | matching | outcome | turn_health",
         "declared | model | typed",
         "bands | grouping | options | tool_definition",
     ],

@@ -8,7 +8,7 @@ from .agent_trace.trace import AgentTrace, TraceTurn
 from .behavior_failures import BehaviorFailure, UniqueError, behavior_failures, unique_errors
 from .evaluator import AsyncEvaluator, Evaluator, EvaluatorBase, Measurement, SkipEvaluation, SyncEvaluator
 from .experiments import ExperimentResult, experiment, run_experiment
-from .gates import Gate, Outcome, Reason, RunGates
+from .gates import Gate, RunGates
 from .judged.base import GradedEvaluator, JudgedEvaluator, LabelledEvaluator, judge_usage, with_judge
 from .judged.behavior import AgentBehaviorFailure, GoalCompletion, ToolCallBehaviorFailure
 from .judged.quality import Coherence, Faithfulness, Helpfulness, Relevance, Verbosity
@@ -33,6 +33,7 @@ from .metrics.tool_error import ToolError
 from .metrics.tool_trajectory import ToolTrajectory
 from .model import CountCriterion, EvalCase, EvalResult, ExpectedOutput, Status
 from .options import OptionError
+from .outcome import Outcome, Reason
 from .registry import evaluator_class, evaluator_names, get_evaluator, register
 from .run import evaluate, evaluate_sync
 from .suite import (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from statistics import fmean
 from typing import Annotated, Any
 
-from a2a_tool_capture.models import Finding, Severity
+from a2a_tool_capture.models import Severity
 
 from .declared import (
     TEXTS,
@@ -33,7 +33,8 @@ from .declared import (
 )
 from .evaluator import EvaluatorBase
 from .grouping import grouped
-from .model import CALLS_UNSEEN, EvalResult, Status
+from .model import CALLS_UNSEEN, Status
+from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
 
 USER_FAULT, USER_NO_END = USER_REASONS = ("user_fault", "user_no_end")
 """Reasons that lie with the simulated user, never with the agent."""
@@ -41,52 +42,6 @@ TOLERABLE = (
     "missing_turn", "failed_turn", "errored", "unmeasured", "nothing_captured", CALLS_UNSEEN, *USER_REASONS
 )  # fmt: skip
 """The reasons a suite may tolerate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of one planned turn, or of one conversation as a whole.
-
-    `where` is its name in reports; outcomes with an equal `conversation` belong together; `results` is None if the
-    turn was not executed. Reasons copy `case_id` and `turn_id`. `failure` describes how the turn itself failed (a
-    failed task, an unreachable agent), else None. `captured`: whether any tool call was captured; None if none was
-    expected. `called`: whether any was captured, expected or not. `unseen`: why evaluators of calls skipped the turn
-    because its calls are unknown, else None. `user_fault` is a fault of the simulated user; `spoilt`: it cut the
-    conversation short.
-    """
-
-    where: str
-    conversation: str
-    results: Sequence[EvalResult] | None
-    case_id: str | None = None
-    turn_id: str | None = None
-    failure: str | None = None
-    captured: bool | None = None
-    findings: Sequence[Severity] = ()
-    called: bool = False
-    unseen: str | None = None
-    user_fault: Finding | None = None
-    spoilt: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a run did not pass: a stable `code`, a sentence, and the metric and place it concerns, if any."""
-
-    code: str
-    message: str
-    metric: str | None = None
-    where: str | None = None
-    case_id: str | None = None
-    turn_id: str | None = None
-
-
-Measured = Sequence[tuple[Outcome, EvalResult]]
-"""The results of a metric that have a score or a label, each with its outcome."""
-
-
-def reason_of(code: str, message: str, outcome: Outcome, metric: str | None = None) -> Reason:
-    return Reason(code, message, metric, outcome.where, outcome.case_id, outcome.turn_id)
 
 
 def _mean(measured: Measured) -> float | None:
@@ -104,15 +59,46 @@ def _without_scores(gate: str, metric: str) -> Reason:
 
 def _rule(
     reasons: Callable[..., Iterable[Reason]],
+    actual: Callable[..., float | None],
     label: Callable[[Any], str] | None = None,
+    *,
+    parts: Callable[[Any], Iterable[Any]] = lambda limit: [limit],
     fits: Callable[[EvaluatorBase, Any], None] | None = None,
 ) -> dict[str, Any]:
     """The metadata of a gate's field.
 
-    `reasons` returns why a limit is not met, `label` describes the limit in reports (default: name ≥ limit), and
-    `fits` raises FieldError for a limit that results of an evaluator cannot decide.
+    `reasons` returns why a limit is not met, `actual` the value that is compared with it, `label` describes the limit
+    in reports (default: name ≥ limit), `parts` splits it into limits that are reported one by one, and `fits` raises
+    FieldError for a limit that results of an evaluator cannot decide.
     """
-    return {"reasons": reasons, "label": label, "fits": fits}
+    return {"reasons": reasons, "actual": actual, "label": label, "parts": parts, "fits": fits}
+
+
+def _value_text(value: float) -> str:
+    """Counts as they are, other numbers with two decimals, or more where they have them."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
+
+
+def _actual_text(actual: float | None, limit: Any) -> str:
+    if actual is None:
+        return "not measured"
+    rounded = actual if isinstance(actual, int) else round(actual, 2)
+    met_when_rounded = isinstance(limit, int | float) and (rounded < limit) != (actual < limit)
+    return _value_text(actual if met_when_rounded else rounded)
+
+
+def _checks(gate: Gate | RunGates, metric: str | None, *given: Any) -> Iterator[GateCheck]:
+    """The limits of `gate`, each compared with what its rule makes of `given`."""
+    for item, whole in _limits(gate):
+        rule = item.metadata
+        for limit in rule["parts"](whole):
+            label = rule["label"](limit) if rule["label"] else f"{item.name.replace('_', ' ')} ≥ {_value_text(limit)}"
+            reasons = tuple(rule["reasons"](limit, *given))
+            actual = rule["actual"](limit, *given)
+            text = _actual_text(actual, limit)
+            yield GateCheck(metric, item.name, label, limit, actual, text, not reasons, reasons)
 
 
 def _limits(gate: Gate | RunGates) -> Iterator[tuple[Field[Any], Any]]:
@@ -129,22 +115,34 @@ def _low_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]
         yield Reason("below_mean", f"{metric}: mean {mean:g} is below {limit:g}", metric)
 
 
-def _low_conversation_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
+def _conversation_means(measured: Measured) -> list[tuple[Outcome, float]]:
+    """The mean of each conversation with scores, by its first outcome."""
     by_conversation = grouped((outcome.conversation, (outcome, result)) for outcome, result in measured)
-    if _mean(measured) is None:
+    means = ((results[0][0], _mean(results)) for results in by_conversation.values())
+    return [(first, mean) for first, mean in means if mean is not None]
+
+
+def _low_conversation_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
+    means = _conversation_means(measured)
+    if not means:
         yield _without_scores("conversation_mean", metric)
-    for conversation, results in by_conversation.items():
-        if (mean := _mean(results)) is not None and mean < limit:
-            message = f"{conversation}: {metric}: mean {mean:g} is below {limit:g}"
-            yield Reason("below_conversation_mean", message, metric, conversation, results[0][0].case_id)
+    for first, mean in means:
+        if mean < limit:
+            message = f"{first.conversation}: {metric}: mean {mean:g} is below {limit:g}"
+            yield Reason("below_conversation_mean", message, metric, first.conversation, first.case_id)
+
+
+def _pass_rate(measured: Measured) -> float | None:
+    """None without an evaluator that has a threshold."""
+    verdicts = [result.passed for _, result in measured if result.passed is not None]
+    return sum(verdicts) / len(verdicts) if verdicts else None
 
 
 def _low_pass_rate(limit: float, metric: str, measured: Measured) -> Iterator[Reason]:
-    verdicts = [result.passed for _, result in measured if result.passed is not None]
-    if not verdicts:
+    if (rate := _pass_rate(measured)) is None:
         message = f"{metric}: the gate pass_rate needs an evaluator with a threshold"
         yield Reason("unmeasured", message, metric)
-    elif (rate := sum(verdicts) / len(verdicts)) < limit:
+    elif rate < limit:
         yield Reason("below_pass_rate", f"{metric}: pass rate {rate:g} is below {limit:g}", metric)
 
 
@@ -176,14 +174,32 @@ class Gate(Declared):
     In a suite a number alone is the `mean`.
     """
 
-    mean: Number | None = field(default=None, metadata=_rule(_low_mean, fits=_on_scale))
+    mean: Number | None = field(
+        default=None, metadata=_rule(_low_mean, lambda _limit, _metric, measured: _mean(measured), fits=_on_scale)
+    )
     """The lowest accepted mean over the run."""
-    conversation_mean: Number | None = field(default=None, metadata=_rule(_low_conversation_mean, fits=_on_scale))
+    conversation_mean: Number | None = field(
+        default=None,
+        metadata=_rule(
+            _low_conversation_mean,
+            lambda _limit, _metric, measured: min((mean for _, mean in _conversation_means(measured)), default=None),
+            lambda limit: f"mean of each conversation ≥ {_value_text(limit)}",
+            fits=_on_scale,
+        ),
+    )
     """The lowest accepted mean within each conversation."""
-    pass_rate: Share | None = field(default=None, metadata=_rule(_low_pass_rate))
+    pass_rate: Share | None = field(
+        default=None, metadata=_rule(_low_pass_rate, lambda _limit, _metric, measured: _pass_rate(measured))
+    )
     """The lowest accepted share of results that pass their evaluator's threshold, 0 to 1."""
     forbid: Texts = field(
-        default=(), metadata=_rule(_forbidden_labels, lambda labels: f"never {', '.join(labels)}", _known_labels)
+        default=(),
+        metadata=_rule(
+            _forbidden_labels,
+            lambda labels, _metric, measured: sum(result.label in labels for _, result in measured),
+            lambda labels: f"never {', '.join(labels)}",
+            fits=_known_labels,
+        ),
     )
     """Labels that no result may have."""
 
@@ -201,17 +217,16 @@ class Gate(Declared):
     def schema(cls, declared: Schema) -> Schema:
         return {"anyOf": [{"type": "number"}, {**declared, "minProperties": 1}]}
 
-    @property
-    def labels(self) -> list[str]:
-        """Its limits, one string each, for reports."""
-        return [
-            label(limit) if (label := item.metadata["label"]) else f"{item.name.replace('_', ' ')} ≥ {limit:g}"
-            for item, limit in _limits(self)
-        ]
+    def checks(self, metric: str, measured: Measured) -> list[GateCheck]:
+        """Its limits and what `measured`, which is not empty, reached."""
+        return list(_checks(self, metric, metric, measured))
 
-    def reasons(self, metric: str, measured: Measured) -> list[Reason]:
-        """Why `measured`, which is not empty, does not meet the limits."""
-        return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, metric, measured)]
+    def unmeasured(self, metric: str, reason: Reason) -> list[GateCheck]:
+        """Its limits where no result was measured."""
+        return [
+            replace(check, actual=None, text=_actual_text(None, None), passed=False, reasons=(reason,))
+            for check in self.checks(metric, ())
+        ]
 
     def check(self, evaluator: EvaluatorBase) -> None:
         """Raise FieldError, whose path begins with the gate's field, for a limit that `evaluator` cannot decide."""
@@ -231,25 +246,40 @@ def _many_findings(limits: Mapping[Severity, int], outcomes: Sequence[Outcome]) 
             yield Reason("too_many_findings", message)
 
 
-def _few_captured(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
+def _findings_of(limits: Mapping[Severity, int], outcomes: Sequence[Outcome]) -> int:
+    return sum(severity in limits for outcome in outcomes for severity in outcome.findings)
+
+
+def _captured_share(outcomes: Sequence[Outcome]) -> float | None:
+    """None if no outcome expects tool calls."""
     expecting = [outcome.captured for outcome in outcomes if outcome.captured is not None]
-    if not expecting:
+    return sum(expecting) / len(expecting) if expecting else None
+
+
+def _few_captured(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
+    if (share := _captured_share(outcomes)) is None:
         yield Reason("unmeasured", "captured: the gate needs expected tool calls, but the suite expects none")
-    elif (share := sum(expecting) / len(expecting)) < limit:
+    elif share < limit:
         expected = "of the turns and conversations that expect them"
         yield Reason("below_captured", f"tool calls were captured in {share:g} {expected}, below {limit:g}")
 
 
-def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
+def _passed_share(outcomes: Sequence[Outcome]) -> float | None:
+    """The share of conversations that pass, without those that the simulated user spoilt; None without any other."""
     passed: dict[str, bool] = {}
     spoilt = {outcome.conversation for outcome in outcomes if outcome.spoilt}
     for outcome in outcomes:
         if outcome.conversation in spoilt:
             continue
         passed[outcome.conversation] = passed.get(outcome.conversation, True) and _all_passed(outcome)
-    if spoilt and not passed:
+    return sum(passed.values()) / len(passed) if passed else None
+
+
+def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
+    rate = _passed_share(outcomes)
+    if rate is None and outcomes:
         yield Reason("unmeasured", "pass rate: the simulated user spoilt every conversation")
-    if passed and (rate := sum(passed.values()) / len(passed)) < limit:
+    if rate is not None and rate < limit:
         yield Reason("below_pass_rate", f"pass rate of conversations {rate:g} is below {limit:g}")
 
 
@@ -280,16 +310,38 @@ _FINDINGS = Value(
 class RunGates(Declared):
     """The limits of the run as a whole."""
 
-    findings: Annotated[Mapping[Severity, int], _FINDINGS] = field(default_factory=dict, metadata=_rule(_many_findings))
+    findings: Annotated[Mapping[Severity, int], _FINDINGS] = field(
+        default_factory=dict,
+        metadata=_rule(
+            _many_findings,
+            _findings_of,
+            lambda limits: ", ".join(f"findings of severity {name} ≤ {most:,}" for name, most in limits.items()),
+            parts=lambda limits: [{severity: most} for severity, most in limits.items()],
+        ),
+    )
     """The maximum number of findings of each severity over all turns."""
-    captured: Share | None = field(default=None, metadata=_rule(_few_captured))
+    captured: Share | None = field(
+        default=None,
+        metadata=_rule(
+            _few_captured,
+            lambda _limit, outcomes: _captured_share(outcomes),
+            lambda limit: f"tool calls captured where expected ≥ {_value_text(limit)}",
+        ),
+    )
     """The lowest accepted share, 0 to 1, of turns and conversations expecting tool calls in which any was captured."""
-    pass_rate: Share | None = field(default=None, metadata=_rule(_few_passed))
+    pass_rate: Share | None = field(
+        default=None,
+        metadata=_rule(
+            _few_passed,
+            lambda _limit, outcomes: _passed_share(outcomes),
+            lambda limit: f"pass rate of conversations ≥ {_value_text(limit)}",
+        ),
+    )
     """The lowest accepted share, 0 to 1, of conversations that pass; replaces "every result must pass"."""
 
-    def reasons(self, outcomes: Sequence[Outcome]) -> list[Reason]:
-        """Why the run does not meet them."""
-        return [reason for item, limit in _limits(self) for reason in item.metadata["reasons"](limit, outcomes)]
+    def checks(self, outcomes: Sequence[Outcome]) -> list[GateCheck]:
+        """Its limits and what the run reached."""
+        return list(_checks(self, None, outcomes))
 
 
 RUN_GATES = RunGates.keys()

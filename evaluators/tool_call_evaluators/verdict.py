@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from .gates import TOLERABLE, USER_FAULT, USER_NO_END, Gate, Measured, Outcome, Reason, RunGates, reason_of
+from .gates import TOLERABLE, USER_FAULT, USER_NO_END, Gate, RunGates
 from .model import CALLS_UNSEEN, EvalResult, Status
+from .outcome import GateCheck, Measured, Outcome, Reason, reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,16 @@ class Verdict:
     reasons: tuple[Reason, ...]
     tolerated: tuple[Reason, ...]
     metrics: tuple[MetricSummary, ...]
+    gates: tuple[GateCheck, ...] = ()
+    """The limits of the suite, those of the run first."""
 
     @property
     def passed(self) -> bool:
         return not self.reasons
 
     def to_dict(self) -> dict[str, Any]:
-        return {"passed": self.passed, **asdict(self)}
+        listed = {"gates": [check.to_dict() for check in self.gates]}
+        return {"passed": self.passed, **asdict(replace(self, gates=())), **listed}
 
 
 def gate(
@@ -65,15 +69,10 @@ def gate(
     gates, run = gates or {}, run or RunGates()
     outcomes = list(outcomes)
     found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
-    reasons = [*_always(outcomes), *run.reasons(outcomes)]  # first: one of them may explain the others
+    checks = run.checks(outcomes)
+    reasons = [*_always(outcomes), *_reasons_in(checks)]  # first: one of them may explain the others
     for outcome in outcomes:
-        if outcome.results is None:
-            reasons.append(reason_of("missing_turn", f"{outcome.where}: not executed (no matching turn)", outcome))
-        if outcome.failure is not None:
-            reasons.append(reason_of("failed_turn", f"{outcome.where}: {outcome.failure}", outcome))
-        if fault := outcome.user_fault:
-            code = USER_FAULT if outcome.spoilt else USER_NO_END
-            reasons.append(reason_of(code, f"{outcome.where}: the simulated user: {fault.message}", outcome))
+        reasons += _of_turn(outcome)
         for result in outcome.results or ():
             found.setdefault(result.evaluator, []).append((outcome, result))
     for metric, results in found.items():
@@ -81,10 +80,14 @@ def gate(
         measured = [(outcome, result) for outcome, result in results if result.measured]
         if not measured:
             all_unseen = results and all(result.label == CALLS_UNSEEN for _, result in results)
+            if metric in gates:
+                checks += gates[metric].unmeasured(metric, _unmeasured(metric, results))
             if metric in gates or not all_unseen:  # a reason of the run covers these
                 reasons.append(_unmeasured(metric, results))
         elif metric in gates:
-            reasons += gates[metric].reasons(metric, measured)
+            reached = gates[metric].checks(metric, measured)
+            checks += reached
+            reasons += _reasons_in(reached)
         elif run.pass_rate is None:
             reasons += _results_that(Status.FAILED, metric, measured)
     if outcomes and not found:
@@ -93,6 +96,7 @@ def gate(
         reasons=tuple(reason for reason in reasons if reason.code not in tolerate),
         tolerated=tuple(reason for reason in reasons if reason.code in tolerate),
         metrics=tuple(_summary(metric, [result for _, result in results]) for metric, results in found.items()),
+        gates=tuple(check.tolerating(tolerate) for check in checks),
     )
 
 
@@ -101,6 +105,21 @@ _NOTHING_CAPTURED = (
     "(verify with `a2a-eval-proxy check URL`) or send its OpenTelemetry traces to "
     "`a2a-eval-proxy serve`"
 )
+
+
+def _of_turn(outcome: Outcome) -> Iterator[Reason]:
+    """Reasons besides its results."""
+    if outcome.results is None:
+        yield reason_of("missing_turn", f"{outcome.where}: not executed (no matching turn)", outcome)
+    if outcome.failure is not None:
+        yield reason_of("failed_turn", f"{outcome.where}: {outcome.failure}", outcome)
+    if fault := outcome.user_fault:
+        code = USER_FAULT if outcome.spoilt else USER_NO_END
+        yield reason_of(code, f"{outcome.where}: the simulated user: {fault.message}", outcome)
+
+
+def _reasons_in(checks: Iterable[GateCheck]) -> list[Reason]:
+    return [reason for check in checks for reason in check.reasons]
 
 
 def _results_that(ended: Status, metric: str, results: Measured) -> list[Reason]:

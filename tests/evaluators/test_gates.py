@@ -241,3 +241,53 @@ def test_under_a_pass_rate_what_did_not_run_still_counts():
     run = outcomes([good()], None, [EvalResult.errored("judge", "no answer")])
     assert codes(gate(run, run=RunGates(pass_rate=0.0))) == ["missing_turn", "errored", "unmeasured"]
     assert codes(gate(run, run=RunGates(pass_rate=1.0)))[0] == "below_pass_rate"
+
+
+def checks(verdict):
+    return [(check["metric"], check["gate"], check["text"], check["passed"]) for check in verdict.to_dict()["gates"]]
+
+
+def test_each_gate_is_listed_with_its_actual_value_those_of_the_run_first():
+    found = Outcome("b", "b", [good(), bad("tone", label="rude")], captured=True, findings=[Severity.WARNING])
+    verdict = gate(
+        [Outcome("a", "a", [bad()], captured=False), found],
+        gates={"tool_error": Gate(mean=0.4, conversation_mean=0.5, pass_rate=0.75), "tone": Gate(forbid=("rude",))},
+        run=RunGates(findings={Severity.ERROR: 0, Severity.WARNING: 0}, captured=0.5, pass_rate=0.5),
+    )
+    assert checks(verdict) == [
+        (None, "findings", "0", True),
+        (None, "findings", "1", False),
+        (None, "captured", "0.50", True),
+        (None, "pass_rate", "0.00", False),
+        ("tool_error", "mean", "0.50", True),
+        ("tool_error", "conversation_mean", "0.00", False),
+        ("tool_error", "pass_rate", "0.50", False),
+        ("tone", "forbid", "1", False),
+    ]
+    assert [check.label for check in verdict.gates][:3] == [
+        "findings of severity error ≤ 0",
+        "findings of severity warning ≤ 0",
+        "tool calls captured where expected ≥ 0.50",
+    ]
+    json.dumps(verdict.to_dict())
+
+
+def test_a_gate_on_what_nothing_measured_is_not_met_unless_that_is_tolerated():
+    gates = {"tone": Gate(mean=0.5, forbid=("rude",))}
+    assert checks(gate(outcomes([good()]), gates=gates)) == [
+        ("tone", "mean", "not measured", False),
+        ("tone", "forbid", "not measured", False),
+    ]
+    assert [check[3] for check in checks(gate(outcomes([good()]), gates=gates, tolerate={"unmeasured"}))] == [
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("score", "text", "met"), [(0.8999, "0.8999", False), (0.9, "0.90", True), (0.904, "0.90", True)]
+)
+def test_a_rounded_value_never_contradicts_the_mark(score, text, met):
+    assert checks(gate(outcomes([good(score=score)]), gates={"tool_error": Gate(mean=0.9)})) == [
+        ("tool_error", "mean", text, met)
+    ]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from a2a_tool_capture.models import Finding, Severity
 from tool_call_evaluators import EvalCase, get_evaluator
-from tool_call_evaluators.gates import TOLERABLE, Outcome
+from tool_call_evaluators.gates import TOLERABLE
 from tool_call_evaluators.model import EvalResult, Status
+from tool_call_evaluators.outcome import Outcome
 from tool_call_evaluators.registry import evaluator_names
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.junit import junit_xml

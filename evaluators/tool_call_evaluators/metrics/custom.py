@@ -87,7 +87,7 @@ def measurement_of(value: Any, labels: Mapping[str, float] | None = None) -> Mea
     if isinstance(value, bool):
         return Measurement(float(value), f"returned {value}")
     if isinstance(value, int | float):
-        return Measurement(float(value), "")
+        return Measurement(float(value), f"returned {value:g}")
     if isinstance(value, str):
         value = {"label": value}
     if not isinstance(value, Mapping):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from ..matching.call_diff import CallChange
+from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage
 from .model import Report, duration
@@ -26,6 +28,7 @@ def json_report(report: Report) -> str:
         "turns": len(report.turns),
         "tool_calls": report.tool_call_count,
         "counts": report.counts,
+        "noted_conversations": report.noted_count,
         **report.verdict,
         "judge_usage": report.usage.to_dict(),
         "simulated_users": {
@@ -55,8 +58,9 @@ def _conversation(report: Report, conversation: RunConversation) -> dict[str, An
         "conversation_id": conversation.conversation_id,
         "status": report.status(conversation),
         "reasons": [reason["message"] for reason in report.reasons_of(conversation)],
+        "notes": report.notes(conversation),
         "simulated_user": _user(conversation.user),
-        "results": [_result(result.to_dict()) for result in conversation.results],
+        "results": _results(report, conversation, None, conversation.results),
         "call_changes": _changes(report.changes_of_all(conversation)),
         "turns": [_turn(report, conversation, turn) for turn in conversation.turns],
     }
@@ -79,7 +83,7 @@ def _turn(report: Report, conversation: RunConversation, turn: ConversationTurn)
         "state": turn.turn["state"],
         "seconds": duration(turn.turn),
         "failure": turn.failure,
-        "results": [_result(result.to_dict()) for result in turn.results],
+        "results": _results(report, conversation, turn, turn.results),
         "findings": turn.turn["findings"],
         "call_changes": _changes(report.changes(conversation, turn)),
     }
@@ -90,5 +94,12 @@ def _changes(changes: list[CallChange] | None) -> list[dict[str, Any]] | None:
     return None if changes is None else [change.to_dict() for change in changes if change.kind != "same"]
 
 
-def _result(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: result.get(key) for key in ("evaluator", "score", "status", "threshold", "label", "reason")}
+def _results(
+    report: Report, conversation: RunConversation, turn: ConversationTurn | None, results: Iterable[EvalResult]
+) -> list[dict[str, Any]]:
+    """`note` is how the verdict treats a bad result that it tolerates, else empty."""
+    return [
+        {key: getattr(result, key) for key in ("evaluator", "score", "status", "threshold", "label", "reason")}
+        | {"note": report.note(conversation, turn, result)}
+        for result in results
+    ]

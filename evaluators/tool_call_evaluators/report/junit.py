@@ -15,7 +15,7 @@ from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import fault_counts
 from .model import ReasonJson, Report, duration
-from .wording import call_text, cut, printable, score_text, user_text
+from .wording import call_text, cut, gate_name, gate_word, printable, score_text, user_text
 
 MAX_OUTPUT = 10_000
 """Maximum length of the transcript in a testcase, in characters ..."""
@@ -34,6 +34,9 @@ def junit_xml(report: Report) -> str:
         ET.SubElement(properties, "property", name=name, value=printable(value))
     for code, count in fault_counts(report.users).items():
         ET.SubElement(properties, "property", name=code, value=str(count))
+    for check in report.gates:
+        words = f"{check['text']}, {gate_word(check)}"
+        ET.SubElement(properties, "property", name=printable(f"gate {gate_name(check)}"), value=printable(words))
     seconds = 0.0
     for name, group in _cases(report.conversations).items():
         case, took = _testcase(report, name, group)
@@ -73,7 +76,7 @@ def _testcase(report: Report, name: str, group: Sequence[RunConversation]) -> tu
         _problem(case, reasons)
     elif all(report.status(conversation) == "unscored" for conversation in group):
         ET.SubElement(case, "skipped", message="nothing was measured")
-    output = "\n\n".join(_transcript(conversation) for conversation in group)
+    output = "\n\n".join(_transcript(report, conversation) for conversation in group)
     ET.SubElement(case, "system-out").text = printable(cut(output, MAX_OUTPUT))
     return case, seconds
 
@@ -86,29 +89,32 @@ def _problem(case: ET.Element, reasons: Sequence[ReasonJson]) -> None:
     problem.text = printable(cut("\n".join(reason["message"] for reason in reasons), MAX_OUTPUT))
 
 
-def _transcript(conversation: RunConversation) -> str:
+def _transcript(report: Report, conversation: RunConversation) -> str:
     """The messages, calls and results of a conversation, as lines."""
     lines = [f"conversation {conversation.label}"]
     for turn in conversation.turns:
-        lines += _turn_lines(turn)
+        lines += _turn_lines(report, conversation, turn)
+    lines += [f"  {_result(result, report.note(conversation, None, result))}" for result in conversation.results]
     if conversation.user:
         lines.append(f"simulated user: {user_text(conversation.user)}")
     return "\n".join(lines)
 
 
-def _turn_lines(turn: ConversationTurn) -> list[str]:
+def _turn_lines(report: Report, conversation: RunConversation, turn: ConversationTurn) -> list[str]:
     if turn.turn is None:
         return [f"turn {turn.index + 1}: not executed (no matching turn)"]
     lines = [f"turn {turn.index + 1} ({turn.turn['turn_id']})", f"  user: {cut(turn.turn['user_text'], MAX_TEXT)}"]
     calls = turn.turn["tool_calls"]
     lines += [f"  call: {call_text(call)}{' [error]' if call['error'] else ''}" for call in calls]
     lines.append(f"  agent: {cut(turn.turn['response_text'], MAX_TEXT)}")
-    lines += [
-        f"  {result.status}: {result.evaluator} {_value(result)}: {cut(result.reason, MAX_TEXT)}"
-        for result in turn.results
-    ]
+    lines += [f"  {_result(result, report.note(conversation, turn, result))}" for result in turn.results]
     lines += [f"  finding: {item['severity']} {item['code']}: {item['message']}" for item in turn.turn["findings"]]
     return lines
+
+
+def _result(result: EvalResult, note: str) -> str:
+    note = f" ({note})" if note else ""
+    return f"{result.status}: {result.evaluator} {_value(result)}{note}: {cut(result.reason, MAX_TEXT)}"
 
 
 def _value(result: EvalResult) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .model import Report, seconds_between
-from .wording import counted, duration_text, one_line, printable, usage_text, users_text
+from .wording import counted, duration_text, gate_name, gate_sign, one_line, printable, usage_text, users_text
 
 MAX_ROWS = 50
 """Maximum number of rows of a table; the number of further rows follows."""
@@ -24,6 +24,7 @@ def markdown_summary(report: Report) -> str:
     facts = [
         counted(len(report.conversations), "conversation"),
         f"{counts['failed']:,} failed",
+        *([f"{report.noted_count:,} passed with bad results"] if report.noted_count else []),
         *([f"{counts['spoilt']:,} spoilt by the simulated user"] if counts["spoilt"] else []),
         counted(len(report.turns), "turn"),
         counted(report.tool_call_count, "tool call"),
@@ -38,6 +39,8 @@ def markdown_summary(report: Report) -> str:
         f"Run {escaped(report.run)} · {' · '.join(facts)}",
     ]
     parts += _reasons(report)
+    parts += _tolerated(report)
+    parts += _gates(report)
     parts += _scores(report)
     parts += _unique_errors(report)
     return "\n\n".join(parts) + "\n"
@@ -60,6 +63,23 @@ def _reasons(report: Report) -> list[str]:
         for where, message in ((reason["where"], reason["message"]) for reason in report.reasons)
     ]
     return ["### Why", *_table(("where", "what"), rows)]
+
+
+def _tolerated(report: Report) -> list[str]:
+    """The results that did not pass and have no reason of their own, with the words of `Report.note`."""
+    rows = [
+        [escaped(conversation.where(turn) if turn else conversation.label), escaped(f"{result.evaluator}: {note}")]
+        for conversation in report.conversations
+        for turn, results in (*((turn, turn.results) for turn in conversation.turns), (None, conversation.results))
+        for result in results
+        if (note := report.note(conversation, turn, result))
+    ]
+    return ["### Below threshold or tolerated", *_table(("where", "what"), rows)] if rows else []
+
+
+def _gates(report: Report) -> list[str]:
+    rows = [[gate_sign(check), escaped(gate_name(check)), escaped(check["text"])] for check in report.gates]
+    return ["### Gates", *_table(("", "gate", "actual"), rows)] if rows else []
 
 
 def _scores(report: Report) -> list[str]:

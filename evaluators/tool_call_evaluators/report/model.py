@@ -19,7 +19,7 @@ from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
-from ..model import EvalResult
+from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
@@ -27,6 +27,13 @@ from .wording import score_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""
+
+GateJson: TypeAlias = Mapping[str, Any]
+"""A gate as in `Verdict.to_dict`."""
+
+TOLERATED_BY_GATE = "below threshold, tolerated by the gate"
+GATE_NOT_MET = "below threshold, and the gate is not met"
+TOLERATED_BY_SUITE = "tolerated by the suite"
 
 MAX_LABELS = 5
 """The maximum number of labels that are counted by name."""
@@ -71,6 +78,12 @@ class Report:
     def reasons(self) -> Sequence[ReasonJson]:
         reasons: Sequence[ReasonJson] = self.verdict["reasons"]
         return reasons
+
+    @property
+    def gates(self) -> Sequence[GateJson]:
+        """The limits of the suite with the actual values, those of the run first."""
+        gates: Sequence[GateJson] = self.verdict.get("gates", ())
+        return gates
 
     @property
     def title(self) -> str:
@@ -144,6 +157,29 @@ class Report:
             return "spoilt"
         return "passed" if any(result.measured for result in conversation.all_results) else "unscored"
 
+    def note(self, conversation: RunConversation, turn: ConversationTurn | None, result: EvalResult) -> str:
+        """How the verdict treats a result that failed or errored without a reason of its own; "" for any other.
+
+        `turn` is None for a result of the whole conversation.
+        """
+        if result.status not in (Status.FAILED, Status.ERRORED):
+            return ""
+        places = {conversation.label} if turn is None else {conversation.label, conversation.where(turn)}
+        if any((result.evaluator, place) in self._named for place in places):
+            return ""
+        if result.status is Status.ERRORED:
+            return TOLERATED_BY_SUITE
+        return GATE_NOT_MET if result.evaluator in self._missed or None in self._missed else TOLERATED_BY_GATE
+
+    def notes(self, conversation: RunConversation) -> list[str]:
+        """Why a conversation passed although something in it did not, in the words of `note`; each once."""
+        return self._notes_by_label[conversation.label] if self.status(conversation) == "passed" else []
+
+    @cached_property
+    def noted_count(self) -> int:
+        """The number of conversations that passed although something in them did not."""
+        return sum(bool(self.notes(conversation)) for conversation in self.conversations)
+
     @cached_property
     def counts(self) -> dict[ConversationStatus, int]:
         """The number of conversations of each status."""
@@ -187,6 +223,28 @@ class Report:
         return {
             place: item.label for item in self.conversations for place in (item.label, *map(item.where, item.turns))
         }
+
+    @cached_property
+    def _named(self) -> set[tuple[str | None, str | None]]:
+        """The metrics that reasons name, each with its place."""
+        return {(reason["metric"], reason["where"]) for reason in self.reasons}
+
+    @cached_property
+    def _missed(self) -> set[str | None]:
+        """The metrics whose gate is not met; None: the gate on the pass rate of the run."""
+        on_results = (check for check in self.gates if check["metric"] or check["gate"] == "pass_rate")
+        return {check["metric"] for check in on_results if check["passed"] is False}
+
+    @cached_property
+    def _notes_by_label(self) -> dict[str, list[str]]:
+        at_places = {self._places.get(reason["where"]) for reason in self.verdict["tolerated"]}
+        found = {}
+        for item in self.conversations:
+            notes = [self.note(item, None, result) for result in item.results]
+            notes += [self.note(item, turn, result) for turn in item.turns for result in turn.results]
+            notes += [TOLERATED_BY_SUITE] if item.label in at_places else []
+            found[item.label] = [note for note in dict.fromkeys(notes) if note]
+        return found
 
     @cached_property
     def _reasons_by_label(self) -> dict[str, list[ReasonJson]]:

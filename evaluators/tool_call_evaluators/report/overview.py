@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from ..behavior_failures import SEVERITY
 from ..grouping import grouped
 from .model import Report, seconds_between
-from .wording import counted, cut, duration_text, printable, usage_text, users_text
+from .wording import counted, cut, duration_text, gate_name, gate_sign, gate_word, printable, usage_text, users_text
 
 BINS = 10
 MAX_OCCURRENCES = 12
@@ -23,7 +23,7 @@ Child = ET.Element | str | None
 
 def overview(report: Report) -> str:
     """The header and the first sections, as HTML. Every text is escaped."""
-    sections = [_why(report), _scores(report), _errors(report), _findings(report)]
+    sections = [_why(report), _gates(report), _scores(report), _errors(report), _findings(report)]
     parts = [_masthead(report), *(section for section in sections if section is not None)]
     return "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in parts)
 
@@ -111,6 +111,20 @@ def _links(targets: Iterable[tuple[str, str]]) -> list[Child]:
     return [*shown, f" and {more:,} more" if more else None]
 
 
+def _gates(report: Report) -> ET.Element | None:
+    if not report.gates:
+        return None
+    rows = []
+    for check in report.gates:
+        kind = {True: "passed", False: "failed", None: "skipped"}[check["passed"]]
+        word = element("span.unseen", f" {gate_word(check)}")
+        sign = element("td", element(f"span.sign.{kind}", gate_sign(check), aria_hidden="true"), word)
+        actual = element(f"td.number{'.bad' if kind == 'failed' else ''}", check["text"])
+        rows.append(element("tr", sign, element("th", gate_name(check), scope="row"), actual))
+    head = element("tr", *(element("th", text, scope="col") for text in ("", "gate", "actual")))
+    return _section("gates", "Gates", element("table.gates", element("thead", head), element("tbody", *rows)))
+
+
 def _scores(report: Report) -> ET.Element | None:
     metrics = report.verdict["metrics"]
     if not metrics:
@@ -118,14 +132,11 @@ def _scores(report: Report) -> ET.Element | None:
     results = (result for conversation in report.conversations for result in conversation.all_results)
     scores = grouped((item.evaluator, (item.score, item.scale)) for item in results if item.score is not None)
     head = ("metric", "mean", "distribution", "passed", "failed", "skipped", "errored")
-    gates = report.suite.gates if report.suite else {}
     rows = []
     for metric in metrics:
         name = metric["metric"]
-        gate = gates.get(name)
-        limits = element("span.gate", f"gate: {'; '.join(gate.labels)}") if gate else None
         cells = [
-            element("th", name, limits, scope="row"),
+            element("th", name, scope="row"),
             element("td.number", report.mean_text(metric)),
             element("td", _distribution(scores.get(name, []))),
         ]

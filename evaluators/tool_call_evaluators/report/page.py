@@ -68,6 +68,7 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
             "label": conversation.label,
             "case": conversation.case_id or "",
             "status": report.status(conversation),
+            "notes": report.notes(conversation),
             "tags": list(conversation.case.tags) if conversation.case else [],
         }
     )
@@ -89,7 +90,9 @@ def _conversation(report: Report, conversation: RunConversation, short: Shortene
                     for reason in report.reasons_of(conversation)
                     if reason["code"] not in SHOWN_AT_TURNS
                 ],
-                "results": [_result(result, short) for result in conversation.results],
+                "results": [
+                    _result(result, short, report.note(conversation, None, result)) for result in conversation.results
+                ],
                 "turns": [_turn(report, conversation, turn, start, short) for turn in conversation.turns],
             }
         )
@@ -130,7 +133,9 @@ def _turn(
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],
             "calls_left_out": max(0, len(turn["tool_calls"]) - MAX_CALLS) or None,
             "expect": _expected(planned.expect, short),
-            "results": [_result(result, short) for result in planned.results],
+            "results": [
+                _result(result, short, report.note(conversation, planned, result)) for result in planned.results
+            ],
             "findings": [[item["severity"], item["code"], short.text(item["message"])] for item in turn["findings"]],
             "capture": {key: value for key, value in turn["capture"].items() if value and key != "sources"},
         }
@@ -201,7 +206,7 @@ def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
     return {name: short.value(value) for name, value in values.items() if value is not None}
 
 
-def _result(result: EvalResult, short: Shortener) -> dict[str, Any]:
+def _result(result: EvalResult, short: Shortener, note: str) -> dict[str, Any]:
     bad = result.status in (Status.FAILED, Status.ERRORED)
     return _without_empty(
         {
@@ -212,6 +217,7 @@ def _result(result: EvalResult, short: Shortener) -> dict[str, Any]:
             "scale": None if result.scale == (0.0, 1.0) else list(result.scale),
             "threshold": result.threshold,
             "label": result.label,
+            "note": note,
             "reason": short.text(result.reason),
             "details": short.value(result.details) if bad and result.details else None,
         }

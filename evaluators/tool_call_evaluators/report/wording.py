@@ -52,8 +52,8 @@ def one_line(text: str, limit: int) -> str:
 
 
 def score_text(score: float | None) -> str:
-    """At most two decimals; a dash for None."""
-    return "–" if score is None else f"{score:.2f}".rstrip("0").rstrip(".")
+    """Two decimals; a dash for None."""
+    return "–" if score is None else f"{score:.2f}"
 
 
 def call_text(call: Mapping[str, Any], limit: int = 200) -> str:
@@ -75,6 +75,23 @@ def duration_text(seconds: float | None) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+GATE_WORDS = {True: "met", False: "not met", None: "tolerated by the suite"}
+GATE_SIGNS = {True: "✓", False: "✕", None: "–"}
+
+
+def gate_name(check: Mapping[str, Any]) -> str:
+    """`tool_error: mean ≥ 0.90`, for a gate as in `Verdict.to_dict`; without a metric for a gate on the run."""
+    return f"{check['metric']}: {check['label']}" if check["metric"] else str(check["label"])
+
+
+def gate_word(check: Mapping[str, Any]) -> str:
+    return GATE_WORDS[check["passed"]]
+
+
+def gate_sign(check: Mapping[str, Any]) -> str:
+    return GATE_SIGNS[check["passed"]]
 
 
 def usage_text(usage: Usage) -> str:

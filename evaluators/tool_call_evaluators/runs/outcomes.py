@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from a2a_tool_capture.models import Finding, Severity
 
 from ..behavior_failures import BehaviorFailure
-from ..gates import Outcome
 from ..model import CALLS_UNSEEN, EvalResult, Status
+from ..outcome import Outcome
 from ..simulation.record import SIMULATED_USER, UserRecord, is_driven, record_in
 from ..suite import Case, Expectation, Suite
 from ..turn_health import TURN_SUCCEEDED, turn_failure_of

@@ -29,7 +29,7 @@ from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
 from ..runs.simulation_files import store_simulation, write_simulation
-from ..runs.tables import conversation_lines, failed_turns, plain, score_table, turn_table, usage_line, users_line
+from ..runs.tables import conversation_lines, gate_table, plain, score_table, turn_table, usage_line, users_line
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .command import wide_console
@@ -139,7 +139,7 @@ def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOp
     console = wide_console()
     report, verdict = conclusion.report, conclusion.verdict
     if report.turns:
-        console.print(turn_table(report.turns[:_SHOWN_TURNS], failed_turns(report)))
+        console.print(turn_table(report.turns[:_SHOWN_TURNS], report))
     if len(report.turns) > _SHOWN_TURNS:
         console.print(f"… and {len(report.turns) - _SHOWN_TURNS} more turns; see the report or `export`")
     for line in conversation_lines(report.conversations)[:_SHOWN_TURNS]:
@@ -147,6 +147,9 @@ def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOp
     if metrics := report.verdict["metrics"]:
         console.print()
         console.print(score_table(metrics))
+    if report.gates:
+        console.print()
+        console.print(gate_table(report.gates))
     console.print(
         "\n[green]passed[/green]"
         if verdict.passed

@@ -11,7 +11,8 @@ from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
-from tool_call_evaluators.report.wording import one_line, printable, usage_text, users_text
+from tool_call_evaluators.report.model import GATE_NOT_MET
+from tool_call_evaluators.report.wording import gate_name, gate_sign, one_line, printable, usage_text, users_text
 from tool_call_evaluators.runs.outcomes import RunConversation, turn_failure
 from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
@@ -29,18 +30,19 @@ def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
     return one_line(printable(text), limit)
 
 
-def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None, *, ids: bool = False) -> Table:
+def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: bool = False) -> Table:
     """One row a turn: case, tool calls, verdict, and notes: results that did not pass or have no
     threshold, findings, and how it was interrupted.
 
-    `failed` are the ids of the turns that failed by the verdict on the run (`failed_turns`), which may live with some
-    bad results; None: by their own results. `ids`: with the id of each turn.
+    The verdicts are those of `report`, which may tolerate bad results; without it the turns' own. `ids`: with the id
+    of each turn.
     """
+    failed, notes = (None, {}) if report is None else (failed_turns(report), _notes(report))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("case", overflow="fold", min_width=4)
     table.add_column("tool calls", overflow="fold", min_width=12)
     table.add_column("verdict", no_wrap=True, min_width=8)
-    remarks = [_remarks(turn) for turn in turns]
+    remarks = [_remarks(turn, notes) for turn in turns]
     if any(remarks):
         table.add_column("remarks", overflow="fold", min_width=8)
     if ids:
@@ -51,7 +53,7 @@ def turn_table(turns: Sequence[TurnJson], failed: Collection[str] | None = None,
         table.add_row(
             "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
             "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
-            _verdict(turn, passed(turn) if failed is None else turn["turn_id"] not in failed),
+            _verdict(turn, failed, notes),
             *(["\n".join(said)] if any(remarks) else []),
             *([escape(plain(turn["turn_id"]))] if ids else []),
         )
@@ -125,14 +127,41 @@ def failed_turns(report: Report) -> set[str]:
     return failed
 
 
-def _verdict(turn: TurnJson, has_passed: bool) -> str:
-    if not has_passed:
+def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
+    """One row a gate, of `Verdict.to_dict()["gates"]`: whether it is met, and the actual value."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("gate", overflow="fold")
+    table.add_column("actual", justify="right")
+    for check in gates:
+        style = {True: "green", False: "red", None: "yellow"}[check["passed"]]
+        name = f"[{style}]{gate_sign(check)}[/{style}] {escape(plain(gate_name(check)))}"
+        table.add_row(name, escape(check["text"]))
+    return table
+
+
+def _notes(report: Report) -> dict[tuple[str, str], str]:
+    """How the verdict treats bad results without a reason of their own, by turn id and metric."""
+    return {
+        (turn.turn["turn_id"], result.evaluator): report.note(conversation, turn, result)
+        for conversation in report.conversations
+        for turn in conversation.turns
+        if turn.turn is not None
+        for result in turn.results
+    }
+
+
+def _verdict(turn: TurnJson, failed: Collection[str] | None, notes: Mapping[tuple[str, str], str]) -> str:
+    if turn["turn_id"] in failed if failed is not None else not passed(turn):
         return "[red]failed[/red]"
+    if any(notes.get((turn["turn_id"], result["evaluator"])) == GATE_NOT_MET for result in turn["evaluations"]):
+        return "[yellow]gate not met[/yellow]"
+    if turn["evaluations"] and not passed(turn):
+        return "[yellow]tolerated[/yellow]"
     measured = any(result["status"] not in ("skipped", "errored") for result in turn["evaluations"])
     return "[green]passed[/green]" if measured else "[dim]unscored[/dim]"
 
 
-def _remarks(turn: TurnJson) -> list[str]:
+def _remarks(turn: TurnJson, notes: Mapping[tuple[str, str], str]) -> list[str]:
     said = []
     if turn["state"] in FAILED_STATES:
         said.append(f"[red]task {turn['state'].removeprefix('TASK_STATE_').lower()}[/red]")
@@ -141,13 +170,18 @@ def _remarks(turn: TurnJson) -> list[str]:
     elif not turn["evaluations"]:
         said.append("[red]no score[/red]")
     said += [
-        f"{escape(result['evaluator'])} {_score(result)}"
+        " ".join([escape(result["evaluator"]), _score(result), *_note(notes, turn, result)])
         for result in turn["evaluations"]
         if result["status"] not in ("passed", "skipped") and result["evaluator"] != TURN_SUCCEEDED
     ]
     codes: dict[str, str] = {finding["code"]: finding["severity"] for finding in turn["findings"]}
     said += [f"[red]{code}[/red]" if severity == "error" else code for code, severity in codes.items()]
     return said
+
+
+def _note(notes: Mapping[tuple[str, str], str], turn: TurnJson, result: Mapping[str, Any]) -> list[str]:
+    note = notes.get((turn["turn_id"], result["evaluator"]))
+    return [note] if note else []
 
 
 def _score(result: Mapping[str, Any]) -> str:

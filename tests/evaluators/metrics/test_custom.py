@@ -125,7 +125,7 @@ async def test_from_a_file_beside_a_suite(tmp_path):
 @pytest.mark.parametrize(
     ("value", "labels", "expected"),
     [
-        (0.25, None, Measurement(0.25, "")),
+        (0.25, None, Measurement(0.25, "returned 0.25")),
         (True, None, Measurement(1.0, "returned True")),
         (False, None, Measurement(0.0, "returned False")),
         ("good", {"good": 1}, Measurement(1.0, "", {}, "good")),

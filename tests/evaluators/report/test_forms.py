@@ -293,8 +293,8 @@ def test_means_of_grades_from_1_to_5_have_names():
     grades = [EvalResult("helpfulness", score, passed=score >= 3, scale=(1, 5)).to_dict() for score in (2, 5)]
     turns = [turn(f"t{index}", conversation="free", start=index, evaluations=[one]) for index, one in enumerate(grades)]
     shown = report(turns)
-    assert "| helpfulness | 3.5 Good |" in markdown_summary(shown)
-    assert "3.5 Good" in html_report(shown)
+    assert "| helpfulness | 3.50 Good |" in markdown_summary(shown)
+    assert "3.50 Good" in html_report(shown)
     assert '"band":"Needs Improvement"' in html_report(shown)
 
 
@@ -307,3 +307,45 @@ def test_labels_without_scores_are_counted():
     shown = report(turns, parse_suite("suite: s\nevaluators: []"))
     assert "rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, …" in html_report(shown)
     assert "| tone | rude 2, kind 1, &lt;b&gt; 1, d 1, e 1, … |" in markdown_summary(shown)
+
+
+@pytest.mark.parametrize(
+    ("gate", "words", "sign"),
+    [
+        ("tool_error: 0.5", "below threshold, tolerated by the gate", "✓"),
+        ("pass_rate: 0.5", "below threshold, tolerated by the gate", "✓"),
+        ("tool_error: 0.9", "below threshold, and the gate is not met", "✕"),
+    ],
+)
+def test_every_form_says_in_the_same_words_how_a_gate_treats_a_bad_result(gate, words, sign):
+    suite = parse_suite(
+        f"suite: one\nevaluators: [tool_error]\ngates: {{{gate}}}\ncases: [{{id: a, turns: [{{user: x}}]}}]"
+    )
+    good, bad = (turn(f"{n}", "x", case="a", start=n, evaluations=[result("tool_error", float(n))]) for n in (1, 0))
+    made = report([good, bad], suite)
+    assert made.counts["passed"] == 2
+    assert made.noted_count == 1
+    output = checked(junit_xml(made)).findtext("testcase/system-out")
+    assert f"failed: tool_error 0.00 ({words}): tool_error said so" in output
+    text = markdown_summary(made)
+    assert f"| a \\#1 | tool\\_error: {words} |" in text
+    assert re.search(rf"\| {sign} \| .* ≥ 0\.[59]0 \| 0\.50 \|", text)
+    data = json.loads(json_report(made))
+    first, second = data["conversations"]
+    assert (first["notes"], second["notes"]) == ([words], [])
+    assert first["turns"][0]["results"][0]["note"] == words
+    assert data["gates"][0]["actual"] == 0.5
+    page = html_report(made)
+    assert f'"notes":["{words}"]' in page
+    assert f'"note":"{words}"' in page
+    assert re.search(rf"{sign}</span>.*?≥ 0\.[59]0</th><td[^>]*>0\.50</td>", page)
+
+
+def test_a_tolerated_error_is_named_as_such():
+    suite = parse_suite(
+        "suite: one\nevaluators: [tool_error]\ntolerate: [errored, unmeasured]\ncases: [{id: a, turns: [{user: x}]}]"
+    )
+    errored = EvalResult.errored("tool_error", "down").to_dict()
+    made = report([turn("t", "x", case="a", evaluations=[errored, result("other", 1.0)])], suite)
+    assert made.notes(made.conversations[0]) == ["tolerated by the suite"]
+    assert "errored: tool_error – (tolerated by the suite): down" in junit_xml(made)

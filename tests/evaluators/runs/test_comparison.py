@@ -209,14 +209,14 @@ def test_a_metric_that_one_run_did_not_measure():
     }
     assert all(score.delta is None and not score.fell for score in comparison.scores)
     assert statuses(comparison) == {"a": "same"}
-    assert "tool_error          1      –       –              –  –" in comparison_text(comparison)
+    assert "tool_error       1.00      –       –              –  –" in comparison_text(comparison)
 
 
 def test_a_metric_that_one_run_did_not_measure_in_a_case():
     skipped = one("b") | {"evaluations": [result("tool_error", None)]}
     comparison = compare([one("a"), one("b")], [one("a"), skipped])
     assert statuses(comparison) == {"a": "same", "b": "changed"}
-    assert "tool_error: 1 → –" in comparison_text(comparison)
+    assert "tool_error: 1.00 → –" in comparison_text(comparison)
 
 
 def test_colours_are_around_what_they_are_about():

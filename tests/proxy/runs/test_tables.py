@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from a2a_eval_proxy.runs.tables import failed_turns, score_table, turn_table
+from a2a_eval_proxy.runs.tables import failed_turns, gate_table, score_table, turn_table
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult
@@ -103,13 +103,35 @@ def test_scores_in_numbers_with_columns_for_what_there_is():
     ]
 
 
-@pytest.mark.parametrize(("least", "verdicts"), [(0.5, ["passed", "passed"]), (1.0, ["passed", "passed"])])
-def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdicts):
+@pytest.mark.parametrize(
+    ("least", "verdict", "note"),
+    [
+        (0.5, "tolerated", "below threshold, tolerated by the gate"),
+        (1.0, "gate not met", "below threshold, and the gate is not met"),
+    ],
+)
+def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdict, note):
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
     report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
-    rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
-    assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations] == verdicts
+    rows = printed(turn_table(report.turns, report), 120)[1:]
+    assert " ".join(rows[0].split()) == "no case none passed"
+    assert " ".join(rows[1].split()) == f"no case none {verdict} tool_error 0.00 {note}"
+    assert [report.status(item) for item in report.conversations] == ["passed", "passed"]
+
+
+def test_gates_are_listed_with_their_actual_values():
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_error]\ngates: {tool_error: {mean: 0.5, pass_rate: 0.9}, pass_rate: 0.4}"
+    )
+    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
+    gates = run_verdict(suite, follow(turns, suite)).to_dict()["gates"]
+    assert printed(gate_table(gates)) == [
+        "gate                                 actual",
+        "✓ pass rate of conversations ≥ 0.40    0.50",
+        "✓ tool_error: mean ≥ 0.50              0.50",
+        "✕ tool_error: pass rate ≥ 0.90         0.50",
+    ]
 
 
 def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
@@ -117,7 +139,7 @@ def test_a_turn_that_a_reason_names_has_failed_in_its_row_too():
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
     report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     assert failed_turns(report) == {"b"}
-    rows = printed(turn_table(report.turns, failed_turns(report)))[1:]
+    rows = printed(turn_table(report.turns, report))[1:]
     assert [row.split()[3] for row in rows] == [report.status(item) for item in report.conversations]
 
 
