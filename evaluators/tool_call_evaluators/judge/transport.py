@@ -116,8 +116,13 @@ class _Library:
                 return create(self._provider, **options, max_retries=0)
             except library.UnsupportedParameterError:  # its library does not count retries
                 return create(self._provider, **options)
-        except (library.AnyLLMError, ImportError) as error:
+        except library.AnyLLMError as error:  # no such provider, no key
             raise JudgeNotConfiguredError(f"provider {self._provider}: {shortened(str(error))}") from None
+        except ImportError as error:
+            raise JudgeNotConfiguredError(
+                f"provider {self._provider} needs a library of its own: pip install 'any-llm-sdk[{self._provider}]' "
+                f"({shortened(str(error))})"
+            ) from None
 
 
 def _any_llm() -> Any:

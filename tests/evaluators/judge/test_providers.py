@@ -165,7 +165,7 @@ async def ask():
     result = await Helpfulness(judge=judge).evaluate(EvalCase(user_text="hi", response_text="hello"))
     return result.to_dict()
 out = [asyncio.run(ask()) for _ in range(3)]  # each in an event loop of its own
-for provider in ("anthropic", "nobody"):
+for provider in ("anthropic", "nobody", "bedrock"):
     out.append(missing(JudgeSettings(provider=provider, model="claude")))
 print(json.dumps(out))
 """
@@ -193,7 +193,7 @@ def test_another_provider_is_asked_through_its_own_library():
             timeout=60,
             check=True,
         )
-    answered, repaired, refused, no_key, unknown = json.loads(done.stdout)
+    answered, repaired, refused, no_key, unknown, no_library = json.loads(done.stdout)
     assert (answered["score"], answered["details"]["judge"]["model"]) == (4.0, "claude-stand-in-2026")
     assert answered["details"]["judge"]["cost"] == pytest.approx(ONE_ANSWER)
     assert (repaired["score"], repaired["details"]["judge"]["requests"]) == (4.0, 2)
@@ -203,3 +203,4 @@ def test_another_provider_is_asked_through_its_own_library():
     assert api.attempts == 5
     assert "ANTHROPIC_API_KEY" in no_key
     assert "'nobody' is not a supported provider" in unknown
+    assert "needs a library of its own: pip install 'any-llm-sdk[bedrock]'" in no_library
