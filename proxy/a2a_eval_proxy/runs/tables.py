@@ -12,7 +12,15 @@ from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import GATE_NOT_MET
-from tool_call_evaluators.report.wording import gate_name, gate_sign, one_line, printable, usage_text, users_text
+from tool_call_evaluators.report.wording import (
+    call_text,
+    gate_name,
+    gate_sign,
+    one_line,
+    printable,
+    usage_text,
+    users_text,
+)
 from tool_call_evaluators.runs.outcomes import RunConversation, turn_failure
 from tool_call_evaluators.simulation.record import UserRecord
 from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
@@ -21,7 +29,7 @@ TurnJson = Mapping[str, Any]
 
 _BAD = ("failed", "errored")
 
-_LONGEST_VALUE, _LONGEST_TEXT = 60, 500
+_LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500
 """Characters; reports and the export have the rest."""
 
 
@@ -186,20 +194,12 @@ def _note(notes: Mapping[tuple[str, str], str], turn: TurnJson, result: Mapping[
 
 def _score(result: Mapping[str, Any]) -> str:
     if result["status"] == "scored" and result["score"] is None:
-        return escape(plain(result["label"], _LONGEST_VALUE))
+        return escape(plain(result["label"], _LONGEST_LABEL))
     if result["score"] is None:
         return f"[dim]{result['status']}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
     return score_text(result) if result["passed"] is not False else f"[red]{score_text(result)}[/red]"
 
 
 def _call(call: Mapping[str, Any]) -> str:
-    name, arguments = plain(call["name"], _LONGEST_VALUE), call["arguments"]
-    if arguments is None:
-        return f"{escape(name)}(?)"
-    values = ", ".join(_value(arguments[key]) for key in sorted(arguments))  # protobuf does not keep their order
     error = " [red]error[/red]" if call["error"] else ""
-    return f"{escape(name)}({escape(values)}){error}"
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else plain(str(value), _LONGEST_VALUE)
+    return f"{escape(plain(call_text(call), _LONGEST_CALL))}{error}"

@@ -35,7 +35,7 @@ class Shell:
         self._bash = subprocess.Popen(
             ["bash"],
             cwd=cwd,
-            env=clean | {"PATH": path, "COLUMNS": "80", "PYTHONUNBUFFERED": "1"},
+            env=clean | {"PATH": path, "COLUMNS": "100", "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

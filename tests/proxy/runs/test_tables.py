@@ -33,7 +33,7 @@ def test_a_row_tells_case_calls_verdict_and_what_is_worth_a_remark():
     found = [finding("odd"), finding("odd"), finding("late")]
     rows = shown([turn("t", "Hi", [call("lookup", order=7)], said, case="status", findings=found)])
     assert [row.split() for row in rows] == [
-        ["status", "lookup(7)", "failed", "args", "0.50"],
+        ["status", "lookup(order=7)", "failed", "args", "0.50"],
         ["grade", "0.70"],
         ["odd"],
         ["late"],
@@ -82,14 +82,23 @@ def test_the_verdict_is_whole_however_many_results_failed(width):
     assert sum(row.count("0.50") for row in rows) == 20
 
 
+def test_calls_have_the_names_of_their_arguments_and_break_between_them():
+    made = call("issue_refund", order_id="ORD-1002", amount_eur=29.0)
+    rows = shown([turn("t", "Hi", [made], [result("tool_trajectory", 0.5)], case="partial-refund")])
+    assert [row.rstrip() for row in rows] == [
+        "partial-refund  issue_refund(amount_eur=29.0,     failed    tool_trajectory 0.50",
+        '                order_id="ORD-1002")',
+    ]
+
+
 def test_what_an_agent_says_neither_steers_the_terminal_nor_fills_it():
     hostile = {"text": "\x1b[2J\n::error::\x9b" + "long " * 1_000}
     made = {**call("erase\x1b[31m"), "arguments": hostile}
     [row] = shown([turn("t", "Hi", [made], [result("tool_error", 0.0)], case="a\x07")], width=200)
     assert row.startswith("a\N{REPLACEMENT CHARACTER}    erase\N{REPLACEMENT CHARACTER}[31m(")
-    assert "[2J ::error::" in row
+    assert r"\u001b[2J\n::error::" in row
     assert row.isprintable()
-    assert len(row) < 150
+    assert len(row) < 160
 
 
 def test_scores_in_numbers_with_columns_for_what_there_is():
