@@ -20,7 +20,7 @@ _may_exceed_doubles = re.compile(r"[0-9]{16}").search
 """Canonical text without such digits has no number beyond `LARGEST_EXACT`."""
 
 
-_LEAVES = frozenset({str, int, float, bool, type(None)})
+LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 def canonical(value: Any) -> str:
@@ -89,7 +89,7 @@ def too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
                 inner += item.values()
             elif isinstance(item, list):
                 inner += item
-        if _LEAVES.issuperset(map(type, inner)):
+        if LEAVES.issuperset(map(type, inner)):
             return False
         level = inner
     return any(isinstance(item, dict | list) for item in level)

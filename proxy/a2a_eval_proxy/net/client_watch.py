@@ -18,9 +18,10 @@ OnGone = Callable[[Callable[[], None] | None], None]
 class ClientWatch:
     """Cancels the current task when the client of `scope` disconnects, until `stop`."""
 
-    def __init__(self, scope: MutableMapping[str, Any]) -> None:
+    def __init__(self, scope: MutableMapping[str, Any], loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`loop`: the running one, where it is known."""
         self.gone = False
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(loop)
         self._on_gone: OnGone = scope["extensions"][ON_GONE]
         self._on_gone(self._leave)
 

@@ -48,6 +48,8 @@ class Connection(asyncio.Protocol):
         self._was_paused = False
         """Whether reading was paused after the last received data: the event loop may have missed what followed."""
         self.transport: asyncio.Transport | None = None
+        self.loop: asyncio.AbstractEventLoop
+        """Set with the transport. `get_running_loop` takes a system call each time."""
         self.exchange: HttpExchange | None = None
         """The owner."""
         self.used = False
@@ -106,6 +108,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # create_connection makes a Transport
+        self.loop = asyncio.get_running_loop()
         if self._abandoned:
             self.abort()
 
@@ -158,7 +161,7 @@ class HttpExchange:
         self._head = head
         self._timeout_s = timeout_s
         self._release = release
-        self._loop = asyncio.get_running_loop()
+        self._loop = connection.loop
         self._waiter: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._upload: asyncio.Task[None] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -68,6 +69,7 @@ class RelayContext:
     callers: Callers
     bodies: HeldBytes
     reachability: Reachability
+    loop: asyncio.AbstractEventLoop
 
 
 class ClientRequest:

@@ -69,6 +69,7 @@ class Forwarder:
             callers=callers or Callers(),
             bodies=HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),
             reachability=Reachability(settings.upstream),
+            loop=asyncio.get_running_loop(),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,7 +158,7 @@ class _RequestRelay:
             message = await self._collect_body(message)
         if message["type"] == "http.disconnect":
             return
-        watch = ClientWatch(client.scope)
+        watch = ClientWatch(client.scope, self._context.loop)
         try:
             await self._exchange(message, tap)
         except asyncio.CancelledError:
@@ -181,7 +182,7 @@ class _RequestRelay:
             client.body = message["body"]
             self._asks = self._asks_extension(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
-            asyncio.get_running_loop().call_soon(tap.request_body, client.rest, client.body, True)
+            self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
         response = await upstream.http.send(
             self._agent_head(),
             client.body if whole else self._upload(message, tap),
