@@ -154,7 +154,8 @@ class JudgeSettings:
             if not environ.get(name):
                 return f"the environment variable {name}, which the judge's settings name, is not set"
         host = urlsplit(self.url).hostname or ""
-        if self.provider or self.headers or self.api_key(environ) or not host.endswith(_KEYED_HOSTS):
+        keyed = self.api_key(environ) or any(_SECRET.search(name) for name, _ in self._headers)
+        if self.provider or keyed or not host.endswith(_KEYED_HOSTS):
             return ""
         return f"{host} needs a key; set {ENVIRONMENT}API_KEY, or name its variable with the judge's option api_key_env"
 

@@ -94,6 +94,7 @@ def test_identity_is_what_answers_depend_on():
         ({"model": "m", "base_url": "http://localhost:8090/v1"}, {}, ""),
         ({"model": "m", "base_url": "https://x.openai.azure.com/openai/v1"}, {}, "x.openai.azure.com needs a key"),
         ({"model": "m", "base_url": "https://x.openai.azure.com/v1", "headers": {"api-key": "${K}"}}, {"K": "a"}, ""),
+        ({"model": "m", "headers": {"X-Team": "a"}}, {}, "api.openai.com needs a key"),
         ({"model": "m", "api_key_env": "MINE"}, {"OPENAI_API_KEY": "a"}, "the environment variable MINE, which"),
         ({"model": "m", "base_url": "http://h/v1", "headers": {"X": "${TEAM}"}}, {}, "the environment variable TEAM"),
         ({"model": "m", "provider": "bedrock"}, {}, ""),
