@@ -1,0 +1,273 @@
+"""What CI systems run: the steps of the GitHub action and of the GitLab job by a shell, and the compose file's reading.
+
+No runner of either system can run here: a test stands in for what it does between the steps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from deployment.containers import DEPLOY
+from support.processes import ChildProcess
+from support.provision import UnavailableError, python_environment, wheels
+
+CI = DEPLOY / "ci"
+ACTION = yaml.safe_load((CI / "action.yml").read_text("utf-8"))
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+JOB = yaml.safe_load((CI / "gitlab.yml").read_text("utf-8"))[".a2a-eval-proxy"]
+INPUT = re.compile(r"\$\{\{ inputs\.([a-z]+) \}\}")
+
+REFUND = """\
+suite: shop
+evaluators: [tool_trajectory]
+cases:
+  - id: order-status
+    turns:
+      - user: Where is order ORD-1001?
+        expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1001}}]}
+  - id: partial-refund
+    turns:
+      - user: Please refund 14.50 EUR of order ORD-1002, one mug came broken.
+        expect:
+          tool_calls:
+            - {name: lookup_order, arguments: {order_id: ORD-1002}}
+            - {name: issue_refund, arguments: {order_id: ORD-1002, amount_eur: 14.50}}
+"""
+
+pytestmark = pytest.mark.timeout(600)  # the first has the package installed
+
+
+def agent(port: int = 0) -> ChildProcess:
+    """The sample agent, with its weaknesses."""
+    return ChildProcess([sys.executable, "-m", "a2a_eval_proxy.demo.agent", "--port", str(port)])
+
+
+@pytest.fixture(scope="module")
+def agent_url() -> Iterator[str]:
+    with agent() as process:
+        yield process.wait_for(r"ready at (?P<url>\S+)")["url"]
+
+
+class Runner:
+    """What GitHub's runner does for the steps of the action: variables, inputs, and the files that steps append to."""
+
+    def __init__(self, temp: Path, workspace: Path) -> None:
+        self.workspace = workspace
+        self.summary = workspace / "summary.md"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("A2A_EVAL_PROXY_")}
+        self._environment = clean | {
+            "RUNNER_TEMP": str(temp),
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_ACTION_PATH": str(CI),
+            "GITHUB_WORKSPACE": str(workspace),
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+        }
+
+    def step(self, name: str, **inputs: str) -> subprocess.CompletedProcess[str]:
+        """Run a step, as `shell: bash` is defined. Its script must be free of expressions."""
+        step = STEPS[name]
+        script = self.workspace / "script.sh"
+        script.write_text(step["run"])
+        values = {key: spec["default"] for key, spec in ACTION["inputs"].items()} | inputs
+        given = {key: INPUT.sub(lambda found: values[found[1]], text) for key, text in step["env"].items()}
+        return shell(["bash", "--noprofile", "--norc", "-eo", "pipefail", script], self._environment | given, self)
+
+    def job(self, program: str, *, script: str = "script", **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run lines of the GitLab job in one shell that ends at the first error, as GitLab's runner does."""
+        return shell([program, "-ec", "\n".join(JOB[script])], self._environment | JOB["variables"] | variables, self)
+
+
+def shell(command: list[str | Path], environment: dict[str, str], runner: Runner) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=environment, cwd=runner.workspace, capture_output=True, text=True, check=False, timeout=100
+    )
+
+
+@pytest.fixture(scope="module")
+def temp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runner's directory, after the step that installs; from the wheels that the image is made of, no index."""
+    folder = tmp_path_factory.mktemp("runner")
+    try:
+        found = wheels(DEPLOY / "requirements.txt", DEPLOY / "build-requirements.txt")
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(found))
+        done = Runner(folder, tmp_path_factory.mktemp("workspace")).step("Install")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def runner(temp: Path, tmp_path: Path) -> Runner:
+    shutil.copy(CI / "suite.yaml", tmp_path)
+    (tmp_path / "refund.yaml").write_text(REFUND)
+    (tmp_path / ".a2a-eval-proxy").symlink_to(temp / "a2a-eval-proxy")
+    return Runner(temp, tmp_path)
+
+
+# ── the action ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_action_is_composite_and_no_input_becomes_part_of_a_script() -> None:
+    assert ACTION["runs"]["using"] == "composite"
+    scripts = [step for step in STEPS.values() if "run" in step]
+    assert {step["shell"] for step in scripts} == {"bash"}
+    assert not any("${{" in step["run"] for step in scripts)
+    used = {name for step in STEPS.values() for name in INPUT.findall(json.dumps(step))}
+    assert used == set(ACTION["inputs"])
+    assert [step["uses"] for step in STEPS.values() if "uses" in step] == ["actions/upload-artifact@v4"]
+    assert STEPS["Keep the report"]["if"] == "always()"
+
+
+@pytest.mark.slow
+def test_the_action_passes_a_good_agent(runner: Runner, agent_url: str) -> None:
+    waited = runner.step("Wait for the agent", agent=agent_url)
+    assert (waited.returncode, waited.stderr) == (0, "")
+    assert "declares tool-call-capture" in waited.stdout
+    done = runner.step("Run", agent=agent_url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "::error" not in done.stdout + done.stderr
+    assert "Passed: shop" in runner.summary.read_text("utf-8")
+    assert {"report.html", "junit.xml"} <= {path.name for path in (runner.workspace / "a2a-eval-report").iterdir()}
+
+
+@pytest.mark.slow
+def test_the_action_fails_with_the_line_of_the_failed_case(runner: Runner, agent_url: str) -> None:
+    done = runner.step("Run", agent=agent_url, suite="refund.yaml", report="out")
+    assert done.returncode == 1
+    (annotation,) = [line for line in done.stderr.splitlines() if line.startswith("::")]
+    assert annotation.startswith("::error file=refund.yaml,line=8::partial-refund: tool_trajectory failed: ")
+    assert "Failed: shop" in runner.summary.read_text("utf-8")
+    cases = ET.parse(runner.workspace / "out/junit.xml").findall("testsuite/testcase")
+    assert [(case.get("name"), case.find("failure") is not None) for case in cases] == [
+        ("order-status", False),
+        ("partial-refund", True),
+    ]
+
+
+@pytest.mark.slow
+def test_the_action_waits_for_an_agent_that_starts_later(runner: Runner) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        with socket.create_server(("127.0.0.1", 0)) as nothing_yet:
+            port = nothing_yet.getsockname()[1]
+            waiting = thread.submit(runner.step, "Wait for the agent", agent=f"http://127.0.0.1:{port}")
+            nothing_yet.accept()[0].close()  # the first attempt
+        with agent(port):
+            waited = waiting.result()
+    assert (waited.returncode, waited.stderr) == (0, "")
+    assert "declares tool-call-capture" in waited.stdout
+
+
+@pytest.mark.slow
+def test_the_action_gives_up_on_an_agent_that_never_comes(runner: Runner, port: int) -> None:
+    done = runner.step("Wait for the agent", agent=f"http://127.0.0.1:{port}", wait="0")
+    assert done.returncode == 3
+    assert f"127.0.0.1:{port}" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_action_does_not_wait_with_a_wrong_suite(runner: Runner, port: int) -> None:
+    (runner.workspace / "wrong.yaml").write_text("suite: x\nevaluators: [nope]\n")
+    done = runner.step("Wait for the agent", agent=f"http://127.0.0.1:{port}", suite="wrong.yaml")
+    assert done.returncode == 2
+    assert "wrong.yaml:2:" in done.stdout
+
+
+# ── the GitLab job ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["bash", "sh"])
+def test_the_job_fails_and_leaves_what_gitlab_shows(runner: Runner, agent_url: str, program: str) -> None:
+    done = runner.job(program, A2A_EVAL_PROXY_AGENT=agent_url, A2A_EVAL_SUITE="refund.yaml")
+    assert done.returncode == 1
+    assert "declares tool-call-capture" in done.stdout
+    artifacts = JOB["artifacts"]
+    assert artifacts["when"] == "always"
+    junit = ET.parse(runner.workspace / artifacts["reports"]["junit"])
+    assert [case.get("name") for case in junit.findall("testsuite/testcase[failure]")] == ["partial-refund"]
+    assert (runner.workspace / artifacts["paths"][0] / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_the_job_passes_a_good_agent(runner: Runner, agent_url: str) -> None:
+    assert runner.job("sh", A2A_EVAL_PROXY_AGENT=agent_url).returncode == 0
+
+
+@pytest.mark.slow
+def test_the_job_gives_up_on_an_agent_that_never_comes(runner: Runner, port: int) -> None:
+    done = runner.job("sh", A2A_EVAL_PROXY_AGENT=f"http://127.0.0.1:{port}", A2A_EVAL_WAIT="0")
+    assert done.returncode == 3
+    assert f"127.0.0.1:{port}" in done.stdout
+
+
+def test_the_job_says_which_variable_is_missing(tmp_path: Path) -> None:
+    (tmp_path / ".a2a-eval-proxy/bin").mkdir(parents=True)
+    done = Runner(tmp_path, tmp_path).job("sh", script="before_script", PATH=without_python(tmp_path))
+    assert done.returncode == 2
+    assert "A2A_EVAL_PACKAGE: is not set; it names what pip installs" in done.stderr
+
+
+def without_python(folder: Path) -> str:
+    """A PATH on which `python3 -m venv` succeeds at once."""
+    program = folder / "python3"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+# ── the compose file ────────────────────────────────────────────────────────────────────────────────────────
+
+COMPOSE = CI / "compose.yaml"
+
+
+def composed(**variables: str) -> dict[str, Any]:
+    """The compose file as podman-compose reads it, with variables filled in."""
+    python = python_environment("podman-compose", needed_in_ci=False)
+    command = [python, "-m", "podman_compose", "--file", COMPOSE, "--profile", "report", "config"]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+    services: dict[str, Any] = yaml.safe_load(done.stdout)["services"]
+    return services
+
+
+def test_podman_compose_reads_the_file() -> None:
+    services = composed(A2A_EVAL_IMAGE="registry/proxy:1", A2A_EVAL_SUITE="/mine.yaml")
+    assert set(services) == {"agent", "proxy", "report"}
+    assert {service["image"] for service in services.values()} == {"registry/proxy:1"}
+    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in services.values())
+    assert services["proxy"]["ports"] == ["127.0.0.1:8080:8080"]
+    assert "/mine.yaml:/suite.yaml:ro,z" in services["report"]["volumes"]
+
+
+def test_docker_compose_reads_the_file() -> None:
+    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is not installed")
+    done = subprocess.run(["docker", "compose", "--file", COMPOSE, "config"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_settings_are_settings_of_the_commands() -> None:
+    from a2a_eval_proxy.cli.options import EvaluateOptions
+    from a2a_eval_proxy.settings import Settings
+    from a2a_eval_proxy.settings.loading import load
+
+    services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
+    serve = load(Settings, {}, services["proxy"]["environment"] | {"A2A_EVAL_PROXY_UPSTREAM": "http://agent:9999"})
+    evaluate = load(EvaluateOptions, {}, services["report"]["environment"])
+    assert (evaluate.suite, evaluate.run) == (serve.suite, serve.run) == ("/suite.yaml", "traffic")
+    assert evaluate.report == Path("/data/report")
