@@ -16,7 +16,7 @@ from a2a_tool_capture.models import ToolCall
 
 from ..options import IN_FILES, OptionError, check_options, in_our_words
 from .equality import equal_values, value_key
-from .placeholders import ATOMS, accepts, is_placeholder
+from .placeholders import ATOMS, accepts, is_placeholder, readable
 
 MatchMode = Literal["exact", "subset", "superset", "ignore"]
 Arguments: TypeAlias = Mapping[str, Any]
@@ -36,12 +36,12 @@ class Difference:
     def __str__(self) -> str:
         where = self.path or "arguments"
         if self.problem == "missing":
-            return f"{where} is missing (expected {json_excerpt(self.expected)})"
+            return f"{where} is missing (expected {_excerpt(readable(self.expected))})"
         if self.problem == "unexpected":
             return f"{where} was not expected (got {json_excerpt(self.actual)})"
         if self.problem == "unknown":
             return f"{where} are unknown: the trace does not contain them"
-        return f"{where}: expected {json_excerpt(self.expected)}, got {json_excerpt(self.actual)}"
+        return f"{where}: expected {_excerpt(readable(self.expected))}, got {json_excerpt(self.actual)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"path": self.path, "problem": self.problem, "expected": self.expected, "actual": self.actual}
@@ -247,7 +247,10 @@ def argument_differences(expected: ToolCall, actual: ToolCall, matcher: Matcher)
 
 def json_excerpt(value: Any, limit: int = 60) -> str:
     """`value` as JSON, cut to `limit` characters, for messages."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    return _excerpt(json.dumps(value, ensure_ascii=False, default=str), limit)
+
+
+def _excerpt(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

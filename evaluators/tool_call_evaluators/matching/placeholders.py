@@ -15,6 +15,7 @@ does not compile or takes too long) raises PlaceholderError and is never a silen
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -79,6 +80,24 @@ def unknown_placeholders(value: Any) -> set[str]:
         inner = value.values()
         found = {key for key in value if isinstance(key, str) and key.startswith("$")}
     return found.union(*map(unknown_placeholders, inner))
+
+
+def readable(value: Any) -> str:
+    """`value` as JSON in which placeholders are written for people: any, any string, /ORD-[0-9]+/, ≈ 14.5 ± 0.1."""
+    if is_placeholder(value):
+        if "$literal" in value:
+            return json.dumps(value["$literal"], ensure_ascii=False, default=str)
+        if "$regex" in value:
+            return f"/{value['$regex']}/"
+        if "$approx" in value:
+            return f"≈ {value['$approx']}" + (f" ± {value['tolerance']}" if "tolerance" in value else "")
+        types = value.get("$type", ())
+        return f"any {types if isinstance(types, str) else ' or '.join(map(str, types))}".rstrip()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))}: {readable(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(readable, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def quoted(value: Mapping[str, Any]) -> Mapping[str, Any]:

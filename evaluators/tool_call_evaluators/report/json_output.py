@@ -10,6 +10,7 @@ from ..matching.call_diff import CallChange
 from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage
+from .causes import causes
 from .model import Report, duration
 from .wording import finite, printable
 
@@ -37,6 +38,7 @@ def json_report(report: Report) -> str:
             "usage": user_usage(report.users).to_dict(),
         },
         "unique_errors": list(report.unique_errors),
+        "causes": [cause.to_dict() for cause in causes(report)],
     }
     # one conversation at a time: as objects, those of a long run take many times the memory of their text
     conversations = ",".join(

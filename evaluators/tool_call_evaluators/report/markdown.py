@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from .causes import causes
 from .model import Report, seconds_between
 from .wording import counted, duration_text, gate_name, gate_sign, one_line, printable, usage_text, users_text
 
@@ -15,7 +16,7 @@ MAX_CELL = 300
 
 
 def markdown_summary(report: Report) -> str:
-    """Verdict, reasons, scores and distinct errors; at most about 100 kB for any run.
+    """Verdict, causes, gates and scores; at most about 100 kB for any run.
 
     Texts of the agent are escaped: they cannot contain links, images or HTML.
     """
@@ -42,7 +43,6 @@ def markdown_summary(report: Report) -> str:
     parts += _tolerated(report)
     parts += _gates(report)
     parts += _scores(report)
-    parts += _unique_errors(report)
     return "\n\n".join(parts) + "\n"
 
 
@@ -58,23 +58,13 @@ def _reasons(report: Report) -> list[str]:
     if report.passed:
         tolerated = len(report.verdict["tolerated"])
         return [f"{counted(tolerated, 'problem')} tolerated by the suite."] if tolerated else []
-    rows = [
-        [escaped(where or "the run"), escaped(message.removeprefix(f"{where}: "))]
-        for where, message in ((reason["where"], reason["message"]) for reason in report.reasons)
-    ]
-    return ["### Why", *_table(("where", "what"), rows)]
+    rows = [[f"{max(1, len(cause.places)):,}", escaped(cause.sentence)] for cause in causes(report) if cause.counts]
+    return ["### Why", *_table(("times", "what"), rows)]
 
 
 def _tolerated(report: Report) -> list[str]:
-    """The results that did not pass and have no reason of their own, with the words of `Report.note`."""
-    rows = [
-        [escaped(conversation.where(turn) if turn else conversation.label), escaped(f"{result.evaluator}: {note}")]
-        for conversation in report.conversations
-        for turn, results in (*((turn, turn.results) for turn in conversation.turns), (None, conversation.results))
-        for result in results
-        if (note := report.note(conversation, turn, result))
-    ]
-    return ["### Below threshold or tolerated", *_table(("where", "what"), rows)] if rows else []
+    rows = [[f"{len(cause.places):,}", escaped(cause.sentence)] for cause in causes(report) if not cause.counts]
+    return ["### Tolerated", *_table(("times", "what"), rows)] if rows else []
 
 
 def _gates(report: Report) -> list[str]:
@@ -92,16 +82,6 @@ def _scores(report: Report) -> list[str]:
         for metric in report.verdict["metrics"]
     ]
     return ["### Scores", *_table(("metric", "mean", "passed", "failed", "skipped", "errored"), rows)] if rows else []
-
-
-def _unique_errors(report: Report) -> list[str]:
-    if len(report.unique_errors) >= len(report.reasons):
-        return []  # they repeat the reasons
-    rows = [
-        [f"{len(error['occurrences']):,}", escaped(error["label"]), escaped(error["description"])]
-        for error in report.unique_errors
-    ]
-    return ["### Distinct errors", *_table(("times", "what", "first seen as"), rows)] if rows else []
 
 
 def _table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> list[str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 from xml.etree import ElementTree as ET
 
-from ..behavior_failures import SEVERITY
 from ..grouping import grouped
+from .causes import Cause, causes
 from .model import Report, seconds_between
 from .wording import counted, cut, duration_text, gate_name, gate_sign, gate_word, printable, usage_text, users_text
 
@@ -84,7 +83,7 @@ def _why(report: Report) -> ET.Element | None:
     tolerated = report.verdict["tolerated"]
     if report.passed and not tolerated:
         return None
-    items = [element("li", cut(reason["message"], MAX_TEXT)) for reason in report.run_reasons]
+    items = [element("li", cut(cause.sentence, MAX_TEXT)) for cause in causes(report) if not cause.places]
     failed = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "failed"]
     if failed:
         summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} did not pass: "
@@ -170,7 +169,7 @@ def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element
 
 
 def _errors(report: Report) -> ET.Element | None:
-    errors = report.unique_errors
+    errors = [cause for cause in causes(report) if cause.places]
     if not errors:
         return None
     index = {item.label: number for number, item in enumerate(report.conversations)}
@@ -181,20 +180,16 @@ def _errors(report: Report) -> ET.Element | None:
     return _section("errors", counted(len(errors), "distinct error"), element("ol.errors", *items), note)
 
 
-def _error(error: Mapping[str, Any], index: Mapping[str, int]) -> ET.Element:
-    occurrences = error["occurrences"]
-    severity = SEVERITY.get(error["label"])  # only behaviour failures have one
-    links = _links(
-        (_target(index.get(item["conversation"]), item["turn"]), _place(item["conversation"], item["turn"]))
-        for item in occurrences
-    )
+def _error(error: Cause, index: Mapping[str, int]) -> ET.Element:
+    links = _links((_target(index.get(name), turn), _place(name, turn)) for name, turn in error.places)
     head = element(
         "p.error-head",
-        element("span.label", error["label"]),
-        element(f"span.severity.{severity}", severity) if severity else None,
-        element("span.times", counted(len(occurrences), "time")),
+        element("span.label", ", ".join(error.labels) or "turn"),
+        element(f"span.severity.{error.severity}", error.severity) if error.severity else None,
+        element("span.times", counted(len(error.places), "time")),
+        element("span.chip.noted", error.note) if error.note else None,
     )
-    said = element("p.said", cut(error["description"], MAX_TEXT), dir="auto")
+    said = element("p.said", cut(error.text, MAX_TEXT), dir="auto")
     return element("li", head, element("div", said, element("p.where", *links)))
 
 

@@ -18,6 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.causes import causes
 from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.suite.lint import unknown_gates, unknown_placeholders, unused_expectations
 
@@ -36,7 +38,7 @@ from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 
 _SHOWN_TURNS = 200
-_SHOWN_REASONS = 50
+_SHOWN_REASONS = 30
 
 
 async def run_and_show(options: RunOptions) -> bool:
@@ -134,6 +136,18 @@ def _progress_bar() -> Iterator[Callable[..., None]]:
         yield partial(progress.update, progress.add_task("starting", total=None))
 
 
+def _show_causes(console: Console, report: Report) -> None:
+    """The verdict, and each cause of failures once."""
+    found = [] if report.passed else [cause for cause in causes(report) if cause.counts]
+    amount = counted(len(report.reasons), "reason")
+    amount += f" with {counted(len(found), 'cause')}" if len(found) < len(report.reasons) else ""
+    console.print("\n[green]passed[/green]" if report.passed else f"\n[red]failed[/red], {amount}:")
+    for cause in found[:_SHOWN_REASONS]:
+        console.print(f"  {escape(plain(cause.sentence))}", soft_wrap=True)
+    if len(found) > _SHOWN_REASONS:
+        console.print(f"  … and {len(found) - _SHOWN_REASONS} more")
+
+
 def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
     console = wide_console()
@@ -150,16 +164,7 @@ def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOp
     if report.gates:
         console.print()
         console.print(gate_table(report.gates))
-    console.print(
-        "\n[green]passed[/green]"
-        if verdict.passed
-        else f"\n[red]failed[/red], {counted(len(verdict.reasons), 'reason')}:"
-    )
-    places = {where: place for place, where in enumerate(dict.fromkeys(reason.where for reason in verdict.reasons))}
-    for reason in sorted(verdict.reasons, key=lambda reason: places[reason.where])[:_SHOWN_REASONS]:
-        console.print(f"  {escape(plain(reason.message))}", soft_wrap=True)
-    if len(verdict.reasons) > _SHOWN_REASONS:
-        console.print(f"  … and {len(verdict.reasons) - _SHOWN_REASONS} more")
+    _show_causes(console, report)
     if verdict.tolerated:
         console.print(f"tolerated by the suite: {counted(len(verdict.tolerated), 'reason')}")
     for sentence in plan.warnings:

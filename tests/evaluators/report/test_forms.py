@@ -177,7 +177,8 @@ def test_a_run_with_nothing_in_it(form):
 def test_markdown_of_the_demo(demo):
     text = markdown_summary(demo)
     assert text.startswith("## ❌ Failed: demo\n\nRun nightly · 12 conversations · 3 failed · 15 turns · 22 tool calls")
-    assert "| cancellation | tool\\_error failed: 1 of 2 calls succeeded" in text
+    assert "| 1 | cancellation: 1 of 2 calls succeeded: call 2 \\(issue\\_refund\\): error" in text
+    assert "| 1 | partial\\-refund: issue\\_refund: amount\\_eur: expected 14.5, got 29.0" in text
     assert "| tool\\_error | 0.97 | 14 | 1 | 0 | 0 |" in text
     passed = report([turn("a", case="status", evaluations=[result("tool_error", 1.0)])])
     assert markdown_summary(passed).startswith("## ✅ Passed: one")
@@ -188,9 +189,7 @@ def test_markdown_is_short_whatever_the_run():
     text = markdown_summary(
         Report.build("big", list(many_turns(2_000, 2_000)), run_verdict(ONE, follow([], ONE)).to_dict())
     )
-    bad = [
-        turn(f"{n}", "x" * 5_000, [], [result("tool_error", 0.0, reason="y" * 5_000)], case=f"c{n}") for n in range(500)
-    ]
+    bad = [turn(f"{n}", "x" * 5_000, [], [result("tool_error", 0.0, reason="y" * n)], case=f"c{n}") for n in range(500)]
     text += markdown_summary(report(bad))
     assert "… and 4" in text
     assert len(text) < 200_000
@@ -198,7 +197,7 @@ def test_markdown_is_short_whatever_the_run():
 
 def test_many_of_one_kind_are_told_as_distinct_errors():
     bad = [turn(f"{n}", evaluations=[result("tool_error", 0.0, reason=f"call {n} failed")]) for n in range(5)]
-    assert "| 5 | tool\\_error | call 0 failed |" in markdown_summary(report(bad))
+    assert "| 5 | call 0 failed \\(tool\\_error; 5 times: " in markdown_summary(report(bad))
 
 
 def test_json_of_the_demo(demo):
@@ -328,7 +327,7 @@ def test_every_form_says_in_the_same_words_how_a_gate_treats_a_bad_result(gate, 
     output = checked(junit_xml(made)).findtext("testcase/system-out")
     assert f"failed: tool_error 0.00 ({words}): tool_error said so" in output
     text = markdown_summary(made)
-    assert f"| a \\#1 | tool\\_error: {words} |" in text
+    assert f"| 1 | a: tool\\_error said so \\(tool\\_error; {words}\\) |" in text
     assert re.search(rf"\| {sign} \| .* ≥ 0\.[59]0 \| 0\.50 \|", text)
     data = json.loads(json_report(made))
     first, second = data["conversations"]

@@ -1,0 +1,191 @@
+"""Groups what went wrong in a run by its cause, so that a report states each cause once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..behavior_failures import SEVERITY, normalised
+from ..grouping import grouped
+from ..matching.call_diff import CallChange
+from ..runs.outcomes import ConversationTurn, RunConversation
+from .model import GATE_NOT_MET, TOLERATED_BY_SUITE, ReasonJson, Report
+from .wording import counted
+
+IN_ERRORS = ("failed", "errored", "missing_turn", "failed_turn")
+"""The codes of reasons whose failures are among the report's distinct errors."""
+MAX_CASES = 5
+"""Maximum number of cases that a sentence names."""
+MAX_DIFFERENCES = 4
+"""Maximum number of differences that a sentence lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A cause of failures: `labels` are the metrics (or labels of judges) that report it.
+
+    `places` has the conversation's label and the turn from 1 (0: the whole conversation) of each occurrence; it is
+    empty for a cause that concerns the run. `note` is set if the verdict tolerates all occurrences (`Report.note`).
+    """
+
+    text: str
+    labels: tuple[str, ...]
+    places: tuple[tuple[str, int], ...]
+    cases: tuple[str, ...]
+    note: str
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a reason that the run failed, or why a gate is not met."""
+        return self.note in ("", GATE_NOT_MET)
+
+    @property
+    def severity(self) -> str | None:
+        """That of a behaviour failure; None for any other."""
+        return next((SEVERITY[label] for label in self.labels if label in SEVERITY), None)
+
+    @property
+    def sentence(self) -> str:
+        """The cause, what reports it, how often it happened and in which cases."""
+        if not self.places:
+            return self.text
+        facts = [", ".join(self.labels)] if self.labels else []
+        facts += [self.note] if self.note else []
+        if len(self.places) == 1:
+            return f"{self.cases[0]}: {self.text}" + (f" ({'; '.join(facts)})" if facts else "")
+        more = len(self.cases) - MAX_CASES
+        named = ", ".join(self.cases[:MAX_CASES]) + (f" and {more:,} more" if more > 0 else "")
+        return f"{self.text} ({'; '.join([*facts, counted(len(self.places), 'time')])}: {named})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, with the occurrences as in `unique_errors`."""
+        return {
+            "text": self.text,
+            "labels": list(self.labels),
+            "note": self.note,
+            "cases": list(self.cases),
+            "occurrences": [{"conversation": conversation, "turn": turn} for conversation, turn in self.places],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Occurrence:
+    text: str
+    label: str
+    place: tuple[str, int] | None
+    case: str
+    note: str
+
+
+def causes(report: Report) -> list[Cause]:
+    """What concerns the run, then the failures of cases, those that the verdict tolerates last.
+
+    Failures of metrics that compare expected calls have the cause that the calls differ in the same way; any others
+    have the same cause if their reasons are equivalent (`behavior_failures.normalised`).
+    """
+    rest = (reason for reason in report.reasons if reason["code"] not in IN_ERRORS)
+    groups = grouped((*map(_of_reason, rest), *_of_errors(report)))
+    found = []
+    for group in groups.values():
+        places = tuple(dict.fromkeys(item.place for item in group if item.place is not None))
+        notes = {item.note for item in group}
+        found.append(
+            Cause(
+                group[0].text,
+                tuple(dict.fromkeys(item.label for item in group if item.label)),
+                places,
+                tuple(dict.fromkeys(item.case for item in group if item.case)),
+                notes.pop() if len(notes) == 1 else "",
+            )
+        )
+    return sorted(found, key=lambda cause: not cause.counts)
+
+
+def _of_reason(reason: ReasonJson) -> tuple[Hashable, _Occurrence]:
+    where = reason["where"]
+    text = reason["message"].removeprefix(f"{where}: ")
+    place = None if where is None else (where, 0)
+    key = (reason["code"], reason["metric"], normalised(text) if where else text)
+    return key, _Occurrence(text, "", place, reason["case_id"] or where or "", "")
+
+
+def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
+    conversations = {item.label: item for item in report.conversations}
+    conversations |= {item.conversation_id: item for item in report.conversations if item.conversation_id}
+    comparing = _comparing(report)
+    for error in report.unique_errors:
+        label, description = error["label"], error["description"]
+        for occurrence in error["occurrences"]:
+            name, number = occurrence["conversation"], occurrence["turn"]
+            conversation = conversations.get(name)
+            text, note = description, ""
+            key: Hashable = normalised(description)
+            if conversation is not None:
+                turn = next((turn for turn in conversation.turns if turn.index + 1 == number), None)
+                note = _note(report, conversation, turn, label)
+                if label in comparing and (changes := _changes(report, conversation, turn, number)):
+                    text, key = _differences(changes)
+            case = (conversation.case_id if conversation else None) or name
+            yield (key, bool(note)), _Occurrence(text, _metric(label), (name, number), case, note)
+
+
+def _metric(label: str) -> str:
+    """Nothing for labels that are no metric: the text says it."""
+    return "" if label in ("missing_turn", "failed_turn") else label
+
+
+def _comparing(report: Report) -> set[str]:
+    """The metrics that compare the calls of a case with the expected ones, without a judge."""
+    evaluators = [spec.build() for spec in report.suite.specs] if report.suite else []
+    given = "expected_tool_calls"
+    return {item.metric for item in evaluators if given in (*item.needs, item.criterion) and not item.needs_judge}
+
+
+def _note(report: Report, conversation: RunConversation, turn: ConversationTurn | None, label: str) -> str:
+    if label in ("missing_turn", "failed_turn"):
+        tolerated = report.suite.tolerate if report.suite else ()
+        return TOLERATED_BY_SUITE if label in tolerated else ""
+    results = conversation.results if turn is None else turn.results
+    notes = (report.note(conversation, turn, result) for result in results if label in (result.label, result.evaluator))
+    return next((note for note in notes if note), "")
+
+
+_Named = list[tuple[CallChange, str]]
+"""Changes with the name of the tool."""
+
+
+def _changes(report: Report, conversation: RunConversation, turn: ConversationTurn | None, number: int) -> _Named:
+    if number == 0:
+        changes, expect = report.changes_of_all(conversation), conversation.case and conversation.case.expect
+        made: list[Mapping[str, Any]] = [call for item in conversation.executed for call in item["tool_calls"]]
+    elif turn is not None and turn.turn is not None:
+        changes, expect, made = report.changes(conversation, turn), turn.expect, turn.turn["tool_calls"]
+    else:
+        return []
+    expected = (expect.tool_calls if expect else None) or ()
+    return [
+        (change, made[change.right]["name"] if change.right is not None else expected[change.left or 0].name)
+        for change in changes or ()
+        if change.kind != "same"
+    ]
+
+
+def _differences(changes: _Named) -> tuple[str, Hashable]:
+    """How calls differ, as a sentence and as a key that is equal for the same differences with other values."""
+    words = {"moved": "called in another position", "removed": "missing", "added": "not expected"}
+    texts: list[str] = []
+    key: set[tuple[str, ...]] = set()
+    for change, tool in changes:
+        if change.kind != "changed":
+            texts.append(f"{tool} {words[change.kind]}")
+            key.add((change.kind, tool, "", ""))
+        for difference in change.differences:
+            texts.append(f"{tool}: {difference}")
+            key.add((change.kind, tool, difference.path, difference.problem))
+    return _listed(dict.fromkeys(texts)), frozenset(key)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    first, rest = list(texts)[:MAX_DIFFERENCES], list(texts)[MAX_DIFFERENCES:]
+    return "; ".join([*first, *([f"{counted(len(rest), 'more difference')}"] if rest else [])])
