@@ -45,14 +45,21 @@ class ChatApi:
         if key and not _CREDENTIALS & {name.lower() for name in headers}:
             headers["Authorization"] = f"Bearer {key}"
         timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)  # a turn has a time limit
-        return httpx.AsyncClient(headers=headers, verify=self.tls or True, timeout=timeout)
+        verify = self.tls or True
+        query = self.endpoint.partition("?")[2]
+        transport = _QueryTransport(query, verify) if query else None
+        return httpx.AsyncClient(headers=headers, verify=verify, timeout=timeout, transport=transport)
+
+    @property
+    def _url(self) -> str:
+        return self.endpoint.partition("?")[0]
 
     async def reach(self) -> None:
         """Raises AgentUnreachableError if nothing answers at the endpoint; any response is an answer."""
         async with self.client() as client:
             try:
                 async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
-                    await client.head(self.endpoint)
+                    await client.head(self._url)
             except (httpx.TransportError, TimeoutError) as error:
                 problem = f"{type(error).__name__}: {error}".rstrip(": ")
                 raise AgentUnreachableError(self._problem(client, problem)) from error
@@ -64,7 +71,7 @@ class ChatApi:
         wait: float | None
         while True:
             try:
-                response = await client.post(self.endpoint, json=request)
+                response = await client.post(self._url, json=request)
             except httpx.RequestError as error:
                 problem, wait = f"{type(error).__name__}: {error}".rstrip(": "), backoff(attempt)
             else:
@@ -87,12 +94,27 @@ class ChatApi:
 
     def _problem(self, client: httpx.AsyncClient, problem: str) -> str:
         """Without the secrets in headers and query: servers quote a refused key."""
-        url, _, query = self.endpoint.partition("?")
+        query = self.endpoint.partition("?")[2]
         secrets = [value.removeprefix("Bearer ") for name, value in client.headers.items() if name not in _PLAIN]
         for secret in (*secrets, *(pair.partition("=")[2] for pair in query.split("&"))):
             if len(secret) > 3:
                 problem = problem.replace(secret, "***")
-        return f"{url}: {problem}"
+        return f"{self._url}: {problem}"
+
+
+class _QueryTransport(httpx.AsyncHTTPTransport):
+    """Adds a query, which may hold a key, to requests that have none: httpx logs the URL of what it is given."""
+
+    def __init__(self, query: str, verify: ssl.SSLContext | bool) -> None:
+        super().__init__(verify=verify)
+        self._query = query.encode()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url.copy_with(query=self._query)
+        sent = httpx.Request(
+            request.method, url, headers=request.headers, stream=request.stream, extensions=request.extensions
+        )
+        return await super().handle_async_request(sent)
 
 
 _CREDENTIALS = frozenset({"authorization", "api-key", "x-api-key"})

@@ -255,7 +255,7 @@ async def test_a_missing_variable_is_said_before_the_run() -> None:
 
 async def test_a_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-key")
-    with chat_server() as api, caplog.at_level("DEBUG", "a2a_eval_proxy"):
+    with chat_server() as api, caplog.at_level("DEBUG"):  # of the libraries, too
         (turn,) = await said(f"{api.url}?sig=s3cret-signature", "Hi")
     assert turn.text.startswith(f"ChatApiError: {api.url}/chat/completions: HTTP 401: Incorrect API key provided: ***.")
     assert "sk-wrong-key" not in caplog.text
