@@ -101,7 +101,8 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
         complete = partial(_complete, option.type)
         yield click.Argument([name], required=required, metavar=option.type.metavar, shell_complete=complete)
     elif option.type is FLAG:
-        yield click.Option([flag, name], is_flag=True, default=None, help=option.help)
+        names = [flag, *([option.alias] if option.alias else []), name]
+        yield click.Option(names, is_flag=True, default=None, help=option.help)
     elif option.type is SWITCH:
         yield click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=option.help)
     else:
@@ -154,12 +155,16 @@ def _known_keys(ctx: click.Context) -> set[str]:
     return {name for options in declared for name, option in options.items() if not option.positional}
 
 
-def wide_console() -> Console:
-    """Standard output for tables: as wide as the terminal; in files and pipes, 120 characters."""
+def wide_console(*, silent: bool = False) -> Console:
+    """Standard output for tables: as wide as the terminal; in files and pipes, 120 characters.
+
+    With `silent`, it prints nothing.
+    """
     from rich.console import Console
 
-    console = Console(highlight=False)
-    return console if console.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_NO_TERMINAL)
+    open_width = partial(Console, highlight=False, quiet=silent)
+    console = open_width()
+    return console if console.is_terminal or "COLUMNS" in os.environ else open_width(width=_NO_TERMINAL)
 
 
 def run_async(work: Coroutine[Any, Any, R]) -> R:

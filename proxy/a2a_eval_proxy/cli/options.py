@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..runs.drive import AgentOptions
     from ..runs.rescore import Engine
+    from ..runs.selection import Selection
 
 _agent = partial(option, group=OptionGroup.AGENT)
 _run = partial(option, group=OptionGroup.RUN)
@@ -58,6 +59,27 @@ class ReportOptions(Options):
         None,
     )
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.", False)
+    case: tuple[str, ...] = _run(
+        types.ValueType(types.TEXTS.parse, "ID"),
+        "Only this case, or cases whose ids match this shell pattern, such as 'refund-*'. Repeatable.",
+        (),
+        repeatable=True,
+    )
+    tag: tuple[str, ...] = _run(
+        types.ValueType(types.TEXTS.parse, "TAG"), "Only cases with this tag. Repeatable.", (), repeatable=True
+    )
+    output: str = option(types.one_of("text", "json"), "Output format; json: the whole result as one document.", "text")
+    quiet: bool = option(
+        types.FLAG, "No progress, tables or notes: only the verdict and its reasons.", False, alias="-q"
+    )
+    verbose: bool = option(types.FLAG, "Every turn and every reason, and more log messages.", False, alias="-v")
+
+    @property
+    def selection(self) -> Selection:
+        """The cases that --case and --tag select."""
+        from ..runs.selection import Selection
+
+        return Selection(self.case, self.tag)
 
 
 class AgentClientOptions(Options):

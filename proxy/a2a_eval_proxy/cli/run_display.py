@@ -18,9 +18,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
-from tool_call_evaluators.report import Report
+from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.causes import causes
-from tool_call_evaluators.report.wording import counted
+from tool_call_evaluators.report.wording import counted, printable
 from tool_call_evaluators.suite.lint import unknown_gates, unknown_placeholders, unused_expectations
 
 from ..errors import ConfigError
@@ -30,6 +30,7 @@ from ..runs.annotations import github_annotations
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
+from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.tables import conversation_lines, gate_table, plain, score_table, turn_table, usage_line, users_line
 from ..settings.store_url import masked_url
@@ -47,9 +48,9 @@ async def run_and_show(options: RunOptions) -> bool:
 
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
     plan = _start(options, privacy)
-    suite = plan.suite
-    if not suite.cases:
+    if not plan.suite.cases:
         raise ConfigError(f"{options.suite}: the suite has no cases")
+    suite = options.selection.of(plan.suite)
     if plan.arksim is None and (wrong := unknown_gates(suite)):
         raise ConfigError(f"{options.suite}: {'; '.join(wrong)}")
     try:
@@ -59,7 +60,7 @@ async def run_and_show(options: RunOptions) -> bool:
     agent = options.agent_options(suite.agent)
     name = options.run or new_run_name(suite.name)
     try:
-        with _progress_bar() as update:
+        with _progress_bar(silent=options.quiet) as update:
             conclusion = await run_suite(
                 suite,
                 agent,
@@ -67,14 +68,16 @@ async def run_and_show(options: RunOptions) -> bool:
                 name,
                 resume=options.resume,
                 replay_user=options.replay_user,
-                texts=plan.report is not None,
+                texts=_keeps_texts(plan, options),
                 privacy=privacy,
+                partial=bool(options.selection),
                 planned=lambda turns: update(description="running", total=turns),
                 advanced=lambda case: update(advance=1, description=escape(case.id)),
             )
     except asyncio.CancelledError:  # Ctrl-C
         scenarios = ["--scenario-file-path", options.scenario_file_path] if options.scenario_file_path else []
-        command = shlex.join(["a2a-eval-proxy", "run", options.suite, *scenarios, "--run", name, "--resume"])
+        cases = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
+        command = shlex.join(["a2a-eval-proxy", "run", options.suite, *scenarios, *cases, "--run", name, "--resume"])
         Console(stderr=True).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
         raise
     if (simulation := plan.simulation_output) and privacy.keeps_content:
@@ -94,13 +97,16 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         plan.suite.check_judges()  # before anything is stored
         run = privacy.identifier(run or new_run_name(plan.suite.name))
         await store_simulation(simulation, plan.cases, options.store, run, privacy)
-    with _progress_bar() as update:
+    elif run is None:
+        run = await _newest(options.store)
+    with _progress_bar(silent=options.quiet) as update:
         conclusion = await evaluate_store(
             plan.suite,
             options.store,
             run,
-            texts=plan.report is not None,
+            texts=_keeps_texts(plan, options),
             privacy=privacy,
+            selection=options.selection,
             engine=options.engine,
             planned=lambda turns: update(description="scoring", total=turns),
             advanced=lambda turns: update(advance=turns),
@@ -108,10 +114,24 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
     return _show(conclusion, plan, options)
 
 
+async def _newest(store: str) -> str | None:
+    """The name of the newest run, after saying so; None in an empty store."""
+    runs = await stored_runs(store)
+    if not runs:
+        return None
+    others = f" of {len(runs)} runs; choose another with --run NAME" if len(runs) > 1 else ""
+    click.echo(plain(f"run {runs[0].name}, the newest{others}"), err=True)
+    return runs[0].name
+
+
+def _keeps_texts(plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
+    return plan.report is not None or options.output == "json"
+
+
 def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
     """The suite and where its results go. An importer prints its notes, instead of warnings about expectations that no
     evaluator reads."""
-    start_logging("warning", "%(levelname)s %(name)s: %(message)s", privacy)
+    start_logging("info" if options.verbose else "warning", "%(levelname)s %(name)s: %(message)s", privacy)
     scenario_file = options.scenario_file_path and Path(options.scenario_file_path)
     imported = import_suite(
         options.suite, options.format, allow_plugins=options.allow_plugins, scenario_file=scenario_file or None
@@ -128,11 +148,11 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
 
 
 @contextmanager
-def _progress_bar() -> Iterator[Callable[..., None]]:
+def _progress_bar(*, silent: bool) -> Iterator[Callable[..., None]]:
     """A bar on a terminal; the function updates it, with the parameters of `Progress.update`."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
         yield partial(progress.update, progress.add_task("starting", total=None))
 
 
@@ -148,15 +168,13 @@ def _show_causes(console: Console, report: Report) -> None:
         console.print(f"  … and {len(found) - _SHOWN_REASONS} more")
 
 
-def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
-    """Print the result of a run and write its report; returns whether it passed."""
-    console = wide_console()
-    report, verdict = conclusion.report, conclusion.verdict
+def _show_tables(console: Console, report: Report, shown: int) -> None:
+    """The first `shown` turns and conversations, scores and gates."""
     if report.turns:
-        console.print(turn_table(report.turns[:_SHOWN_TURNS], report))
-    if len(report.turns) > _SHOWN_TURNS:
-        console.print(f"… and {len(report.turns) - _SHOWN_TURNS} more turns; see the report or `export`")
-    for line in conversation_lines(report.conversations)[:_SHOWN_TURNS]:
+        console.print(turn_table(report.turns[:shown], report))
+    if len(report.turns) > shown:
+        console.print(f"… and {len(report.turns) - shown} more turns; see the report or `export`")
+    for line in conversation_lines(report.conversations)[:shown]:
         console.print(line, soft_wrap=True)
     if metrics := report.verdict["metrics"]:
         console.print()
@@ -164,13 +182,23 @@ def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOp
     if report.gates:
         console.print()
         console.print(gate_table(report.gates))
+
+
+def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
+    """Print the result of a run and write its report; returns whether it passed."""
+    as_json = options.output == "json"
+    console, details = wide_console(silent=as_json), wide_console(silent=as_json or options.quiet)
+    report, verdict = conclusion.report, conclusion.verdict
+    if as_json:
+        click.echo(json_report(report), nl=False)
+    _show_tables(details, report, len(report.turns) if options.verbose else _SHOWN_TURNS)
     _show_causes(console, report)
     if verdict.tolerated:
         console.print(f"tolerated by the suite: {counted(len(verdict.tolerated), 'reason')}")
-    for sentence in plan.warnings:
-        console.print(f"note: {escape(sentence)}", soft_wrap=True)
+    for sentence in () if options.quiet else plan.warnings:
+        click.echo(printable(f"note: {sentence}"), err=as_json)
     for line in filter(None, (users_line(report.users), usage_line(conclusion.usage))):
-        console.print(line)
+        details.print(line)
     for line in github_annotations(verdict, Path(options.suite), os.environ):
         click.echo(line, err=True)
     page = plan.publish(report)  # last: a full disk does not hide the verdict

@@ -121,6 +121,7 @@ async def run_suite(
     replay_user: str | None = None,
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
+    partial: bool = False,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[Case], None] = lambda case: None,
 ) -> RunResult:
@@ -129,7 +130,7 @@ async def run_suite(
     With `resume`, conversations that an earlier process completed are skipped; an interrupted one is discarded and
     run again. With `replay_user`, simulated users write what they wrote in that run; no model is asked. `planned` is
     called with the number of turns to come (at most), `advanced` after each. Memory does not grow with the run; for
-    `texts`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
+    `texts` and `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
     turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False, and for a
@@ -155,7 +156,7 @@ async def run_suite(
                 await _drive(suite, todo, agent, store, pipeline, run, users, advanced, privacy)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
-        return await load_and_judge_run(store, scorer, expected, run, texts=texts)
+        return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
     finally:
         await asyncio.to_thread(store.close)
 

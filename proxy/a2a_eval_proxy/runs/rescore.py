@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Literal
 
 from tool_call_evaluators.suite import Suite
 
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
+from ..scoring.pipeline import Pipeline
 from ..scoring.ray_executor import RayExecutor
 from ..scoring.scorer import TurnJson
-from ..store import StoreError
+from ..store import Store, StoreError
 from .run_result import RunResult, load_and_judge_run, scoring
+from .selection import ALL, Selection
 from .stored_turns import open_existing_store, turns_of
 
 Engine = Literal["in-process", "ray"]
@@ -29,44 +31,67 @@ async def evaluate_store(
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
     engine: Engine = "in-process",
+    selection: Selection = ALL,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
 ) -> RunResult:
     """Score the turns of `run` (None: all) in the store at `location` again, store the results, and judge the run.
 
     Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
-    with the number of further turns that are done; for `texts`, see `load_and_judge_run`. Evaluators see the turns
-    as `privacy` redacts them; the store keeps them as they are.
+    with the number of further turns that are done; for `texts`, see `load_and_judge_run`. Turns of cases that are not
+    selected keep their results and do not count. Evaluators see the turns as `privacy` redacts them; the store keeps
+    them as they are.
     Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
     RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results;
     else JudgeNotConfiguredError for a judge without a model or key.
     """
+    selected = selection.of(suite) if selection else None
     if engine != "ray":  # whose processes have their own environment
-        suite.check_judges()
+        (selected or suite).check_judges()
     async with open_existing_store(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
         expected = privacy.suite(suite)
+        judged = privacy.suite(selected) if selected else expected
+        only = {case.id for case in (*judged.cases, *selected.cases)} if selected else None
         executor = RayExecutor(expected, location, privacy) if engine == "ray" else None
         page_size = executor.batch if executor else _PAGE
         async with scoring(store, suite, privacy, executor) as (pipeline, scorer):
-            async with pipeline.rescoring() as rescore:
-                page: list[TurnJson] = []
-                async for turn in turns_of(store, run):
-                    if turn["status"] == "open":  # its outcome is not known: it counts as never scored
-                        advanced(1)
-                        continue
-                    _check_content(turn)
-                    page.append(turn)
-                    if len(page) == page_size:
-                        rescore(page)
-                        await pipeline.drained()
-                        advanced(len(page))
-                        page = []
-                rescore(page)
-            advanced(len(page))
+            await _score_again(store, run, pipeline, only, page_size, advanced)
         return await load_and_judge_run(
-            store, scorer, expected, run, moved=pipeline.moved, texts=texts, privacy=privacy
+            store,
+            scorer,
+            judged,
+            run,
+            moved=pipeline.moved,
+            texts=texts,
+            privacy=privacy,
+            partial=selected is not None,
         )
+
+
+async def _score_again(
+    store: Store,
+    run: str | None,
+    pipeline: Pipeline,
+    only: Collection[str] | None,
+    page_size: int,
+    advanced: Callable[[int], None],
+) -> None:
+    async with pipeline.rescoring(only) as rescore:
+        page: list[TurnJson] = []
+        async for turn in turns_of(store, run):
+            if turn["status"] == "open":  # its outcome is not known: it counts as never scored
+                advanced(1)
+                continue
+            _check_content(turn)
+            page.append(turn)
+            if len(page) == page_size:
+                rescore(page)
+                await pipeline.drained()
+                advanced(len(page))
+                page = []
+        rescore(page)
+    advanced(len(page))
 
 
 def _check_content(turn: TurnJson) -> None:

@@ -25,6 +25,7 @@ from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_ca
 from ..store import Store, TurnQuery, every_turn
 from ..telemetry.counters import Metrics
 from ..telemetry.event_bus import EventBus
+from .selection import selected_turns
 from .stored_turns import conversation_results, without_texts
 
 
@@ -64,19 +65,22 @@ async def load_and_judge_run(
     moved: Mapping[str, str] | None = None,
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
+    partial: bool = False,
 ) -> RunResult:
     """Judge the stored turns of `run` (None: of all runs) by the suite. Everything must be scored by now.
 
     `moved` has the cases of turns, by turn id, that differ from the stored ones. Only results of the suite's
-    evaluators count. All turns are in memory together, with texts shortened for the report; without `texts`, with
-    what the verdict needs. `privacy` redacts turns that were stored under other rules. The suite's judge, if there is
-    one, merges distinct errors that mean the same, unless content must not be kept.
+    evaluators count; with `partial`, only turns of the suite's cases. All turns are in memory together, with texts
+    shortened for the report; without `texts`, with what the verdict needs. `privacy` redacts turns that were
+    stored under other rules. The suite's judge, if there is one, merges distinct errors that mean the same, unless
+    content must not be kept.
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
         turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
-    result = judge_turns(suite, turns, await _conversation_results(store, scorer, run), run)
+    judged = selected_turns(suite, turns) if partial else (suite, turns)
+    result = judge_turns(*judged, await _conversation_results(store, scorer, run), run)
     cache = privacy.judge_cache(store.judge_cache)
     judge = None if cache is None else judge_with(suite.judge, cache=cache)
     errors, spent = await errors_of_run(failures(result.report.conversations), judge)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -152,8 +152,12 @@ class Pipeline:
         return total
 
     @asynccontextmanager
-    async def rescoring(self) -> AsyncIterator[Callable[[Iterable[TurnJson]], None]]:
+    async def rescoring(
+        self, only: Collection[str] | None = None
+    ) -> AsyncIterator[Callable[[Iterable[TurnJson]], None]]:
         """A function that takes stored turns, oldest first, to score them again with the cases they match now.
+
+        With `only`, turns of other cases, or of none, are left as they are.
 
         A turn belongs to the case that it was stored with, where there is such a case, else to the one with its text;
         `moved` has the difference, the store keeps what it has. Results by other evaluators stay. At the end of the
@@ -162,12 +166,12 @@ class Pipeline:
         if not self._scores:
             raise RuntimeError("a pipeline without a scorer cannot score again")
         self._conversations.hold()
-        yield self._rescore
+        yield partial(self._rescore, only)
         await self.drained()
         self._conversations.release()
         await self.drained()
 
-    def _rescore(self, items: Iterable[TurnJson]) -> None:
+    def _rescore(self, only: Collection[str] | None, items: Iterable[TurnJson]) -> None:
         jobs = []
         for item in items:
             turn = Turn.from_dict(dict(item))
@@ -175,6 +179,8 @@ class Pipeline:
             case_id = self._cases.match(known, turn.conversation_id, turn.user_text)
             if case_id is not None and case_id != turn.case_id:
                 turn.case_id = self.moved[turn.turn_id] = case_id
+            if only is not None and case_id not in only:
+                continue
             job = self._job(TurnViews(turn, self._privacy.redacted(turn), turn), ended=True)
             jobs.append(replace(job, late=item["status"] == "done", kept=item["evaluations"]))
         self._score_again(jobs)

@@ -97,8 +97,9 @@ def test_without_a_model_or_key_nothing_passes(judge: str, missing: str, agent: 
     suite = written(tmp_path, JUDGED.replace("JUDGE", judge))
     driven = run("run", suite, "--agent", "http://127.0.0.1:1", "--store", tmp_path / "a.db", cwd=tmp_path, **unset)
     plain = written(tmp_path, SUITE, "plain.yaml")
-    run("run", plain, "--agent", agent("v1"), "--store", tmp_path / "b.db", cwd=tmp_path)
-    again = run("evaluate", "--suite", suite, "--store", tmp_path / "b.db", cwd=tmp_path, **unset)
+    stored = ("--store", tmp_path / "b.db", "--run", "one")
+    run("run", plain, "--agent", agent("v1"), *stored, cwd=tmp_path)
+    again = run("evaluate", "--suite", suite, *stored, cwd=tmp_path, **unset)
     for result in (driven, again):
         assert (result.returncode, result.stdout) == (2, ""), result.stderr
         (line,) = result.stderr.splitlines()

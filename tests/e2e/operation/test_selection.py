@@ -1,0 +1,110 @@
+"""`run` and `evaluate` with some of a suite's cases, and what they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from e2e.contracts import GetAgent
+from support.prefork import run
+
+SUITE = """\
+suite: weather
+evaluators: [tool_error, {exact_match: {scope: turn}}]
+cases:
+  - {id: search-good, tags: [quick], turns: [{user: artifact please}]}
+  - {id: search-wrong, tags: [quick], turns: [{user: artifact please, expect: {response: nothing}}]}
+  - {id: words, turns: [{user: message please}]}
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "suite.yaml"
+    path.write_text(SUITE)
+    return path
+
+
+def cases(store: Path, name: str) -> list[str]:
+    shown = run("show", name, "--output", "json", "--store", store)
+    return [turn["case_id"] for turn in json.loads(shown.stdout)["items"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "driven"),
+    [
+        (["--case", "search-*"], ["search-good", "search-wrong"]),
+        (["--case", "search-good", "--case", "w?rds"], ["search-good", "words"]),
+        (["--tag", "quick", "--case", "*-good"], ["search-good"]),
+    ],
+    ids=" ".join,
+)
+def test_only_the_selected_cases_are_driven(
+    arguments: list[str], driven: list[str], agent: GetAgent, suite: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "turns.db"
+    result = run("run", suite, "--agent", agent("v1"), "--store", store, "--run", "some", *arguments, cwd=tmp_path)
+    assert result.returncode == ("search-wrong" in driven), result.stdout + result.stderr
+    assert "not executed" not in result.stdout
+    assert sorted(cases(store, "some")) == driven
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--case", "serch-good"], "--case: no case 'serch-good' in suite 'weather' (did you mean search-good?)"),
+        (["--case", "x*"], "--case: no case 'x*' in suite 'weather'; known are search-good, search-wrong, words"),
+        (["--tag", "quik"], "--tag: no case of suite 'weather' has the tag 'quik' (did you mean quick?)"),
+        (["--tag", "quick", "--case", "words"], "--case, --tag: no case of suite 'weather' matches both"),
+    ],
+)
+def test_a_name_that_selects_nothing_is_an_error(
+    arguments: list[str], message: str, suite: Path, tmp_path: Path
+) -> None:
+    result = run("run", suite, "--agent", "http://127.0.0.1:1", *arguments, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.rstrip().endswith(message)
+
+
+def test_the_newest_run_is_evaluated_and_other_cases_keep_their_results(
+    agent: GetAgent, suite: Path, tmp_path: Path
+) -> None:
+    store = ("--store", tmp_path / "turns.db")
+    run("run", suite, "--agent", agent("v1"), "--run", "old", "--case", "words", *store, cwd=tmp_path)
+    run("run", suite, "--agent", agent("v1"), "--run", "new", *store, cwd=tmp_path)
+    before = run("export", "--run", "new", *store).stdout.splitlines()
+    strict = tmp_path / "strict.yaml"
+    strict.write_text(SUITE.replace("tool_error", "tool_call_validity"))
+    again = run("evaluate", "--suite", strict, "--case", "search-good", *store, cwd=tmp_path)
+    assert again.stderr == "run new, the newest of 2 runs; choose another with --run NAME\n"
+    assert "run new: 1 turn" in again.stdout
+    after = run("export", "--run", "new", *store).stdout.splitlines()
+    changed = [json.loads(new)["case_id"] for old, new in zip(before, after, strict=True) if old != new]
+    assert changed == ["search-good"]
+    everything = run("evaluate", "--suite", suite, "--run", "old", "-q", *store, cwd=tmp_path)
+    assert (everything.returncode, everything.stderr) == (1, "")
+    assert "search-good" in everything.stdout
+
+
+def test_an_evaluator_for_other_cases_does_not_fail_the_selection(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
+    command = ("run", suite, "--agent", agent("v1"), "--case", "search-good")
+    assert run(*command, cwd=tmp_path).returncode == 0
+    suite.write_text(SUITE.replace("[tool_error, {exact_match: {scope: turn}}]", "[exact_match]"))
+    assert run(*command, cwd=tmp_path).returncode == 1  # nothing at all was measured
+
+
+def test_the_whole_result_is_one_json_document(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
+    result = run("run", suite, "--agent", agent("v1"), "--output", "json", cwd=tmp_path)
+    assert result.returncode == 1
+    document = json.loads(result.stdout)
+    assert document["passed"] is False
+    assert [item["case_id"] for item in document["conversations"]] == ["search-good", "search-wrong", "words"]
+
+
+def test_quiet_prints_the_verdict_alone(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
+    result = run("run", suite, "--agent", agent("v1"), "-q", "--run", "r", cwd=tmp_path)
+    verdict, reason, end = filter(None, result.stdout.splitlines())
+    assert verdict.startswith("failed, 1 reason")
+    assert reason.startswith("  search-wrong: response_text: expected")
+    assert end == "run r: 3 turns, store a2a-eval-proxy.db"
