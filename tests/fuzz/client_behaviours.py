@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from .values import (
+    REPEATED,
     TOKEN_HEADER,
     AwaitContinue,
     Close,
@@ -233,7 +234,17 @@ def _rpc(dice: Random, token: bytes) -> Said:
     return Said(b"POST", b"/?%b" % token, headers, json.dumps(call).encode())
 
 
+def _repeated(dice: Random, token: bytes) -> Said:
+    """One of few headers, the same for many exchanges, as an SDK sends them; only the body differs."""
+    fields = [(b"content-type", b"application/json")]
+    if dice.random() < 0.7:
+        fields.append((b"authorization", b"Bearer %b" % dice.choice((b"one", b"two"))))
+    body = filler(token, b"q", dice.choice((20, 99, 100, 4_000)))
+    return Said(b"POST", REPEATED, tuple(fields), body, chunked=dice.random() < 0.05)
+
+
 SHAPES: dict[str, Shape] = {
+    "repeated": _repeated,
     "get-body": _get_with_body,
     "card": _card,
     "card-body": _card_with_body,

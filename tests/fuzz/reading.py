@@ -13,7 +13,7 @@ from typing import Any
 import h11
 
 from .ledger import AgentConnection, Arrival, End, Fault, Ledger
-from .values import ANSWER_HEADER, TOKEN, TOKEN_HEADER, Exchange, Fate, Kind, tokens_in
+from .values import ANSWER_HEADER, REPEATED, TOKEN, TOKEN_HEADER, Exchange, Fate, Kind, tokens_in
 
 _MAX_HEAD = 4 * 1024 * 1024
 _DEFAULT_FIELDS = frozenset({b"x-fuzz-token", b"content-type", b"authorization"})
@@ -31,6 +31,8 @@ class RequestReader:
     def _begin(self, data: bytes) -> None:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
         self.head: h11.Request | None = None
+        self._unnamed: h11.Request | None = None
+        self._beginning = b""
         self.exchange: Exchange | None = None
         self.arrival: Arrival | None = None
         self.body_size = 0
@@ -50,7 +52,7 @@ class RequestReader:
         self._begin(self.excess)
 
     def feed(self, data: bytes) -> None:
-        between = self.head is None or self.whole
+        between = self.whole or (self.head is None and self._unnamed is None)
         if between and not self.broken and not self._ledger.came(data, self._connection):
             self.broken = True
         try:
@@ -67,10 +69,16 @@ class RequestReader:
         while True:
             event = self._h11.next_event()
             if isinstance(event, h11.Request):
-                self.head = event
-                self._see_head(event)
+                if event.target == REPEATED:
+                    self._unnamed = event
+                else:
+                    self.head = event
+                    self._see_head(event)
             elif isinstance(event, h11.Data):
-                self._see_body(bytes(event.data))
+                if self._unnamed is None:
+                    self._see_body(bytes(event.data))
+                else:
+                    self._see_beginning(bytes(event.data), self._unnamed)
             elif isinstance(event, h11.EndOfMessage):
                 self._see_end()
                 return
@@ -87,7 +95,23 @@ class RequestReader:
             if not _WELL_KNOWN.match(head.target):
                 self._strange(head, "names no exchange")
             return
-        token = (in_target or names)[0]
+        self._see_token(head, (in_target or names)[0])
+
+    def _see_beginning(self, data: bytes, head: h11.Request) -> None:
+        """The head of a request whose body names the exchange counts as read when its token has come."""
+        self._beginning += data
+        found = TOKEN.match(self._beginning)
+        if found is None:
+            if len(self._beginning) >= 64:
+                self._strange(head, "has a body that names no exchange")
+                self.broken = True
+            return
+        data, self._beginning = self._beginning, b""
+        self.head, self._unnamed = head, None
+        self._see_token(head, found[0])
+        self._see_body(data)
+
+    def _see_token(self, head: h11.Request, token: bytes) -> None:
         self.arrival = self._ledger.arrived(token, self._connection)
         self.exchange = self._ledger.exchange(token)
         if self.exchange is None:

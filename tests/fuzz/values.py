@@ -13,6 +13,8 @@ from functools import cache, lru_cache
 
 TOKEN = re.compile(rb"~[0-9a-f]{12}~")
 TOKEN_HEADER = b"x-fuzz-token"
+REPEATED = b"/f/repeated"
+"""The target of requests whose headers repeat: only their bodies name the exchange."""
 ANSWER_HEADER = b"x-fuzz-answer"
 _BLOCK = 64
 _MAX_FILLER = 10_000_000
