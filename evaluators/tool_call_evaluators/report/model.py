@@ -192,7 +192,11 @@ class Report:
         """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation."""
         if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None:
             return None
-        return diff_calls(turn.expect.tool_calls, made_calls(turn.turn), self._matcher(conversation.case))
+        key = turn.turn["turn_id"]
+        if key not in self._changes:
+            matcher = self._matcher(conversation.case)
+            self._changes[key] = diff_calls(turn.expect.tool_calls, made_calls(turn.turn), matcher)
+        return self._changes[key]
 
     def changes_of_all(self, conversation: RunConversation) -> list[CallChange] | None:
         """The expected calls of a whole conversation compared with those of all its turns in order."""
@@ -211,6 +215,11 @@ class Report:
             specs = case.evaluators if case is not None and case.evaluators is not None else suite_specs
             self._matchers[key] = _first_matcher(specs)
         return self._matchers[key]
+
+    @cached_property
+    def _changes(self) -> dict[str, list[CallChange]]:
+        """The comparisons of turns by turn id: several parts of a report read them."""
+        return {}
 
     @cached_property
     def _matchers(self) -> dict[str | None, Matcher]:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 from ..grouping import grouped
 from .causes import Cause, causes
+from .figures import percentile, tool_figures, turn_seconds
 from .model import Report, seconds_between
 from .wording import counted, cut, duration_text, gate_name, gate_sign, gate_word, printable, usage_text, users_text
 
@@ -15,6 +16,7 @@ BINS = 10
 MAX_OCCURRENCES = 12
 """Maximum number of linked occurrences of an error; the number of further ones follows."""
 MAX_ERRORS = 100
+MAX_TOOLS = 100
 MAX_TEXT = 600
 
 Child = ET.Element | str | None
@@ -22,8 +24,8 @@ Child = ET.Element | str | None
 
 def overview(report: Report) -> str:
     """The header and the first sections, as HTML. Every text is escaped."""
-    sections = [_why(report), _gates(report), _scores(report), _errors(report), _findings(report)]
-    parts = [_masthead(report), *(section for section in sections if section is not None)]
+    sections = [_why(report), _errors(report), _gates(report), _scores(report), _tools(report), _findings(report)]
+    parts = [_masthead(report), _tiles(report), *(section for section in sections if section is not None)]
     return "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in parts)
 
 
@@ -68,6 +70,46 @@ def _masthead(report: Report) -> ET.Element:
     listed = (element("div", element("dt", name), element("dd", value)) for name, value in facts)
     headline = element("div.headline", element("h1", report.title), verdict)
     return element("header.masthead", headline, element("dl.facts", *listed))
+
+
+def _tiles(report: Report) -> ET.Element:
+    """The pass rate of the conversations and the latency of the turns."""
+    counts, noted = report.counts, report.noted_count
+    passed, judged = counts["passed"] - noted, counts["passed"] + counts["failed"]
+    left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["spoilt"], "spoilt")]
+    aside = ", ".join(f"{count:,} {words}" for count, words in left_out if count)
+    rate = f"{passed / judged:.0%}" if judged else "–"
+    seconds = turn_seconds(report)
+    tiles = [
+        ("conversations passed", f"{passed:,} of {judged:,}", f"{rate}{', ' if aside else ''}{aside}"),
+        ("turn latency, median", duration_text(percentile(seconds, 0.5)), counted(len(seconds), "turn")),
+        ("turn latency, 95th percentile", duration_text(percentile(seconds, 0.95)), ""),
+    ]
+    listed = (
+        element("div", element("dt", name), element("dd", element("b", value), element("span.quiet", f" {more}")))
+        for name, value, more in tiles
+    )
+    return element("dl.tiles", *listed, id="tiles")
+
+
+def _tools(report: Report) -> ET.Element | None:
+    tools = tool_figures(report)
+    if not tools:
+        return None
+    timed = any(tool.p95 is not None for tool in tools)
+    head = ["tool", "calls", "errors", "mismatches", *(["95th percentile"] if timed else [])]
+    rows = []
+    for tool in tools[:MAX_TOOLS]:
+        cells = [element("th", tool.name, scope="row"), element("td.number", f"{tool.calls:,}", data_head=head[1])]
+        for name, count in ((head[2], tool.errors), (head[3], tool.mismatches)):
+            cells.append(element(f"td.number{'.bad' if count else ''}", f"{count:,}", data_head=name))
+        cells += [element("td.number", duration_text(tool.p95), data_head=head[4])] if timed else []
+        rows.append(element("tr", *cells))
+    columns = [element("th", name, scope="col") for name in head]
+    table = element("table.toolstats", element("thead", element("tr", *columns)), element("tbody", *rows))
+    more = f"… and {len(tools) - MAX_TOOLS:,} more." if len(tools) > MAX_TOOLS else None
+    note = element("p.note", more) if more else None
+    return _section("tools", "Tools", element("div.scroll", table, tabindex="0"), note)
 
 
 def _moment(time: str | None) -> str:

@@ -71,6 +71,12 @@ def labels(session) -> list[str]:
     return session.execute_script("return [...document.querySelectorAll('.name')].map((name) => name.textContent)")
 
 
+def texts(session, selector: str) -> list[str]:
+    """Of the elements, those in closed parts included."""
+    script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent)"
+    return session.execute_script(script, selector)
+
+
 def settle(session, script: str) -> None:
     """Wait until `script` is true in the page."""
     session.set_script_timeout(20)
@@ -190,6 +196,73 @@ def test_a_link_opens_a_conversation_the_filter_hides(opened, demo):
     assert complaints(session) == []
 
 
+def test_the_address_keeps_filters_and_the_open_case(opened, demo):
+    session = opened(demo, "#status=all&search=trk-77120&sort=calls&case=follow-up")
+    settle(session, "document.querySelectorAll('.name').length === 3")
+    assert session.execute_script("return document.querySelector('#search').value") == "trk-77120"
+    session.execute_script("document.querySelector('[value=passed]').click()")
+    settle(session, "location.hash.includes('status=passed')")
+    assert session.execute_script("return location.hash") == "#status=passed&search=trk-77120&sort=calls"
+    session.execute_script("document.querySelector('.conversation summary').click()")
+    settle(session, "location.hash.includes('case=')")
+    session.execute_script("location.hash = '#status=nonsense&sort=__proto__&narrow=<img>&case=<img>'")
+    session.execute_script("location.hash = '#case=partial-refund'")
+    settle(session, "document.getElementById('c-9') && document.getElementById('c-9').open")
+    assert complaints(session) == []
+
+
+def test_the_list_is_sorted_by_calls_and_scores(opened):
+    turns = [
+        turn("a", calls=[call("f")], evaluations=[result("tool_error", 0.9, threshold=0)], conversation="a"),
+        turn("b", calls=[call("f")] * 3, evaluations=[result("tool_error", 1.0)], conversation="b", start=1),
+        turn("c", evaluations=[result("tool_error", 0.1, threshold=0)], conversation="c", start=2, seconds=9),
+    ]
+    session = opened(report(turns, parse_suite("suite: s\nevaluators: [tool_error]")))
+    for order, found in (("calls", "b a c"), ("score", "c a b"), ("slow", "c a b"), ("", "a b c")):
+        session.execute_script(
+            "const select = document.getElementById('sort'); select.value = arguments[0];"
+            "select.dispatchEvent(new Event('input', {bubbles: true}))",
+            order,
+        )
+        names = "[...document.querySelectorAll('.name')].map((name) => name.textContent).join(' ')"
+        settle(session, f"{names} === '{found}'")
+
+
+def test_a_conversation_below_a_threshold_that_the_gate_tolerates_is_marked(opened):
+    suite = parse_suite("suite: s\nevaluators: [tool_error]\ngates: {tool_error: 0.4}")
+    turns = [turn(name, evaluations=[result("tool_error", float(name == "a"))], conversation=name) for name in "ab"]
+    session = opened(report(turns, suite))
+    session.execute_script("document.querySelector('[value=noted]').click()")
+    settle(session, "document.querySelectorAll('.name').length === 1")
+    words = "below threshold, tolerated by the gate"
+    session.execute_script("document.querySelector('.conversation summary').click()")
+    settle(session, "document.querySelector('.results')")
+    assert words in texts(session, "#cases .noted")
+    assert words in session.execute_script("return document.querySelector('.results').innerText")
+
+
+def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_people(opened):
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_trajectory]\ncases: [{id: a, turns: [{user: x, expect: {tool_calls: [{name: f, "
+        "arguments: {a: {$approx: 14.5, tolerance: 0.1}, b: {$regex: 'ORD-[0-9]+'}, c: {$any: true}}}]}}]}]"
+    )
+    exact = '{"id":12345678901234567890}'
+    calls = [call("f", result='{"a":[1]}', a=29), call("g", result=exact)]
+    session = opened(report([turn("t", "x", calls, [result("tool_trajectory", 0.0)], case="a")], suite))
+    settle(session, "document.querySelector('.calls')")
+    assert {"≈ 14.5 ± 0.1", "/ORD-[0-9]+/", "any", "29"} <= set(texts(session, "dd"))
+    results = texts(session, ".result pre")
+    assert '{\n  "a": [\n    1\n  ]\n}' in results
+    assert exact in results
+    session.execute_script(
+        "document.querySelector('.result').open = true; document.querySelector('.result .copy').click()"
+    )
+    settle(session, "document.querySelector('.result .copy').textContent !== 'Copy'")
+    command = session.execute_script("return document.querySelector('.again pre').textContent")
+    assert command == "a2a-eval-proxy run focus/all-failures.yaml --agent http://agent.example"
+    assert complaints(session) == []
+
+
 def test_pages_of_a_long_list(opened):
     session = opened(report([turn(f"{n:03}", start=n, conversation=f"c{n:03}") for n in range(120)]))
     assert labels(session)[0] == "c000"
@@ -263,7 +336,7 @@ return poor;
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (360, 740)], ids=["desktop", "phone"])
 def test_it_can_be_read_on_every_screen(opened, demo, width, height, dark):
     session = opened(demo, width=width, height=height, dark=dark)
     name = f"{'phone' if width < 600 else 'desktop'}-{'dark' if dark else 'light'}"
@@ -338,7 +411,7 @@ def test_everything_a_report_can_hold_is_drawn(opened):
         "Not executed: no matching turn.",
         "any arguments",
         "Expected of the conversation",
-        'order of tools [ "f", "g" ]',
+        'order of tools ["f", "g"]',
         "Scores of the conversation",
         "false information: tool_error said so",
     ):

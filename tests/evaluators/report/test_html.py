@@ -13,6 +13,7 @@ import pytest
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import Report, html_report, shortened_turn
+from tool_call_evaluators.report.figures import percentile, tool_figures
 from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
@@ -134,6 +135,35 @@ def test_what_can_be_read_without_scripts():
     assert 'href="#c-0-1"' in static
     assert "and 8 more" in static
     assert 'aria-label="20 from 0 to 0.1"' in static
+
+
+def test_tiles_and_tools_sum_up_the_run():
+    suite = parse_suite(
+        "suite: x\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: hi, expect: {tool_calls: "
+        "[{name: f, arguments: {n: 1}}, {name: gone}]}}]}]"
+    )
+    timed = [call("f", n=2) | {"started_at": "2026-11-21T09:00:00Z", "ended_at": "2026-11-21T09:00:02Z"}]
+    turns = [
+        turn("1", "hi", timed, [result("tool_error", 1.0)], case="a", seconds=1),
+        turn("2", "ho", [call("f"), call("g", error="refused")], [result("tool_error", 0.0)], start=9, seconds=3),
+    ]
+    made = report(turns, suite)
+    static = html_report(made).partition("<script")[0]
+    assert "<b>1 of 2</b>" in static
+    assert "50%" in static
+    assert "<b>1.0 s</b>" in static
+    assert "<b>3.0 s</b>" in static
+    assert [(tool.name, tool.calls, tool.errors, tool.mismatches, tool.p95) for tool in tool_figures(made)] == [
+        ("f", 2, 0, 1, 2.0),
+        ("g", 1, 1, 0, None),
+        ("gone", 0, 0, 1, None),
+    ]
+    assert '<td class="number" data-head="95th percentile">2.0 s</td>' in static
+
+
+def test_a_percentile_is_a_value_that_was_measured():
+    assert [percentile([4.0, 1.0, 3.0, 2.0], share) for share in (0.0, 0.5, 0.95, 1.0)] == [1.0, 2.0, 4.0, 4.0]
+    assert percentile([], 0.5) is None
 
 
 def test_what_is_shown_of_a_turn():

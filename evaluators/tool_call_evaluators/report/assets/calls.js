@@ -18,7 +18,7 @@ const CHANGES = {
   added: ["+", "unexpected"],
 };
 
-function argumentList(call, differing) {
+function argumentList(call, differing, written) {
   if (call.unknown) return make("p", { class: "quiet" }, "unknown arguments: the trace does not contain them");
   if (call.any) return make("p", { class: "quiet" }, "any arguments");
   const all = differing.includes("");
@@ -28,23 +28,24 @@ function argumentList(call, differing) {
       "div",
       { class: differs ? "argument differs" : "argument" },
       make("dt", {}, name, differs && unseen(" (differs)")),
-      make("dd", {}, json(value)),
+      make("dd", {}, written(value)),
     );
   });
   return entries.length ? make("dl", { class: "arguments" }, entries) : make("p", { class: "quiet" }, "no arguments");
 }
 
-function callBlock(call, differing = []) {
-  return make("div", { class: "call", dir: "ltr" }, make("code", { class: "tool" }, call.name), argumentList(call, differing));
+function callBlock(call, differing = [], written = expectedText) {
+  return make("div", { class: "call", dir: "ltr" }, make("code", { class: "tool" }, call.name), argumentList(call, differing, written));
 }
 
 function madeBlock(call, differing = []) {
   const took = call.time && call.time[1] !== null ? ` · ${duration(call.time[1] - call.time[0])}` : "";
-  const block = callBlock(call, differing);
-  block.append(make("p", { class: "source" }, `source: ${SOURCES[call.source] || call.source}${took}`));
+  const block = callBlock(call, differing, json);
+  const source = call.source === "a2a_protocol" ? "" : `source: ${SOURCES[call.source] || call.source}`;
+  if (source || took) block.append(make("p", { class: "source" }, source ? source + took : took.slice(3)));
   if (call.error !== undefined) block.append(make("p", { class: "call-error", dir: "auto" }, make("b", {}, "error "), call.error));
   if (call.result !== undefined)
-    block.append(make("details", { class: "result" }, make("summary", {}, "result"), make("pre", { dir: "auto" }, call.result)));
+    block.append(make("details", { class: "result" }, make("summary", {}, "result"), copyButton(call.result), make("pre", { dir: "auto" }, pretty(call.result))));
   return block;
 }
 

@@ -3,6 +3,21 @@
 const PAGE_SIZE = 50;
 const MOST_PRINTED = 200;
 
+const STATUSES = ["all", "failed", "passed", "noted", "spoilt", "unscored"];
+
+// A conversation that passed although a result in it did not has a sign and a filter of its own.
+const shownStatus = (item) => (item.notes ? "noted" : item.status);
+const callCount = (item) => (item.turns || []).reduce((sum, turn) => sum + (turn.calls || []).length + (turn.calls_left_out || 0), 0);
+const spent = (item) => (item.turns || []).reduce((sum, turn) => sum + (turn.time && turn.time[2] !== null ? turn.time[2] - turn.time[0] : 0), 0);
+
+// A score as a share of its scale, so that metrics can be compared.
+function lowest(item) {
+  const all = [...(item.results || []), ...(item.turns || []).flatMap((turn) => turn.results || [])].filter((result) => result.score !== undefined);
+  return Math.min(2, ...all.map((result) => (result.scale ? (result.score - result.scale[0]) / (result.scale[1] - result.scale[0]) : result.score)));
+}
+
+const ORDERS = { slow: (item) => -spent(item), calls: (item) => -callCount(item), score: lowest };
+
 class Cases {
   constructor(section, conversations) {
     this.conversations = conversations;
@@ -11,9 +26,18 @@ class Cases {
     this.texts = new Array(conversations.length);
     this.status = conversations.some((item) => item.status === "failed") ? "failed" : "all";
     this.query = "";
-    this.narrow = "";
+    this.narrow = this.sort = "";
     this.page = 0;
     this.choose();
+  }
+
+  // What the address says after #: the filters, the order and the open case, so that a link shows the same.
+  state(open = this.opened) {
+    this.opened = open;
+    const first = this.conversations.some((item) => item.status === "failed") ? "failed" : "all";
+    const parts = { status: this.status === first ? "" : this.status, search: this.query, narrow: this.narrow, sort: this.sort, case: open };
+    const given = Object.entries(parts).filter(([, value]) => value);
+    history.replaceState(null, "", given.length ? `#${new URLSearchParams(given)}` : location.pathname + location.search);
   }
 
   // The text that a search looks through, put together when it is first needed.
@@ -32,7 +56,7 @@ class Cases {
   }
 
   matches(item, index) {
-    if (this.status !== "all" && item.status !== this.status) return false;
+    if (this.status !== "all" && shownStatus(item) !== this.status) return false;
     if (this.narrow && !traits(item).includes(this.narrow)) return false;
     return !this.query || this.text(index).includes(this.query);
   }
@@ -42,6 +66,8 @@ class Cases {
     this.conversations.forEach((item, index) => {
       if (this.matches(item, index)) this.chosen.push(index);
     });
+    const rank = ORDERS[this.sort];
+    if (rank) this.chosen.sort((left, right) => rank(this.conversations[left]) - rank(this.conversations[right]) || left - right);
     this.page = 0;
     this.draw();
   }
@@ -63,25 +89,27 @@ class Cases {
   row(index) {
     const item = this.conversations[index];
     const turns = item.turns || [];
-    const calls = turns.reduce((sum, turn) => sum + (turn.calls || []).length + (turn.calls_left_out || 0), 0);
+    const calls = callCount(item);
     const failed = failedMetrics(item);
-    const spent = turns.reduce((sum, turn) => sum + (turn.time && turn.time[2] !== null ? turn.time[2] - turn.time[0] : 0), 0);
     const first = turns.find((turn) => turn.user);
     const details = make(
       "details",
-      { class: `conversation ${item.status}`, id: `c-${index}` },
+      { class: `conversation ${shownStatus(item)}`, id: `c-${index}` },
       make(
         "summary",
         {},
-        sign(item.status),
+        sign(shownStatus(item)),
         make("span", { class: "name" }, item.label),
         make("span", { class: "first", dir: "auto" }, first ? first.user.slice(0, 200) : ""),
-        make("span", { class: "chips" }, failed.slice(0, 3).map((metric) => make("span", { class: "chip" }, metric)), (item.tags || []).slice(0, 3).map((tag) => make("span", { class: "chip tag" }, tag))),
+        make("span", { class: "chips" }, (item.notes || []).map((note) => make("span", { class: "chip noted" }, note)), failed.slice(0, 3).map((metric) => make("span", { class: "chip" }, metric)), (item.tags || []).slice(0, 3).map((tag) => make("span", { class: "chip tag" }, tag))),
         make("span", { class: "fact" }, turns.length > 1 ? `${counted(turns.length, "turn")}, ` : "", counted(calls, "call")),
-        make("span", { class: "fact" }, duration(spent)),
+        make("span", { class: "fact" }, duration(spent(item))),
       ),
     );
-    details.addEventListener("toggle", () => details.open && fill(details, item, index));
+    details.addEventListener("toggle", () => {
+      if (details.open) fill(details, item, index);
+    });
+    details.querySelector("summary").addEventListener("click", () => this.state(details.open ? "" : item.label));
     return make("li", {}, details);
   }
 
@@ -94,14 +122,16 @@ class Cases {
     details.open = true;
   }
 
-  // Follows a link to a conversation (#c-3) or a turn of it (#c-3-1), whatever the filter is.
+  // Follows a link to a conversation (#c-3, #case=refund) or a turn of it (#c-3-1), whatever the filter is.
   show(hash) {
     const found = /^#c-(\d+)(-\d+)?$/.exec(hash);
-    if (!found || !this.conversations[Number(found[1])]) return;
-    const index = Number(found[1]);
+    const given = found ? null : new URLSearchParams(hash.slice(1));
+    const index = found ? Number(found[1]) : this.conversations.findIndex((item) => item.label === given.get("case"));
+    if (given) this.restore(given);
+    if (!this.conversations[index]) return;
     if (!this.chosen.includes(index)) {
       this.status = "all";
-      this.query = this.narrow = "";
+      this.query = this.narrow = this.sort = "";
       this.section.querySelector(".tools").reset();
       this.choose();
     }
@@ -109,9 +139,21 @@ class Cases {
     this.draw();
     const details = document.getElementById(`c-${index}`);
     this.open(details);
-    const target = (found[2] && document.getElementById(hash.slice(1))) || details;
+    const target = (found && found[2] && document.getElementById(hash.slice(1))) || details;
     target.scrollIntoView({ block: "start" });
     details.querySelector("summary").focus({ preventScroll: true });
+    if (!(found && found[2])) this.state(this.conversations[index].label);
+  }
+
+  restore(given) {
+    if (![..."status search narrow sort".split(" ")].some((name) => given.has(name))) return;
+    this.status = STATUSES.includes(given.get("status")) ? given.get("status") : this.status;
+    this.query = (given.get("search") || "").toLowerCase();
+    this.narrow = given.get("narrow") || "";
+    this.sort = Object.hasOwn(ORDERS, given.get("sort")) ? given.get("sort") : "";
+    for (const [id, value] of [["search", this.query], ["narrow", this.narrow], ["sort", this.sort]]) this.section.querySelector(`#${id}`).value = value;
+    this.narrow = this.section.querySelector("#narrow").value;
+    this.choose();
   }
 
   // On paper: what the filter lets through, opened, up to a bound that is said.

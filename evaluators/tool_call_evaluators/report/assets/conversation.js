@@ -11,7 +11,7 @@ const EXPECTED = {
 
 function expectations(expect) {
   const entries = Object.entries(expect || {}).map(([name, value]) =>
-    make("div", {}, make("dt", {}, EXPECTED[name] || name), make("dd", {}, json(value))),
+    make("div", {}, make("dt", {}, EXPECTED[name] || name), make("dd", {}, expectedText(value))),
   );
   return entries.length ? make("dl", { class: "expected" }, entries) : null;
 }
@@ -85,6 +85,16 @@ function whole(conversation) {
   return make("section", { class: "turn" }, make("h3", {}, "Expected of the conversation"), rows, expectations(conversation.expect));
 }
 
+// The command that runs the failed cases again. Cases of suites only: the folder focus/ has no others.
+function again(conversation) {
+  const agent = document.querySelector("#data").dataset.agent;
+  if (conversation.status !== "failed" || !agent) return null;
+  const command = `a2a-eval-proxy run focus/all-failures.yaml --agent ${quoted(agent)}`;
+  return make("div", { class: "again" }, make("h4", {}, "Run the failed cases again, in the folder of this report"), make("pre", {}, command), copyButton(command));
+}
+
+const quoted = (text) => (/^[\w:/.@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
 function conversationBody(conversation, index) {
   if (conversation.omitted) return [make("p", { class: "note" }, "Omitted to keep this file small; the export of the run contains it.")];
   const reasons = conversation.reasons ? make("ul", { class: "reasons" }, conversation.reasons.map((reason) => make("li", { dir: "auto" }, reason))) : null;
@@ -96,6 +106,7 @@ function conversationBody(conversation, index) {
     whole(conversation),
     results(conversation.results, "Scores of the conversation"),
     timings(conversation),
+    again(conversation),
     conversation.id ? make("p", { class: "ids" }, `conversation ${conversation.id}`) : null,
   ].flat(Infinity).filter(Boolean);
 }

@@ -13,7 +13,7 @@ function make(tag, attributes, ...children) {
 const unseen = (text) => make("span", { class: "unseen" }, text);
 
 // A word with a sign before it, so that colour is never all there is.
-const SIGNS = { passed: "✓", failed: "✕", errored: "!", skipped: "–", scored: "·", spoilt: "!", unscored: "–" };
+const SIGNS = { passed: "✓", failed: "✕", errored: "!", skipped: "–", scored: "·", spoilt: "!", unscored: "–", noted: "~" };
 const sign = (status) => [make("span", { class: `sign ${status}`, "aria-hidden": "true" }, SIGNS[status] || "·"), unseen(status)];
 
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
@@ -26,5 +26,48 @@ function duration(seconds) {
 }
 
 const score = (value) => (value === undefined ? "–" : value.toFixed(2));
+
+// Expected values with their placeholders written for people: any, /ORD-[0-9]+/, ≈ 14.5 ± 0.1.
+function expectedText(value) {
+  if (Array.isArray(value)) return `[${value.map(expectedText).join(", ")}]`;
+  if (value === null || typeof value !== "object") return json(value);
+  const keys = Object.keys(value).join();
+  if (keys === "$any") return "any";
+  if (keys === "$type") return `any ${[value.$type].flat().join(" or ")}`;
+  if (keys === "$regex") return `/${value.$regex}/`;
+  if (keys === "$literal") return json(value.$literal);
+  if (keys === "$approx" || keys === "$approx,tolerance" || keys === "tolerance,$approx")
+    return `≈ ${value.$approx}${value.tolerance === undefined ? "" : ` ± ${value.tolerance}`}`;
+  return `{ ${Object.entries(value).map(([key, item]) => `${json(key)}: ${expectedText(item)}`).join(", ")} }`;
+}
+
+// JSON on several lines; any other text, and numbers that JavaScript would round, as they are.
+function pretty(text) {
+  if (/\d{16}|\d[eE]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function copyButton(text, words = "Copy") {
+  const button = make("button", { type: "button", class: "copy" }, words);
+  button.addEventListener("click", async () => {
+    let copied = true;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = make("textarea", { class: "unseen", "aria-hidden": "true" });
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      copied = document.execCommand("copy");
+      area.remove();
+    }
+    button.textContent = copied ? "Copied" : "Not allowed by the browser";
+  });
+  return button;
+}
 
 const json = (value) => (typeof value === "string" ? JSON.stringify(value) : JSON.stringify(value, null, 1).replace(/\n\s*/g, " "));

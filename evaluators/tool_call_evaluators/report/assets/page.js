@@ -6,11 +6,11 @@ const cases = new Cases(section, data.conversations);
 const tools = section.querySelector(".tools");
 
 function statusButtons() {
-  const counts = { failed: 0, passed: 0, spoilt: 0, unscored: 0 };
-  for (const item of data.conversations) counts[item.status] += 1;
-  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["passed", "Passed", counts.passed], ["spoilt", "Spoilt by the user", counts.spoilt], ["unscored", "Not scored", counts.unscored]];
+  const counts = { failed: 0, passed: 0, noted: 0, spoilt: 0, unscored: 0 };
+  for (const item of data.conversations) counts[shownStatus(item)] += 1;
+  const shown = [["all", "All", data.conversations.length], ["failed", "Failed", counts.failed], ["passed", "Passed", counts.passed], ["noted", "Below threshold", counts.noted], ["spoilt", "Spoilt by the user", counts.spoilt], ["unscored", "Not scored", counts.unscored]];
   for (const [value, words, count] of shown) {
-    if ((value === "unscored" || value === "spoilt") && !count) continue;
+    if (!["all", "failed", "passed"].includes(value) && !count) continue;
     const button = make("input", { type: "radio", name: "status", value, checked: value === cases.status });
     section.querySelector(".statuses").append(make("label", {}, button, make("span", {}, words, " ", make("span", { class: "amount" }, count.toLocaleString("en")))));
   }
@@ -42,8 +42,10 @@ tools.addEventListener("input", (event) => {
   waiting = setTimeout(() => {
     cases.query = section.querySelector("#search").value.trim().toLowerCase();
     cases.narrow = section.querySelector("#narrow").value;
+    cases.sort = section.querySelector("#sort").value;
     cases.status = tools.elements.status.value;
     cases.choose();
+    cases.state("");
   }, event.target.id === "search" ? 120 : 0);
 });
 section.querySelector("#open-all").addEventListener("click", () => cases.openAll());

@@ -1,0 +1,68 @@
+"""Figures of a run: the durations of turns, and calls, errors and mismatches of each tool."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .model import Report, duration, seconds_between
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFigures:
+    """A tool: its calls, those with an error, those that differ from the expected ones, and their 95th percentile in
+    seconds, None without times.
+
+    A mismatch is an unexpected, changed, moved or missing call.
+    """
+
+    name: str
+    calls: int
+    errors: int
+    mismatches: int
+    p95: float | None
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The smallest value that is not below `share` of `values` (nearest rank); None without values."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)] if values else None
+
+
+def turn_seconds(report: Report) -> list[float]:
+    """The durations of the turns that ended."""
+    return [seconds for turn in report.turns if (seconds := duration(turn)) is not None]
+
+
+def tool_figures(report: Report) -> list[ToolFigures]:
+    """Each tool that was called or expected, the one with the most mismatches and errors first."""
+    calls: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    times: dict[str, list[float]] = {}
+    for turn in report.turns:
+        for call in turn["tool_calls"]:
+            name = call["name"]
+            calls[name] += 1
+            errors[name] += call["error"] is not None
+            seconds = seconds_between(call.get("started_at"), call.get("ended_at"))
+            if seconds is not None:
+                times.setdefault(name, []).append(seconds)
+    mismatches = Counter(_mismatched(report))
+    names = sorted({*calls, *mismatches}, key=lambda name: (-mismatches[name] - errors[name], -calls[name], name))
+    return [
+        ToolFigures(name, calls[name], errors[name], mismatches[name], percentile(times.get(name, []), 0.95))
+        for name in names
+    ]
+
+
+def _mismatched(report: Report) -> Iterator[str]:
+    """The tool of each mismatch, of turns and of whole conversations."""
+    for conversation in report.conversations:
+        for turn in conversation.turns:
+            changes, made = report.changes(conversation, turn), turn.turn["tool_calls"] if turn.turn else ()
+            expected = turn.expect.tool_calls if turn.expect else None
+            for change in changes or ():
+                if change.kind != "same":
+                    right = change.right
+                    yield made[right]["name"] if right is not None else (expected or ())[change.left or 0].name
