@@ -87,8 +87,9 @@ class ChildProcess:
 
     def stderr(self) -> str:
         """What the process has complained about so far."""
-        self._stderr.seek(0)
-        return self._stderr.read()
+        file = self._stderr.fileno()
+        # The process writes at the offset that it shares with this file object: reading must not move it.
+        return os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace")
 
     def kill(self) -> None:
         """SIGKILL: no goodbye, as in a crash."""

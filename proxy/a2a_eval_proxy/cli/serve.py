@@ -24,8 +24,8 @@ def serve(settings: Settings) -> None:
 
     Each turn is captured with its tool calls, stored and scored.
 
-    Configure clients with the proxy's URL instead of the agent's. Prints one line when ready. SIGTERM stops the proxy
-    after its open responses.
+    Configure clients with the proxy's URL instead of the agent's. Prints one line when ready, and on stderr what the
+    agent's card offers and a line for each turn. SIGTERM stops the proxy after its open responses.
 
     \b
     Example: a2a-eval-proxy serve --upstream http://127.0.0.1:9999 --suite suite.yaml
@@ -47,7 +47,9 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     """Run a proxy, print one line when it is ready, and stop in order on the first signal; later ones are ignored."""
     from ..app import run_proxy
     from ..privacy.policy import privacy_of
-    from ..telemetry.logs import LOG_LINE, start_logging
+    from ..telemetry.logs import LOG_LINE, start_logging, without_secrets
+    from .agent_line import watch_agent
+    from .turn_lines import LineWriter, TurnLines
 
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -58,14 +60,19 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
         loop.add_reader(role.supervised, stop.set)
     privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
     start_logging(settings.log_level, LOG_LINE, privacy)
-    async with run_proxy(settings, serving_processes=None if role is None else role.listener) as proxy:
+    lines = LineWriter(lambda line: privacy.text(without_secrets(line)))
+    listeners = [] if settings.quiet else [TurnLines(lines.write, scores=settings.evaluate)]
+    serving = None if role is None else role.listener
+    async with run_proxy(settings, *listeners, serving_processes=serving) as proxy:
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
         click.echo(
             f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
             f"store {masked_url(settings.store)}, run {settings.run}"
         )
+        watch = loop.create_task(watch_agent(settings, proxy.otlp_url, lines.write))
         await stop.wait()
+        watch.cancel()
         if role is not None:
             loop.remove_reader(role.supervised)
         limit = f"{settings.shutdown_timeout:g} s"
@@ -74,6 +81,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
             err=True,
         )
         await proxy.drain()
+    lines.close()
 
 
 async def _serve_for(role: Role) -> None:

@@ -108,6 +108,11 @@ def declared_uris(card: Any) -> list[str]:
     return [uri for uri in uris if is_capture_uri(uri)]
 
 
+def bindings_of(card: Any) -> list[str]:
+    """The protocol bindings that the card offers, in upper case, in its order. Never raises."""
+    return list(dict.fromkeys(binding for _, binding in _interfaces(card))) if isinstance(card, dict) else []
+
+
 def declared_api_keys(card: Any) -> frozenset[ApiKey]:
     """The API keys among the card's security schemes, in the shape of 1.0 or of 0.3. Never raises."""
     schemes = card.get("securitySchemes") if isinstance(card, dict) else None

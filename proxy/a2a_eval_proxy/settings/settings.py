@@ -123,6 +123,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     log_level: str = _admin(
         types.one_of("debug", "info", "warning", "error"), "Minimum level of messages logged to stderr.", "info"
     )
+    quiet: bool = _admin(types.FLAG, "Do not print a line for each turn.", False)
     tls_cert: str | None = _tls(
         types.FILE, "Certificate chain (PEM) for serving clients over HTTPS. Reloaded when the file changes.", None
     )

@@ -1,0 +1,138 @@
+"""One line on stderr for each turn that `serve` captures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from a2a_tool_capture import ToolCall
+from tool_call_evaluators.report.wording import duration_text, one_line, printable, score_text
+from tool_call_evaluators.turn_health import NO_CAPTURE, TURN_SUCCEEDED, turn_failure_of
+
+from ..telemetry.turn_listener import TurnListener
+from ..turn import Turn
+
+_STDERR = 2
+_LONGEST_NAME = 60
+_MOST_NAMES = 10
+_EVERY_S = 0.1
+_MOST_WAITING = 100
+"""Batches of lines, each of `_EVERY_S`: a reader of stderr may pause for ten seconds before lines are left out."""
+_CLOSE_S = 1.0
+
+
+class TurnLines(TurnListener):
+    """Hands `write` a line for each turn once it is scored, or stored where nothing is scored (`scores`)."""
+
+    def __init__(self, write: Callable[[str], None], *, scores: bool) -> None:
+        self._write = write
+        self._scores = scores
+
+    def closed(self, turn: Turn) -> None:
+        if not self._scores:
+            self._write(turn_line(turn, "stored"))
+
+    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
+        if not again:
+            self._write(turn_line(turn, _verdict(turn, results)))
+
+
+def turn_line(turn: Turn, verdict: str) -> str:
+    """Time, case, called tools, verdict and duration of a turn; nothing in it can steer a terminal or end the line."""
+    ended = turn.started_at if turn.ended_at is None else turn.ended_at
+    clock = datetime.fromtimestamp(ended).strftime("%H:%M:%S")  # local, as the times of the log
+    case = _name(turn.case_id) if turn.case_id else "-"
+    return f"{clock}  {case}  {_calls(turn)}  {verdict}  {duration_text(ended - turn.started_at)}"
+
+
+def _calls(turn: Turn) -> str:
+    if not turn.tool_calls:
+        unseen = any(finding.code == NO_CAPTURE for finding in turn.findings)
+        return "tool calls not visible" if unseen else "no tool calls"
+    names = [_call(call) for call in turn.tool_calls[:_MOST_NAMES]]
+    more = len(turn.tool_calls) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _call(call: ToolCall) -> str:
+    return _name(call.name) + (" (error)" if call.error is not None else "")
+
+
+def _verdict(turn: Turn, results: Sequence[Mapping[str, Any]]) -> str:
+    """As in the table of `run`, with what decides it."""
+    failure = turn_failure_of(turn.state, turn.response_text, turn.findings)
+    if failure is not None:
+        return f"failed ({failure.code})"
+    own = [result for result in results if result["evaluator"] != TURN_SUCCEEDED]
+    for status in ("errored", "failed"):
+        if found := [_result(result) for result in own if result["status"] == status]:
+            return f"{status} ({', '.join(found)})"
+    return "passed" if any(result["status"] != "skipped" for result in own) else "unscored"
+
+
+def _result(result: Mapping[str, Any]) -> str:
+    score = "" if result["score"] is None else f" {score_text(result['score'])}"
+    return _name(result["evaluator"]) + score
+
+
+def _name(text: str) -> str:
+    return one_line(printable(text), _LONGEST_NAME)
+
+
+class LineWriter:
+    """Writes lines to a file descriptor, from a thread: a reader that reads nothing must not stop the traffic.
+
+    `clean` is applied to each line. Where the reader falls far behind, lines are left out, and their number is written.
+    """
+
+    def __init__(self, clean: Callable[[str], str], descriptor: int = _STDERR) -> None:
+        """Called on the event loop, as `write` and `close` are."""
+        self._clean = clean
+        self._descriptor = descriptor
+        self._lines: list[str] = []
+        self._omitted = 0
+        self._batches: queue.Queue[list[str] | None] = queue.Queue(_MOST_WAITING)
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._work, name="turn lines", daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> None:
+        """Write a line soon. Never waits."""
+        if not self._lines:
+            self._loop.call_later(_EVERY_S, self._hand_over)
+        self._lines.append(line)
+
+    def close(self) -> None:
+        """Write what is left, if the reader takes it within a second."""
+        self._hand_over()
+        try:
+            self._batches.put(None, timeout=_CLOSE_S)
+        except queue.Full:
+            return  # the thread ends with the process
+        self._thread.join(_CLOSE_S)
+
+    def _hand_over(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        if self._omitted:
+            lines.append(f"{self._omitted} turns are not shown: stderr was not read in time")
+        try:
+            self._batches.put_nowait(lines)
+            self._omitted = 0
+        except queue.Full:
+            self._omitted += len(lines) - (1 if self._omitted else 0)
+
+    def _work(self) -> None:
+        while (lines := self._batches.get()) is not None:
+            data = "".join(f"{self._clean(line)}\n" for line in lines).encode("utf-8", "replace")
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError:  # stderr is closed: nobody reads
+                return

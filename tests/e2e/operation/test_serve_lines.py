@@ -1,0 +1,89 @@
+"""What `serve` prints while it serves: the agent at the start, then each turn once."""
+
+from __future__ import annotations
+
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.processes import ChildProcess
+from support.proxy import Proxy
+
+TURN = re.compile(r"^\d\d:\d\d:\d\d  (\S+)  (.+)  (\w+)(?: \(.+\))?  \d+ ms$", re.MULTILINE)
+ENDED = "stopping: waiting"
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with stepwise_agent() as agent:
+        yield agent.url
+
+
+def say(proxy: Proxy, case: str = "") -> None:
+    message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "done"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    headers = {"A2A-Version": "1.0"} | ({"A2A-Eval-Case": case} if case else {})
+    httpx.post(f"{proxy.url}{RPC_PATH}", json=body, headers=headers, trust_env=False, timeout=30).raise_for_status()
+
+
+def printed(proxy: Proxy) -> str:
+    """Everything on stderr, once the proxy has ended."""
+    proxy.terminate()
+    assert proxy.wait(30) == 0
+    text = proxy.stderr()
+    assert ENDED in text
+    return text
+
+
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_each_turn_is_printed_once(agent: str, tmp_path: Path, processes: str) -> None:
+    with Proxy(agent, tmp_path / "turns.db", "--processes", processes) as proxy:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda number: say(proxy, f"case-{number}"), range(40)))
+        text = printed(proxy)
+    turns = TURN.findall(text)
+    assert sorted(case for case, _, _ in turns) == sorted(f"case-{number}" for number in range(40))
+    assert {verdict for _, _, verdict in turns} == {"passed"}
+    assert text.count("declares tool-call-capture: its tool calls are captured\n") == 1
+
+
+def test_without_scoring_each_stored_turn_is_printed(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", "--no-evaluate") as proxy:
+        say(proxy)
+        text = printed(proxy)
+    assert [(case, verdict) for case, _, verdict in TURN.findall(text)] == [("-", "stored")]
+
+
+def test_quiet_prints_no_turns(agent: str, tmp_path: Path) -> None:
+    with Proxy(agent, tmp_path / "turns.db", "--quiet") as proxy:
+        say(proxy)
+        text = printed(proxy)
+    assert TURN.findall(text) == []
+
+
+def test_tokens_and_redacted_texts_are_not_printed(agent: str, tmp_path: Path) -> None:
+    token = "sk-" + "a1B2" * 12
+    with Proxy(agent, tmp_path / "turns.db", "--redact", "email") as proxy:
+        say(proxy, token)
+        say(proxy, "ada@example.com")
+        text = printed(proxy)
+    assert len(TURN.findall(text)) == 2
+    assert token not in text
+    assert "ada@example.com" not in text
+
+
+def test_an_agent_that_starts_later_is_missed_and_then_described(tmp_path: Path, port: int) -> None:
+    with Proxy(f"http://127.0.0.1:{port}", tmp_path / "turns.db") as proxy:
+        while "is unreachable: Connection refused; requests fail until it is up" not in proxy.stderr():
+            pass
+        with ChildProcess([sys.executable, "-m", "a2a_eval_proxy.demo.agent", "--port", str(port)]):
+            while "agent Harbour Coffee customer service: JSONRPC, HTTP+JSON; declares" not in proxy.stderr():
+                pass
+        text = printed(proxy)
+    assert text.count("is unreachable") == 1

@@ -1,0 +1,100 @@
+"""What `serve` says of the agent at its start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.cli.agent_line import agent_line, unreachable_line
+from a2a_eval_proxy.net.http_client import UpstreamUnreachableError
+from a2a_eval_proxy.settings import Settings
+from a2a_tool_capture import URI
+
+TRACES = "http://127.0.0.1:4318"
+
+
+def card(*, declares: bool, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": "Shop",
+        "supportedInterfaces": [{"url": "http://a", "protocolBinding": name} for name in ("JSONRPC", "HTTP+JSON")],
+        "capabilities": {"extensions": [{"uri": URI}] if declares else []},
+        **fields,
+    }
+
+
+def settings(**given: Any) -> Settings:
+    return Settings(upstream="http://127.0.0.1:9999", **given)
+
+
+@pytest.mark.parametrize(
+    ("declares", "given", "traces", "expected"),
+    [
+        (True, {}, TRACES, "; declares tool-call-capture: its tool calls are captured"),
+        (
+            True,
+            {"negotiate": "never"},
+            None,
+            "; declares tool-call-capture, but is not asked for tool calls (negotiate: never), and no traces are "
+            "received: its tool calls are not visible",
+        ),
+        (
+            False,
+            {},
+            TRACES,
+            "; does not declare tool-call-capture: its tool calls are captured only from traces that it sends to "
+            f"{TRACES}",
+        ),
+        (
+            False,
+            {},
+            None,
+            "; does not declare tool-call-capture, and no traces are received: its tool calls are not visible",
+        ),
+        (
+            False,
+            {"dialects": ("adk",)},
+            TRACES,
+            "; does not declare tool-call-capture: its tool calls are captured from messages (adk) and from traces "
+            f"that it sends to {TRACES}",
+        ),
+        (
+            False,
+            {"negotiate": "always"},
+            None,
+            "; does not declare tool-call-capture, and is asked for tool calls all the same (negotiate: always)",
+        ),
+    ],
+)
+def test_what_the_card_means(declares: bool, given: dict[str, Any], traces: str | None, expected: str) -> None:
+    line = agent_line(card(declares=declares), settings(**given), traces)
+    warns = "only" in expected or "not visible" in expected
+    assert line == f"{'warning: ' if warns else ''}agent Shop: JSONRPC, HTTP+JSON{expected}"
+
+
+@pytest.mark.parametrize("odd", [None, [], {}, {"name": 3}, {"name": {}, "supportedInterfaces": "x"}])
+def test_an_odd_card_is_still_one_line(odd: Any) -> None:
+    line = agent_line(odd, settings(), None)
+    assert "no binding; does not declare tool-call-capture" in line
+    assert "\n" not in line
+
+
+def test_a_card_of_the_older_version() -> None:
+    old = {"name": "Old", "url": "http://a", "additionalInterfaces": [{"url": "http://a", "transport": "GRPC"}]}
+    assert "agent Old: GRPC, JSONRPC; does not" in agent_line(old, settings(), None)
+
+
+def test_a_name_cannot_steer_the_terminal() -> None:
+    line = agent_line(card(declares=True, name="\x1b]0;x\x07\nready\u202e" + "y" * 10_000), settings(), None)
+    assert line.isprintable()
+    assert len(line) < 500
+
+
+def test_why_there_is_no_card() -> None:
+    refused = unreachable_line(settings(), UpstreamUnreachableError("Connection refused"))
+    assert refused == (
+        "warning: agent http://127.0.0.1:9999 is unreachable: Connection refused; requests fail until it is up"
+    )
+    assert "it does not respond" in unreachable_line(settings(), TimeoutError())
+    assert unreachable_line(settings(), ValueError("no agent card at http://a")).startswith(
+        "warning: no agent card at http://a: clients find no card"
+    )

@@ -1,0 +1,135 @@
+"""The lines that `serve` prints for turns."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.cli.turn_lines import LineWriter, TurnLines, turn_line
+from a2a_eval_proxy.turn import Turn
+from a2a_tool_capture import Finding, Severity, ToolCall
+from support.turn_samples import result
+
+CLOCK = r"\d\d:\d\d:\d\d"
+
+
+def turn(*calls: str, **fields: Any) -> Turn:
+    given = {"case_id": "order-status", "state": "TASK_STATE_COMPLETED", "ended_at": 100.166, **fields}
+    tool_calls = [ToolCall(name, {}, error="out of stock" if name == "refund" else None) for name in calls]
+    return Turn("t", "r", "http://agent", "JSONRPC", "1.0", 100.0, tool_calls=tool_calls, **given)
+
+
+def lines_of(one: Turn, *results: dict[str, Any], scores: bool = True) -> list[str]:
+    """What is printed when the turn is stored, scored, and scored again."""
+    found: list[str] = []
+    listener = TurnLines(found.append, scores=scores)
+    listener.closed(one)
+    if scores:
+        listener.scored(one, results, False)
+        listener.scored(one, results, True)
+    assert all(re.match(rf"{CLOCK}  ", line) for line in found)
+    return [line.partition("  ")[2] for line in found]
+
+
+def test_a_turn_is_one_line() -> None:
+    assert lines_of(turn("lookup", "refund"), result("tool_error", 1.0), result("judged", None)) == [
+        "order-status  lookup, refund (error)  passed  166 ms"
+    ]
+    assert lines_of(turn("lookup", case_id=None), scores=False) == ["-  lookup  stored  166 ms"]
+
+
+def test_a_verdict_names_what_decides_it() -> None:
+    errored = result("judged", None) | {"status": "errored"}
+    failed = result("tool_trajectory", 0.5)
+    assert lines_of(turn("a"), failed, result("tool_error", 1.0)) == [
+        "order-status  a  failed (tool_trajectory 0.50)  166 ms"
+    ]
+    assert lines_of(turn("a"), failed, errored) == ["order-status  a  errored (judged)  166 ms"]
+    assert lines_of(turn("a"), result("judged", None)) == ["order-status  a  unscored  166 ms"]
+    assert lines_of(turn("a")) == ["order-status  a  unscored  166 ms"]
+    assert lines_of(turn(state="TASK_STATE_FAILED"), result("tool_error", 1.0)) == [
+        "order-status  no tool calls  failed (task_failed)  166 ms"
+    ]
+
+
+def test_calls_that_cannot_be_seen_do_not_look_like_none() -> None:
+    unseen = Finding("no_capture", "the card does not declare it", Severity.WARNING, "capture")
+    assert lines_of(turn(findings=[unseen])) == ["order-status  tool calls not visible  unscored  166 ms"]
+
+
+def test_names_neither_steer_the_terminal_nor_fill_it() -> None:
+    hostile = turn(*["\x1b]0;x\x07\u202e\nname" + "y" * 500] * 151, case_id="a\tb\r\nc")
+    line = turn_line(hostile, "passed")
+    assert line.isprintable()
+    assert len(line) < 1_000
+    assert "  a b c  " in line
+    assert " and 141 more  " in line
+
+
+# ── the writer ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+async def test_lines_are_cleaned_and_written_in_order(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    lines = LineWriter(lambda line: line.replace("secret", "***"), writer)
+    for number in range(100):
+        lines.write(f"{number} secret")
+    lines.close()
+    assert os.read(reader, 10_000).decode().splitlines() == [f"{number} ***" for number in range(100)]
+
+
+async def test_lines_are_written_without_waiting_for_the_end(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    lines = LineWriter(str, writer)
+    lines.write("one")
+    assert await asyncio.to_thread(os.read, reader, 100) == b"one\n"
+    lines.close()
+
+
+async def test_a_reader_that_reads_nothing_stops_nobody_and_hears_how_many_lines_it_missed(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("a2a_eval_proxy.cli.turn_lines._MOST_WAITING", 2)
+    reader, writer = pipe
+    lines = LineWriter(str, writer)
+    for _ in range(20):
+        lines.write("x" * 100_000)  # more than a pipe holds
+        lines._hand_over()
+    reading = asyncio.create_task(asyncio.to_thread(read_until, reader, b"not read in time\n"))
+    while not lines._batches.empty():
+        await asyncio.sleep(0)
+    lines.write("one more")
+    read = await reading
+    lines.close()
+    *whole, last, omitted = read.decode().splitlines()
+    assert last == "one more"
+    assert set(whole) == {"x" * 100_000}
+    assert omitted == f"{20 - len(whole)} turns are not shown: stderr was not read in time"
+
+
+def read_until(descriptor: int, end: bytes) -> bytes:
+    read = b""
+    while not read.endswith(end):
+        read += os.read(descriptor, 1_000_000)
+    return read
+
+
+async def test_a_closed_stderr_stops_nobody() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    lines = LineWriter(str, writer)
+    lines.write("one")
+    lines.close()
+    os.close(writer)
