@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
-from tool_call_evaluators.report.causes import causes
+from tool_call_evaluators.report.causes import Cause, causes
 from tool_call_evaluators.report.wording import counted, printable
 from tool_call_evaluators.suite.lint import unknown_gates, unknown_placeholders, unused_expectations
 
@@ -32,14 +32,27 @@ from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
 from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
-from ..runs.tables import conversation_lines, gate_table, plain, score_table, turn_table, usage_line, users_line
+from ..runs.tables import (
+    conversation_lines,
+    failures_first,
+    fitting,
+    gate_table,
+    plain,
+    score_table,
+    turn_table,
+    usage_line,
+    users_line,
+)
 from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 
-_SHOWN_TURNS = 200
-_SHOWN_REASONS = 30
+_MOST_LINES = 45
+"""Of turns, metrics, gates and causes together; headings and the rest make it 60."""
+_FEWEST_LINES = 5
+"""Of turns."""
+_MOST_CAUSES = 30
 
 
 async def run_and_show(options: RunOptions) -> bool:
@@ -84,7 +97,7 @@ async def run_and_show(options: RunOptions) -> bool:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
-    return _show(conclusion, plan, options)
+    return show_result(conclusion, plan, options)
 
 
 async def evaluate_and_show(options: EvaluateOptions) -> bool:
@@ -111,7 +124,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             planned=lambda turns: update(description="scoring", total=turns),
             advanced=lambda turns: update(advance=turns),
         )
-    return _show(conclusion, plan, options)
+    return show_result(conclusion, plan, options)
 
 
 async def _newest(store: str) -> str | None:
@@ -156,27 +169,32 @@ def _progress_bar(*, silent: bool) -> Iterator[Callable[..., None]]:
         yield partial(progress.update, progress.add_task("starting", total=None))
 
 
-def _show_causes(console: Console, report: Report) -> None:
+def _show_causes(console: Console, report: Report, found: Sequence[Cause], shown: int) -> None:
     """The verdict, and each cause of failures once."""
-    found = [] if report.passed else [cause for cause in causes(report) if cause.counts]
     amount = counted(len(report.reasons), "reason")
     amount += f" with {counted(len(found), 'cause')}" if len(found) < len(report.reasons) else ""
     console.print("\n[green]passed[/green]" if report.passed else f"\n[red]failed[/red], {amount}:")
-    for cause in found[:_SHOWN_REASONS]:
+    for cause in found[:shown]:
         console.print(f"  {escape(plain(cause.sentence))}", soft_wrap=True)
-    if len(found) > _SHOWN_REASONS:
-        console.print(f"  … and {len(found) - _SHOWN_REASONS} more")
+    if len(found) > shown:
+        console.print(f"  … and {len(found) - shown} more")
 
 
-def _show_tables(console: Console, report: Report, shown: int) -> None:
-    """The first `shown` turns and conversations, scores and gates."""
-    if report.turns:
-        console.print(turn_table(report.turns[:shown], report))
-    if len(report.turns) > shown:
-        console.print(f"… and {len(report.turns) - shown} more turns; see the report or `export`")
-    for line in conversation_lines(report.conversations)[:shown]:
+def _show_tables(console: Console, report: Report, lines: int | None) -> None:
+    """Turns and conversations, scores and gates, in about that many lines; None: all."""
+    metrics = report.verdict["metrics"]
+    room = None if lines is None else max(_FEWEST_LINES, lines - len(metrics) - len(report.gates))
+    turns = failures_first(report)
+    shown = len(turns) if room is None else fitting(turns, room)
+    if turns:
+        console.print(turn_table(turns[:shown], report))
+    if len(turns) > shown:
+        counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count)
+        more = f"… and {counted(len(turns) - shown, 'more turn')}; see the report, `export`, or --verbose"
+        console.print(f"{more}\nconversations: {counts}", soft_wrap=True)
+    for line in conversation_lines(report.conversations)[: None if room is None else max(0, room - shown)]:
         console.print(line, soft_wrap=True)
-    if metrics := report.verdict["metrics"]:
+    if metrics:
         console.print()
         console.print(score_table(metrics))
     if report.gates:
@@ -184,15 +202,17 @@ def _show_tables(console: Console, report: Report, shown: int) -> None:
         console.print(gate_table(report.gates))
 
 
-def _show(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
+def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
     as_json = options.output == "json"
     console, details = wide_console(silent=as_json), wide_console(silent=as_json or options.quiet)
     report, verdict = conclusion.report, conclusion.verdict
     if as_json:
         click.echo(json_report(report), nl=False)
-    _show_tables(details, report, len(report.turns) if options.verbose else _SHOWN_TURNS)
-    _show_causes(console, report)
+    found = [] if report.passed else [cause for cause in causes(report) if cause.counts]
+    most = len(found) if options.verbose else _MOST_CAUSES
+    _show_tables(details, report, None if options.verbose else _MOST_LINES - min(len(found), most))
+    _show_causes(console, report, found, most)
     if verdict.tolerated:
         console.print(f"tolerated by the suite: {counted(len(verdict.tolerated), 'reason')}")
     for sentence in () if options.quiet else plan.warnings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ TurnJson = Mapping[str, Any]
 
 _BAD = ("failed", "errored")
 
+_MOST_CALLS = 8
+"""Of a turn."""
 _LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500
 """Characters; reports and the export have the rest."""
 
@@ -60,13 +63,25 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: 
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
             "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
-            "\n".join(_call(call) for call in turn["tool_calls"]) or "[dim]none[/dim]",
+            "\n".join(_calls(turn)) or "[dim]none[/dim]",
             _verdict(turn, failed, notes),
             *(["\n".join(said)] if any(remarks) else []),
             *([escape(plain(turn["turn_id"]))] if ids else []),
         )
         previous = conversation
     return table
+
+
+def failures_first(report: Report) -> list[TurnJson]:
+    """The turns of failed conversations, then the others."""
+    conversations = sorted(report.conversations, key=lambda item: report.status(item) != "failed")
+    return [turn for conversation in conversations for turn in conversation.executed]
+
+
+def fitting(turns: Sequence[TurnJson], lines: int) -> int:
+    """How many of the turns have room in that many lines, if none is wrapped; at least one."""
+    ends = itertools.accumulate(max(len(_calls(turn)), len(_remarks(turn, {})), 1) for turn in turns)
+    return max(1, sum(end <= lines for end in ends))
 
 
 def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
@@ -198,6 +213,12 @@ def _score(result: Mapping[str, Any]) -> str:
     if result["score"] is None:
         return f"[dim]{result['status']}[/dim]" if result["status"] == "skipped" else f"[red]{result['status']}[/red]"
     return score_text(result) if result["passed"] is not False else f"[red]{score_text(result)}[/red]"
+
+
+def _calls(turn: TurnJson) -> list[str]:
+    calls = turn["tool_calls"]
+    more = len(calls) - _MOST_CALLS
+    return [_call(call) for call in calls[:_MOST_CALLS]] + ([f"… and {more} more"] if more > 0 else [])
 
 
 def _call(call: Mapping[str, Any]) -> str:

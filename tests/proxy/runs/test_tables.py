@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 
 import pytest
-from a2a_eval_proxy.runs.tables import failed_turns, gate_table, score_table, turn_table
+from a2a_eval_proxy.cli.options import EvaluateOptions
+from a2a_eval_proxy.cli.run_display import show_result
+from a2a_eval_proxy.runs.run_plan import RunPlan
+from a2a_eval_proxy.runs.run_result import judge_turns
+from a2a_eval_proxy.runs.tables import failed_turns, failures_first, gate_table, score_table, turn_table
 from rich.console import Console
 from support.turn_samples import call, finding, result, turn
 from tool_call_evaluators import EvalResult
@@ -157,3 +161,35 @@ def test_a_turn_that_never_came_fails_its_conversation_in_every_row():
     turns = [turn("a", "A", evaluations=GOOD, case="two", conversation="c")]
     report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     assert failed_turns(report) == {"a"}
+
+
+def test_a_table_begins_with_what_failed():
+    suite = parse_suite("suite: s\nevaluators: [tool_error]")
+    turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
+    report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
+    assert [item["turn_id"] for item in failures_first(report)] == ["b", "a"]
+
+
+def test_a_turn_with_many_calls_has_few_lines():
+    rows = shown([turn("t", "Hi", [call("lookup", order=number) for number in range(151)], GOOD, case="loop")])
+    assert [row.split()[-1] for row in rows[1:-1]] == [f"lookup(order={number})" for number in range(1, 8)]
+    assert rows[-1].split() == ["…", "and", "143", "more"]
+
+
+def test_a_run_of_a_thousand_cases_prints_sixty_lines_and_every_distinct_failure(tmp_path, capsys):
+    cases = [f"{{id: case-{number}, turns: [{{user: hi {number}}}]}}" for number in range(1_000)]
+    suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ncases: [{', '.join(cases)}]")
+    wrong = [{**result("tool_error", 0.0), "reason": f"tool {kind} is broken"} for kind in ("a", "b", "c", "d", "e")]
+    turns = [
+        turn(f"t{number}", f"hi {number}", [call("lookup", order=number)] * 3, case=f"case-{number}",
+             conversation=f"c{number}", evaluations=GOOD if number < 500 else [wrong[number % 5]])
+        for number in range(1_000)
+    ]  # fmt: skip
+    options = EvaluateOptions(suite="suite.yaml", store=str(tmp_path / "turns.db"))
+    assert not show_result(judge_turns(suite, turns, {}, "r"), RunPlan(suite, None, None), options)
+    lines = capsys.readouterr().out.splitlines()
+    assert 30 < len(lines) <= 60
+    assert lines[1].startswith("case-500")
+    for kind in ("a", "b", "c", "d", "e"):
+        assert sum(f"tool {kind} is broken" in line for line in lines) == 1
+    assert any("500 passed, 500 failed" in line for line in lines)
