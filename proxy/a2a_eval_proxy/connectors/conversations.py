@@ -155,7 +155,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
             result = context.run(function)
         except StopIteration as stop:  # a future refuses it
             error = RuntimeError(f"StopIteration: {stop}")
-        except FAILURES as failed:
+        except BaseException as failed:  # noqa: BLE001 - raised again in the turn's task
             error = failed
         try:
             loop.call_soon_threadsafe(settle, result, error)

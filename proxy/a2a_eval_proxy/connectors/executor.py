@@ -67,6 +67,10 @@ class ConnectedAgent(AgentExecutor):
             except FAILURES as error:
                 logger.debug("the agent failed", exc_info=error)
                 return failure(error)
+            except (asyncio.CancelledError, KeyboardInterrupt) as error:
+                if _is_cancelled():
+                    raise
+                return failure(error)  # raised by the agent's code
             finally:
                 self._record(returned, seen, traced)
         return answer
@@ -77,3 +81,9 @@ class ConnectedAgent(AgentExecutor):
             calls = reconcile(calls, other.tool_calls if other else []).tool_calls
         for call in calls:
             self._recorder.record(call.name, call.arguments, result=call.result, error=call.error, id=call.id)
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task is to end, as opposed to a CancelledError of the code it runs."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -208,6 +208,8 @@ async def test_conversations_do_not_see_each_others_calls(agent_file: Callable[[
         ("raise ValueError('no such order')", "ValueError: no such order (orders.py, line 10)"),
         ("sys.exit(3)", "NameError: name 'sys' is not defined (orders.py, line 10)"),
         ("raise SystemExit(3)", "SystemExit: 3 (orders.py, line 10)"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt (orders.py, line 10)"),
+        ("raise asyncio.CancelledError", "CancelledError (orders.py, line 10)"),
         ("raise TimeoutError('of its own')", "TimeoutError: of its own (orders.py, line 10)"),
         ("return None", "Plain.execute returned a NoneType; expected text, or an AgentResponse whose content is text"),
         ("return b'bytes'", "Plain.execute returned a bytes; expected text, or an AgentResponse whose content is text"),
