@@ -143,12 +143,12 @@ def _specs(used: Mapping[str, _Evaluator]) -> dict[str, EvaluatorSpec]:
     return specs
 
 
-def _evaluators_beside(path: Path) -> dict[str, _Evaluator]:
-    """The evaluators of the project, by id and by file name."""
-    found: dict[str, _Evaluator] = {}
+def _evaluators_beside(path: Path) -> dict[str, Node]:
+    """The files of the project's evaluators, by id and by file name. The set may use some of them only."""
+    found: dict[str, Node] = {}
     for file in sorted((path.parent.parent / "evaluators").glob("*.json")):
         node = read_source(file)
-        found[node.text_at("id") or file.stem] = found[file.stem] = _evaluator(node)
+        found[node.text_at("id") or file.stem] = found[file.stem] = node
     return found
 
 
@@ -183,7 +183,7 @@ def _option(config: Node, name: str) -> Any:
 
 
 def _evaluation(
-    node: Node, refs: Iterable[str], known: Mapping[str, _Evaluator], used: dict[str, _Evaluator], notes: Notes
+    node: Node, refs: Iterable[str], known: Mapping[str, Node], used: dict[str, _Evaluator], notes: Notes
 ) -> _Evaluation:
     """`refs` are the evaluators of the set, which apply to an evaluation of the older form."""
     own_id, name = node.need("id").text(), node.text_at("name")
@@ -191,7 +191,7 @@ def _evaluation(
     given, empty = node.get("evaluationCriterias"), Node(node.document, None, node.path)
     criteria: dict[str, tuple[str, Any]] = {}
     for ref, entry in (given.entries() if given is not None else dict.fromkeys(refs, empty)).items():
-        evaluator = known.get(ref) or _Evaluator(_kind_of(ref, entry))
+        evaluator = _evaluator(known[ref]) if ref in known else _Evaluator(_kind_of(ref, entry))
         if evaluator.kind is None:
             notes.add(f"the evaluator {ref} has no equivalent here and was not imported")
             continue

@@ -463,6 +463,8 @@ def test_malformed_calls_are_findings() -> None:
         (simulated({"role": "assistant", "content": 3}), "expected a string"),
         (simulated(simulated_user_prompt=3), "simulated_user_prompt: expected an object"),
         (b"[" * 100_000, "is not JSON"),
+        (b'{"simulation_id": "i", "conversations": []}', "conversations: no message of a user has an answer"),
+        (simulated(), "conversations: no message of a user has an answer"),
     ],
 )
 def test_a_wrong_simulation_is_one_sentence(data: bytes, problem: str) -> None:

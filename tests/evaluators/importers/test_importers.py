@@ -244,6 +244,9 @@ def test_two_uipath_evaluators_of_a_kind_keep_their_names(tmp_path):
         EvaluatorSpec("tool_call_order"),
         EvaluatorSpec("tool_call_order", {"strict": True, "id": "Tight"}),
     )
+    unused = {"id": "Unused", "evaluatorTypeId": "uipath-tool-call-order", "evaluatorConfig": {"strict": "yes"}}
+    (tmp_path / "evaluators" / "Unused.json").write_text(json.dumps(unused))
+    assert len(import_suite(path).suite.evaluators) == 2
     (tmp_path / "evaluators" / "Tight.json").write_text('{"id": 7}')
     with pytest.raises(SuiteError, match=r"Tight.json:1:2: id: expected a string, got 7"):
         import_suite(path)

@@ -90,6 +90,8 @@ def read_simulation(data: bytes, filename: str = "simulation.json") -> Simulatio
                 f"conversation_id {conversation.conversation_id!r} is that of an earlier conversation"
             )
         seen.add(conversation.conversation_id)
+    if not any(conversation.turns for conversation in conversations):
+        node.need("conversations").fail("no message of a user has an answer, so there is nothing to score")
     return SimulationFile(
         node.need("simulation_id").text(), node.text_at("generated_at") or "", conversations, tuple(notes)
     )
