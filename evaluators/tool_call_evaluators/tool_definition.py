@@ -60,8 +60,12 @@ class ToolDefinition:
         return cls(required_name(tool.get("name")), tool.get("description") or "", parameters or {}, strict=strict)
 
     def to_openai(self) -> dict[str, Any]:
-        """A function tool for OpenAI's chat completions; `from_openai` is the inverse."""
+        """A function tool for OpenAI's chat completions; `from_openai` is the inverse.
+
+        OpenAI refuses parameters without `type` or `properties`: where they are absent, they are added.
+        """
         function = self.to_dict()
+        function["parameters"] = {"type": "object", "properties": {}, **self.parameters}
         if not function.pop("strict"):
             return {"type": "function", "function": function}
         return {"type": "function", "function": {**function, "strict": True}}

@@ -114,8 +114,11 @@ def test_a_tool_definition_in_the_form_of_openai():
     assert tool.to_openai() == {"type": "function", "function": function}
     strict = ToolDefinition("find", "Finds.", SCHEMA, strict=True)
     assert strict.to_openai() == {"type": "function", "function": {**function, "strict": True}}
-    for one in (tool, strict, ToolDefinition("bare")):
+    for one in (tool, strict, ToolDefinition("bare", "", {"type": "object", "properties": {}})):
         assert ToolDefinition.from_openai(one.to_openai()) == one
+    for parameters in ({}, {"type": "object"}):
+        bare = ToolDefinition.of("ping", "Pings", parameters).to_openai()
+        assert bare["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
 def test_the_status_follows_from_the_verdict():
