@@ -86,6 +86,18 @@ class Podman:
             raise PodmanError(f"podman {arguments[0]}: {(done.stdout + done.stderr).strip()[-2000:]}")
         return done.stdout
 
+    def compose(self, python: Path, files: list[Path], *arguments: str, **variables: str) -> str:
+        """What `podman-compose ARGUMENTS` prints. Raises PodmanError with what it says where it fails."""
+        given = [part for file in files for part in ("--file", str(file))]
+        command = [str(python), "-m", "podman_compose", "--no-ansi", "--in-pod", "false", *given, *arguments]
+        environment = self._environment | variables
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_S
+        )
+        if done.returncode:
+            raise PodmanError(f"podman-compose: {(done.stdout + done.stderr).strip()[-2000:]}")
+        return done.stdout
+
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """`podman ARGUMENTS` in the background, its output to be read."""
         command = ["podman", "--log-level", "fatal", *map(str, arguments)]

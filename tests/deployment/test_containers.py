@@ -8,6 +8,8 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,12 +19,13 @@ import httpx
 import pytest
 from a2a.client import create_client
 from a2a.types import TaskState
-from deployment.containers import IMAGE, NoContainersError, Podman, working_podman
+from deployment.containers import DEPLOY, IMAGE, NoContainersError, Podman, working_podman
 from deployment.pod import PROXY, TOKEN, Pod, running, say
 from deployment.rendering import overlay
+from support.ports import held_ports
 from support.postgres_server import PostgresServer
 from support.prefork import run
-from support.provision import UnavailableError
+from support.provision import UnavailableError, python_environment
 
 HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges")
 CLIENTS = 6
@@ -113,6 +116,45 @@ async def test_gateways_capture_and_workers_score(
         assert podman("wait", "a2a-eval-proxy-worker-worker").strip() == "0"
     (turn,) = turns
     assert [(result["evaluator"], result["status"]) for result in turn["evaluations"]] == [("tool_error", "passed")]
+
+
+async def test_the_compose_file_serves_and_writes_the_report(podman: Podman, tmp_path: Path) -> None:
+    """On the network of the host, so ports are others."""
+    python = python_environment("podman-compose", needed_in_ci=False)
+    with held_ports(3) as (agent, proxy, admin):
+        listen = {"LISTEN": f"127.0.0.1:{proxy}", "ADMIN": f"127.0.0.1:{admin}", "OTLP": "off"}
+        services = {
+            "agent": {"command": ["--host", "127.0.0.1", "--port", str(agent)]},
+            "proxy": {"environment": {f"A2A_EVAL_PROXY_{name}": value for name, value in listen.items()}},
+            "report": {},
+        }
+        here = tmp_path / "here.yaml"
+        here.write_text(
+            json.dumps({"services": {name: {"network_mode": "host"} | own for name, own in services.items()}})
+        )
+        variables = {"A2A_EVAL_IMAGE": IMAGE, "A2A_EVAL_AGENT": f"http://127.0.0.1:{agent}"}
+        compose = partial(podman.compose, python, [DEPLOY / "ci/compose.yaml", here], **variables)
+        try:
+            compose("up", "--detach")
+            await until_it_answers(f"http://127.0.0.1:{proxy}")
+            async with await create_client(f"http://127.0.0.1:{proxy}") as client:
+                for text in ("Where is order ORD-1001?", "When will order ORD-1001 arrive?"):
+                    assert await say(client, text) == TaskState.TASK_STATE_COMPLETED
+            httpx.post(f"http://127.0.0.1:{admin}/api/flush", timeout=30, trust_env=False).raise_for_status()
+            assert "passed" in compose("--profile", "report", "run", "--rm", "report")
+            podman("cp", "a2a-eval-proxy:/data/report", tmp_path / "report")
+        finally:
+            compose("down", "--volumes")
+    assert {"report.html", "junit.xml"} <= {path.name for path in (tmp_path / "report").iterdir()}
+
+
+async def until_it_answers(url: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(httpx.TransportError):
+                if httpx.get(f"{url}/.well-known/agent-card.json", trust_env=False).is_success:
+                    return
+            await asyncio.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
