@@ -23,7 +23,7 @@ Tone: TypeAlias = Literal["worse", "better", "changed", "quiet"]
 Paint: TypeAlias = Callable[[str, Tone], str]
 _Line: TypeAlias = tuple[str, Tone | None]
 
-_STATUSES: dict[str, _Line] = {
+STATUSES: dict[str, _Line] = {
     "worse": ("regressed", "worse"),
     "gone": ("missing", "worse"),
     "newly_failing": ("newly failing", "changed"),
@@ -36,7 +36,7 @@ _STATUSES: dict[str, _Line] = {
 
 _NEWLY_FAILING = "Newly failing cases alone are no regression: an unchanged agent may fail a case by chance."
 _INCOMPARABLE = "The runs share no metric that was measured the same way: run both again with the same evaluators."
-_SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
+SCORE_HEAD = ("mean of cases", "before", "after", "change", "95 % interval", "p")
 
 
 def comparison_json(comparison: Comparison) -> str:
@@ -55,52 +55,52 @@ def comparison_text(comparison: Comparison, paint: Paint = lambda text, tone: te
         return text if tone is None else paint(text, tone)
 
     well = comparison.comparable and not comparison.regressed
-    lines = [painted(_headline(comparison), "better" if well else "worse")]
-    lines += [painted(line, tone) for line, tone in _notices(comparison)] + [""]
-    if scores := _scores(comparison):
-        rows: list[tuple[str, ...]] = [_SCORE_HEAD, *map(_score_cells, scores)]
+    lines = [painted(headline(comparison), "better" if well else "worse")]
+    lines += [painted(line, tone) for line, tone in notices(comparison)] + [""]
+    if scores := score_changes(comparison):
+        rows: list[tuple[str, ...]] = [SCORE_HEAD, *map(score_cells, scores)]
         tones: list[Tone | None] = ["quiet", *("worse" if score.fell else None for score in scores)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_SCORE_HEAD))]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(SCORE_HEAD))]
         for row, tone in zip(rows, tones, strict=True):
             numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
             lines.append(painted("  ".join([row[0].ljust(widths[0]), *numbers]).rstrip(), tone))
         lines.append("")
-    for case in _changed_cases(comparison)[:MAX_CASES]:
-        word, tone = _STATUSES[case.status]
-        lines.append(f"{painted(f'{word}: {case.case}', tone)} ({_rate(case)})")
-        lines += [f"  {painted(line, tone)}" for line, tone in _case_lines(case)]
-    return "\n".join([*lines, *_more(comparison)]).rstrip() + "\n"
+    for case in changed_cases(comparison)[:MAX_CASES]:
+        word, tone = STATUSES[case.status]
+        lines.append(f"{painted(f'{word}: {case.case}', tone)} ({rate(case)})")
+        lines += [f"  {painted(line, tone)}" for line, tone in case_lines(case)]
+    return "\n".join([*lines, *more_cases(comparison)]).rstrip() + "\n"
 
 
 def comparison_markdown(comparison: Comparison) -> str:
     """For a CI job's page. Texts of the agent are escaped."""
     mark = "❌" if comparison.regressed else "✅" if comparison.comparable else "⚠️"
-    parts = [f"## {mark} {escaped(_headline(comparison))}"]
-    parts += [escaped(line) for line, _ in _notices(comparison)]
-    if scores := _scores(comparison):
-        head = [f"| {' | '.join(_SCORE_HEAD)} |", f"|{' --- |' * len(_SCORE_HEAD)}"]
-        rows = [f"| {' | '.join(escaped(cell) for cell in _score_cells(score))} |" for score in scores]
+    parts = [f"## {mark} {escaped(headline(comparison))}"]
+    parts += [escaped(line) for line, _ in notices(comparison)]
+    if scores := score_changes(comparison):
+        head = [f"| {' | '.join(SCORE_HEAD)} |", f"|{' --- |' * len(SCORE_HEAD)}"]
+        rows = [f"| {' | '.join(escaped(cell) for cell in score_cells(score))} |" for score in scores]
         parts.append("\n".join([*head, *rows]))
-    for case in _changed_cases(comparison)[:MAX_CASES]:
-        lines = "\n".join(f"- {escaped(line)}" for line, _ in _case_lines(case))
-        parts.append(f"**{_STATUSES[case.status][0]}: {escaped(case.case)}** ({_rate(case)})\n\n{lines}".rstrip())
-    return "\n\n".join([*parts, *_more(comparison)]) + "\n"
+    for case in changed_cases(comparison)[:MAX_CASES]:
+        lines = "\n".join(f"- {escaped(line)}" for line, _ in case_lines(case))
+        parts.append(f"**{STATUSES[case.status][0]}: {escaped(case.case)}** ({rate(case)})\n\n{lines}".rstrip())
+    return "\n\n".join([*parts, *more_cases(comparison)]) + "\n"
 
 
-def _headline(comparison: Comparison) -> str:
+def headline(comparison: Comparison) -> str:
     counts = comparison.counts
-    parts = [f"{counts[status]:,} {word}" for status, (word, _) in _STATUSES.items() if status in counts]
+    parts = [f"{counts[status]:,} {word}" for status, (word, _) in STATUSES.items() if status in counts]
     verdict = "no regressions" if comparison.comparable else "cannot be compared"
     verdict = "regressed" if comparison.regressed else verdict
     return f"{comparison.before} → {comparison.after}: {verdict} ({', '.join(parts) or 'no cases'})"
 
 
-def _notices(comparison: Comparison) -> list[_Line]:
+def notices(comparison: Comparison) -> list[_Line]:
     """The metrics that are not compared, and how large a drop the comparison detects."""
     lines: list[_Line] = [(f"not compared: {item.metric}: {item.reason}", "changed") for item in comparison.not_judged]
     if not comparison.comparable:
         lines.append((_INCOMPARABLE, "worse"))
-    if fell := [score.metric for score in _scores(comparison) if score.fell]:
+    if fell := [score.metric for score in score_changes(comparison) if score.fell]:
         lines.append((f"dropped significantly over all cases: {', '.join(fell)}", "worse"))
     if "newly_failing" in comparison.counts:
         lines.append((_NEWLY_FAILING, None))
@@ -134,30 +134,31 @@ def _sight_lines(sight: Sight) -> list[str]:
     return lines
 
 
-def _scores(comparison: Comparison) -> tuple[ScoreChange, ...]:
+def score_changes(comparison: Comparison) -> tuple[ScoreChange, ...]:
     return (comparison.pass_rate, *comparison.scores) if comparison.sight.cases else comparison.scores
 
 
-def _changed_cases(comparison: Comparison) -> list[CaseChange]:
+def changed_cases(comparison: Comparison) -> list[CaseChange]:
     cases = [case for case in comparison.cases if case.status != "same"]
-    return sorted(cases, key=lambda case: list(_STATUSES).index(case.status))
+    return sorted(cases, key=lambda case: list(STATUSES).index(case.status))
 
 
-def _more(comparison: Comparison) -> list[str]:
-    more = len(_changed_cases(comparison)) - MAX_CASES
+def more_cases(comparison: Comparison) -> list[str]:
+    more = len(changed_cases(comparison)) - MAX_CASES
     return [f"… and {counted(more, 'more case')}."] if more > 0 else []
 
 
-def _rate(case: CaseChange) -> str:
+def rate(case: CaseChange) -> str:
     sides = [f"{passed} of {total} passed" if total else "missing" for passed, total in case.passed]
     return f"{sides[0]}, now {sides[1]}"
 
 
-def _case_lines(case: CaseChange) -> list[_Line]:
+def case_lines(case: CaseChange, *, calls: bool = True) -> list[_Line]:
+    """What changed in a case; without `calls`, no differences of calls."""
     lines: list[_Line] = [(f"now failing: {', '.join(case.failures)}", "worse")] if case.failures else []
     lines += [(f"now passing: {', '.join(case.fixes)}", "better")] if case.fixes else []
     for turn in case.turns:
-        for change in turn.changes:
+        for change in turn.changes if calls else ():
             lines += [(f"turn {turn.turn}: {line}", tone) for line, tone in _change_lines(change, turn)]
         lines += [(line, "quiet") for line in _shares(turn)]
     lines += [(_score_line(score), "worse" if score.fell else None) for score in case.scores]
@@ -201,14 +202,14 @@ def _shares(turn: TurnChange) -> list[str]:
 
 
 def _score_line(score: ScoreChange) -> str:
-    metric, before, after, _, interval, p_value = _score_cells(score)
+    metric, before, after, _, interval, p_value = score_cells(score)
     text = f"{metric}: {before} → {after}"
     text += f", 95 % interval {interval}" if interval != "–" else ""
     text += f", p = {p_value}" if p_value != "–" else ""
     return text + (", significant" if score.fell else "")
 
 
-def _score_cells(score: ScoreChange) -> tuple[str, ...]:
+def score_cells(score: ScoreChange) -> tuple[str, ...]:
     return (
         score.metric,
         score_text(score.before),

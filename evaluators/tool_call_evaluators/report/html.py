@@ -19,11 +19,11 @@ SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js
 
 def html_report(report: Report) -> str:
     """The whole page. The policy allows its script and style by hash only; all data is escaped or JSON."""
-    style = _asset("report.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    style = asset("report.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n"
     title = f"{'Passed' if report.passed else 'Failed'}: {report.title}, {report.run}"
-    return Template(_asset("report.html")).substitute(
-        policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+    return Template(asset("report.html")).substitute(
+        policy=f"default-src 'none'; script-src {content_hash(script)}; style-src {content_hash(style)}; "
         "base-uri 'none'; form-action 'none'",
         title=escape(printable(title)),
         style=style,
@@ -34,9 +34,11 @@ def html_report(report: Report) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file in assets/."""
     return files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def content_hash(text: str) -> str:
+    """The source expression of a content security policy that allows `text`."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

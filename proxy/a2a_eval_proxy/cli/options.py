@@ -297,7 +297,8 @@ class CompareOptions(StoreOption):
     run_a: str = option(types.run_name("RUN_A"), "The earlier run.", positional=True)
     run_b: str = option(types.run_name("RUN_B"), "The later run.", positional=True)
     fail_on_regression: bool = option(types.FLAG, "Exit with 1 if RUN_B regressed.", False)
-    format: str = option(types.one_of("text", "json", "markdown"), "Output format.", "text")
+    format: str = option(types.one_of("text", "json", "markdown", "html"), "Output format.", "text")
+    report: Path | None = option(types.OUTPUT_DIRECTORY, "Directory for comparison.html.", None)
 
 
 class RecordOptions(StoredRunOptions):

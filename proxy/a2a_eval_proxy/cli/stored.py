@@ -86,10 +86,12 @@ def compare(options: CompareOptions) -> bool:
     \b
     Example: a2a-eval-proxy compare monday tuesday --fail-on-regression
     """
-    from ..runs.compare import compare_runs, show
+    from ..runs.compare import compare_runs, show, write_page
 
     comparison = run_async(compare_runs(options.store, options.run_a, options.run_b))
     show(comparison, options.format)
+    if options.report is not None:
+        click.echo(f"page {write_page(comparison, options.report)}", err=True)
     if not options.fail_on_regression:
         return True
     if not (comparison.regressed or comparison.comparable):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
-from tool_call_evaluators.report import comparison_json, comparison_markdown, comparison_text
+from tool_call_evaluators.report import comparison_html, comparison_json, comparison_markdown, comparison_text
 from tool_call_evaluators.report.compared import Tone
 from tool_call_evaluators.runs.changes import Comparison
 from tool_call_evaluators.runs.comparison import compare
 
+from ..privacy.private_files import write_own
 from ..store import Store
 from .stored_turns import compact, conversation_results, open_existing_store, turns_of
 
@@ -22,10 +24,13 @@ _STYLES: Mapping[Tone, Mapping[str, Any]] = {
     "quiet": {"dim": True},
 }
 
+PAGE = "comparison.html"
+
 FORMS: Mapping[str, Callable[[Comparison], str]] = {
     "text": lambda comparison: comparison_text(comparison, lambda text, tone: click.style(text, **_STYLES[tone])),
     "json": comparison_json,
     "markdown": comparison_markdown,
+    "html": comparison_html,
 }
 
 
@@ -42,6 +47,13 @@ async def compare_runs(location: str, before: str, after: str) -> Comparison:
 
 async def _turns(store: Store, run: str) -> list[dict[str, Any]]:
     return [compact(turn) async for turn in turns_of(store, run)]
+
+
+def write_page(comparison: Comparison, folder: Path) -> Path:
+    """Write comparison.html into `folder`, which is created if necessary; returns its path. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_own(folder / PAGE, comparison_html(comparison))
+    return folder / PAGE
 
 
 def show(comparison: Comparison, form: str) -> None:

@@ -259,7 +259,7 @@ def test_results_are_pretty_and_can_be_copied_and_placeholders_are_written_for_p
     )
     settle(session, "document.querySelector('.result .copy').textContent !== 'Copy'")
     command = session.execute_script("return document.querySelector('.again pre').textContent")
-    assert command == "a2a-eval-proxy run focus/all-failures.yaml --agent http://agent.example"
+    assert command == "a2a-eval-proxy run focus/all-failures.yaml --agent http://agent.example --case a"
     assert complaints(session) == []
 
 

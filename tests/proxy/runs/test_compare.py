@@ -48,6 +48,15 @@ def test_as_text(store: Path) -> None:
     assert CHANGED in done.stdout
 
 
+def test_as_a_page(store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    done = compare(store, "monday", "tuesday", "--report", folder)
+    assert (done.returncode, done.stderr) == (0, f"page {folder / 'comparison.html'}\n")
+    page = (folder / "comparison.html").read_text("utf-8")
+    assert "monday → tuesday" in page
+    assert compare(store, "monday", "tuesday", "--format", "html").stdout == page
+
+
 def several(name: str, scores: list[float], **fields: Any) -> list[dict[str, Any]]:
     made = [case(f"{name}{number}", score, number=number) for number, score in enumerate(scores)]
     return [item | {"evaluations": [item["evaluations"][0] | fields]} for item in made]

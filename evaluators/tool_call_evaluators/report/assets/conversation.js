@@ -85,12 +85,13 @@ function whole(conversation) {
   return make("section", { class: "turn" }, make("h3", {}, "Expected of the conversation"), rows, expectations(conversation.expect));
 }
 
-// The command that runs the failed cases again. Cases of suites only: the folder focus/ has no others.
+// The command that runs a failed case again: the folder focus/ has no others.
 function again(conversation) {
   const agent = document.querySelector("#data").dataset.agent;
   if (conversation.status !== "failed" || !agent) return null;
-  const command = `a2a-eval-proxy run focus/all-failures.yaml --agent ${quoted(agent)}`;
-  return make("div", { class: "again" }, make("h4", {}, "Run the failed cases again, in the folder of this report"), make("pre", {}, command), copyButton(command));
+  const chosen = conversation.case ? ` --case ${quoted(conversation.case)}` : "";
+  const command = `a2a-eval-proxy run focus/all-failures.yaml --agent ${quoted(agent)}${chosen}`;
+  return make("div", { class: "again" }, make("h4", {}, "Run it again, in the folder of this report"), make("pre", {}, command), copyButton(command));
 }
 
 const quoted = (text) => (/^[\w:/.@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

@@ -1,0 +1,65 @@
+"""The comparison of two runs as a page: what it shows, that nothing breaks out of it, and a real browser's view."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from support.chromium import chromium, screenshot, tab
+from support.turn_samples import call, result, turn
+from tool_call_evaluators.report import comparison_html
+from tool_call_evaluators.runs import compare
+
+ARTIFACTS = Path(__file__).parents[3] / "artifacts" / "report"
+MARKUP = "</style></main><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+
+
+def one(case: str, score: float, *calls: dict) -> dict:
+    return turn(case, "x", list(calls), [result("tool_error", score)], case=case)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    before = [one("refund", 1.0, call("pay", amount=1, to={"name": "Ada"}), call("mail")), one("old", 1.0)]
+    after = [one("refund", 0.0, call("pay", amount=2, to={"name": "Eve"})), one(MARKUP, 1.0, call(MARKUP, x=MARKUP))]
+    return comparison_html(compare(before, after, names=("monday", f"tuesday {MARKUP}")))
+
+
+def test_calls_of_both_runs_are_next_to_each_other_with_their_differences(page):
+    assert "Regressed" in page
+    rows = re.findall(r'<li class="(changed|removed|added|same)"', page)
+    assert rows[:2] == ["changed", "removed"]
+    assert page.count('<div class="argument differs">') == 4
+    assert '<dd dir="ltr">1</dd>' in page
+    assert '<dd dir="ltr">2</dd>' in page
+    assert '<a href="#case-0">old</a>' in page or '<a href="#case-0">refund</a>' in page
+    assert "now failing: tool_error" in page
+
+
+def test_no_text_becomes_markup_and_the_policy_allows_the_style_only(page):
+    assert "<script" not in page
+    assert "<img" not in page
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in page
+    assert not re.search(r"""\s(?:src|href)=["'](?!#)""", page.partition("</style>")[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_it_can_be_read_on_every_screen(page, tmp_path, width, dark):
+    path = tmp_path / "comparison.html"
+    path.write_text(page, "utf-8")
+    with chromium(tmp_path) as browser, tab(browser, width=width, dark=dark) as session:
+        session.get(path.as_uri())
+        screenshot(session, ARTIFACTS / f"comparison-{width}-{'dark' if dark else 'light'}.png")
+        wide, screen = session.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert wide <= screen
+        assert session.get_log("browser") == []
+        assert session.title.startswith("monday → tuesday")
