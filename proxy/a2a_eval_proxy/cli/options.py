@@ -198,6 +198,7 @@ class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportO
         types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4.", None
     )
     run: str | None = _run(types.NAME, "Name of the run. Default: the suite's name and the current time.", None)
+    fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.", False)
     resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.", False)
 
     def __post_init__(self) -> None:

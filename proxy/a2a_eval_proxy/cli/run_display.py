@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
@@ -30,6 +27,7 @@ from ..runs.annotations import github_annotations
 from ..runs.rescore import evaluate_store
 from ..runs.run_plan import RunPlan
 from ..runs.run_result import RunResult
+from ..runs.run_watch import RunWatch
 from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.tables import (
@@ -47,6 +45,7 @@ from ..settings.store_url import masked_url
 from ..telemetry.logs import start_logging
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
+from .progress import shown_progress
 
 _MOST_LINES = 45
 """Of turns, metrics, gates and causes together; headings and the rest make it 60."""
@@ -73,7 +72,7 @@ async def run_and_show(options: RunOptions) -> bool:
     agent = options.agent_options(suite.agent)
     name = options.run or new_run_name(suite.name)
     try:
-        with _progress_bar(silent=options.quiet) as update:
+        with shown_progress(silent=options.quiet) as progress:
             conclusion = await run_suite(
                 suite,
                 agent,
@@ -84,8 +83,9 @@ async def run_and_show(options: RunOptions) -> bool:
                 texts=_keeps_texts(plan, options),
                 privacy=privacy,
                 partial=bool(options.selection),
-                planned=lambda turns: update(description="running", total=turns),
-                advanced=lambda case: update(advance=1, description=escape(case.id)),
+                watch=RunWatch(progress.scored, fail_fast=options.fail_fast),
+                planned=progress.planned,
+                advanced=lambda case: progress.advanced(),
             )
     except asyncio.CancelledError:  # Ctrl-C
         scenarios = ["--scenario-file-path", options.scenario_file_path] if options.scenario_file_path else []
@@ -112,7 +112,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         await store_simulation(simulation, plan.cases, options.store, run, privacy)
     elif run is None:
         run = await _newest(options.store)
-    with _progress_bar(silent=options.quiet) as update:
+    with shown_progress(silent=options.quiet) as progress:
         conclusion = await evaluate_store(
             plan.suite,
             options.store,
@@ -121,8 +121,9 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             privacy=privacy,
             selection=options.selection,
             engine=options.engine,
-            planned=lambda turns: update(description="scoring", total=turns),
-            advanced=lambda turns: update(advance=turns),
+            watch=RunWatch(progress.scored),
+            planned=progress.planned,
+            advanced=progress.advanced,
         )
     return show_result(conclusion, plan, options)
 
@@ -158,15 +159,6 @@ def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
     for note in imported.notes:
         console.print(f"  {escape(note)}", soft_wrap=True)
     return plan
-
-
-@contextmanager
-def _progress_bar(*, silent: bool) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal; the function updates it, with the parameters of `Progress.update`."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        yield partial(progress.update, progress.add_task("starting", total=None))
 
 
 def _show_causes(console: Console, report: Report, found: Sequence[Cause], shown: int) -> None:

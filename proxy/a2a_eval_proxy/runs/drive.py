@@ -34,6 +34,7 @@ from ..settings.store_url import masked_url
 from ..store import ConversationKey, ScoredConversation, Store, TurnQuery, every_turn, open_store
 from ..turn import Turn
 from .run_result import RunResult, load_and_judge_run, scoring
+from .run_watch import RunWatch
 from .simulated_users import Conversations, SimulatedUsers, users_of
 from .speakers import Speaker, planned_turns
 
@@ -122,6 +123,7 @@ async def run_suite(
     texts: bool = True,
     privacy: Privacy = NO_PRIVACY,
     partial: bool = False,
+    watch: RunWatch | None = None,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[Case], None] = lambda case: None,
 ) -> RunResult:
@@ -138,6 +140,7 @@ async def run_suite(
     a model or key. What goes wrong within a case is a finding of its turn; missing turns fail the gate.
     """
     suite.check_judges()
+    watch = watch or RunWatch()
     run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
     try:
@@ -147,13 +150,13 @@ async def run_suite(
                 "use --resume to continue it, or another --run name"
             )
         expected = privacy.suite(suite)
-        async with scoring(store, suite, privacy) as (pipeline, scorer):
+        async with scoring(store, suite, privacy, listener=watch) as (pipeline, scorer):
             await pipeline.resume(run)
             todo = await _todo(store, expected, run)
             planned(sum(planned_turns(case) * len(todo.get(case.id, ())) for case in suite.cases))
             if todo:
                 users = await users_of(suite, todo, store, replay_user)
-                await _drive(suite, todo, agent, store, pipeline, run, users, advanced, privacy)
+                await _drive(suite, todo, agent, store, pipeline, run, users, advanced, privacy, watch)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
         return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
@@ -210,15 +213,18 @@ async def _drive(
     users: SimulatedUsers,
     advanced: Callable[[Case], None],
     privacy: Privacy,
+    watch: RunWatch,
 ) -> None:
     async with agent_client(agent) as (client, server):
         visibility = CallVisibility(asks=True, dialects=bool(agent.dialects))
         name = server.name if server else client.url
-        driver = _Driver(client, store, pipeline, run, users, advanced, privacy, visibility, name, server)
+        driver = _Driver(client, store, pipeline, run, users, advanced, privacy, visibility, name, server, watch)
         conversations = ((case, number) for case in suite.cases for number in todo.get(case.id, ()))
         await driver.drive(conversations, agent.concurrency)
     if not driver.taken and driver.problem:
         raise NothingRanError(driver.problem)
+    if driver.stopped_at:
+        logger.warning("case %s and later ones are not run: one failed (--fail-fast)", driver.stopped_at)
     if driver.unanswered:
         logger.warning(
             "%d conversations broke off without an answer; the first thing that went wrong: %s",
@@ -240,6 +246,9 @@ class _Driver:
     _name: str
     """Of the agent, in turns and reports."""
     _server: ServedAgent | None
+    _watch: RunWatch
+    stopped_at: str = ""
+    """The first case that is not run because another one failed."""
     taken: int = 0
     """Turns that came about, also those that the agent answered with an error."""
     unanswered: int = 0
@@ -258,9 +267,15 @@ class _Driver:
 
     async def _have(self, conversations: Iterator[tuple[Case, int]]) -> None:
         for case, number in conversations:
+            if self._watch.stops:
+                self.stopped_at = self.stopped_at or case.id
+                return
             if self._pipeline.depth >= _MAX_WAITING or self._pipeline.store_ended:
                 await self._pipeline.drained()
             await self._converse(case, self._users.speaker(case, number))
+            if self._watch.fail_fast:
+                await self._pipeline.drained()
+                self._watch.failed |= self.unanswered > 0
 
     async def _converse(self, case: Case, speaker: Speaker) -> None:
         """Hold one conversation. A turn is stored when the user has replied to it: the last one says how it ended."""

@@ -14,6 +14,7 @@ from ..scoring.ray_executor import RayExecutor
 from ..scoring.scorer import TurnJson
 from ..store import Store, StoreError
 from .run_result import RunResult, load_and_judge_run, scoring
+from .run_watch import RunWatch
 from .selection import ALL, Selection
 from .stored_turns import open_existing_store, turns_of
 
@@ -32,6 +33,7 @@ async def evaluate_store(
     privacy: Privacy = NO_PRIVACY,
     engine: Engine = "in-process",
     selection: Selection = ALL,
+    watch: RunWatch | None = None,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
 ) -> RunResult:
@@ -55,7 +57,7 @@ async def evaluate_store(
         only = {case.id for case in (*judged.cases, *selected.cases)} if selected else None
         executor = RayExecutor(expected, location, privacy) if engine == "ray" else None
         page_size = executor.batch if executor else _PAGE
-        async with scoring(store, suite, privacy, executor) as (pipeline, scorer):
+        async with scoring(store, suite, privacy, executor, watch) as (pipeline, scorer):
             await _score_again(store, run, pipeline, only, page_size, advanced)
         return await load_and_judge_run(
             store,

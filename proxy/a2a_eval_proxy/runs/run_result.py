@@ -24,7 +24,7 @@ from ..scoring.pipeline import Pipeline
 from ..scoring.scorer import WITHOUT_SUITE, Results, Scorer, TurnJson, in_its_case
 from ..store import Store, TurnQuery, every_turn
 from ..telemetry.counters import Metrics
-from ..telemetry.event_bus import EventBus
+from ..telemetry.turn_listener import TurnListener
 from .selection import selected_turns
 from .stored_turns import conversation_results, without_texts
 
@@ -44,12 +44,16 @@ class RunResult:
 
 @asynccontextmanager
 async def scoring(
-    store: Store, suite: Suite, privacy: Privacy, executor: ScoringExecutor | None = None
+    store: Store,
+    suite: Suite,
+    privacy: Privacy,
+    executor: ScoringExecutor | None = None,
+    listener: TurnListener | None = None,
 ) -> AsyncIterator[tuple[Pipeline, Scorer]]:
     """A pipeline that scores turns of `store` by `suite` until the end of the block, and its scorer."""
     cases = CaseBook(suite, redactor=privacy.redactor)
     scorer = Scorer(cases, suite, privacy.judge_cache(store.judge_cache))
-    pipeline = Pipeline(store, cases, scorer, EventBus(), Metrics(), privacy=privacy, executor=executor)
+    pipeline = Pipeline(store, cases, scorer, listener or TurnListener(), Metrics(), privacy=privacy, executor=executor)
     try:
         yield pipeline, scorer
     finally:

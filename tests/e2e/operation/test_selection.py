@@ -108,3 +108,14 @@ def test_quiet_prints_the_verdict_alone(agent: GetAgent, suite: Path, tmp_path: 
     assert verdict.startswith("failed, 1 reason")
     assert reason.startswith("  search-wrong: response_text: expected")
     assert end == "run r: 3 turns, store a2a-eval-proxy.db"
+
+
+def test_no_conversation_begins_after_one_that_failed(agent: GetAgent, suite: Path, tmp_path: Path) -> None:
+    store = tmp_path / "turns.db"
+    command = ["run", suite, "--agent", agent("v1"), "--store", store, "--run", "r", "--concurrency", "1"]
+    result = run(*command, "--fail-fast", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "case words and later ones are not run: one failed (--fail-fast)" in result.stderr
+    assert cases(store, "r") == ["search-good", "search-wrong"]
+    run(*command, "--resume", cwd=tmp_path)
+    assert cases(store, "r") == ["search-good", "search-wrong", "words"]

@@ -1,0 +1,84 @@
+"""How far `run` and `evaluate` are: a bar on a terminal, else a line every ten seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from tool_call_evaluators.report.wording import counted, duration_text
+
+_LINE_EVERY_S = 10.0
+
+
+class RunProgress:
+    """The numbers of a run in progress; `bar` shows them on a terminal."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("starting", total=None, counts="")
+        self._began = time.monotonic()
+        self._total = self._done = self._passed = self._failed = 0
+
+    def planned(self, turns: int) -> None:
+        """That many turns are going to come."""
+        self._total = turns
+        self._bar.update(self._task, description="running", total=turns)
+
+    def advanced(self, turns: int = 1) -> None:
+        """That many further turns are done."""
+        self._done += turns
+        self._bar.update(self._task, advance=turns)
+
+    def scored(self, passed: bool) -> None:
+        """A turn has its results."""
+        self._passed += passed
+        self._failed += not passed
+        self._bar.update(self._task, counts=self._counts)
+
+    @property
+    def _counts(self) -> str:
+        return f"{self._passed:,} passed, {self._failed:,} failed"
+
+    @property
+    def line(self) -> str:
+        """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`."""
+        text = f"{self._done:,} of {counted(self._total, 'turn')}, {self._counts}"
+        if not self._done:
+            return text
+        left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
+        return f"{text}, about {duration_text(left)} left"
+
+    async def lines(self, every_s: float) -> None:
+        """Write `line` to standard error at that interval, until cancelled."""
+        while True:
+            await asyncio.sleep(every_s)
+            click.echo(self.line, err=True)
+
+
+@contextmanager
+def shown_progress(*, silent: bool, every_s: float = _LINE_EVERY_S) -> Iterator[RunProgress]:
+    """Show progress on standard error until the end of the block, in a running event loop."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[counts]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as bar:
+        progress = RunProgress(bar)
+        lines = None
+        if not (silent or console.is_terminal):
+            lines = asyncio.get_running_loop().create_task(progress.lines(every_s))
+        try:
+            yield progress
+        finally:
+            if lines:
+                lines.cancel()
