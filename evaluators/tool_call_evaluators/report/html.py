@@ -13,7 +13,7 @@ from .overview import overview
 from .page import page_data
 from .wording import printable
 
-SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js", "page.js")
+SCRIPTS = ("elements.js", "calls.js", "timings.js", "conversation.js", "cases.js", "matrix.js", "page.js")
 """In order of dependency."""
 
 

@@ -211,6 +211,24 @@ def test_the_address_keeps_filters_and_the_open_case(opened, demo):
     assert complaints(session) == []
 
 
+def test_the_table_of_cases_and_metrics_has_one_row_for_the_repetitions_of_a_case(opened):
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}]"
+    )
+    turns = [
+        turn(f"{n}", "x", case="a", evaluations=[result("tool_error", float(n != 1))], conversation=f"c{n}", start=n)
+        for n in range(3)
+    ] + [turn("b", "y", case="b", evaluations=[result("tool_error", 1.0)], start=9)]
+    session = opened(report(turns, suite))
+    session.execute_script("document.querySelector('#matrix summary').click()")
+    settle(session, "document.querySelector('.matrix')")
+    assert texts(session, ".matrix tbody th") == ["a 2 of 3 passed", "b"]
+    assert texts(session, ".matrix td") == ["✓✕✓", "✓ 1.00"]
+    session.execute_script("document.querySelector('.matrix .failed').click()")
+    settle(session, "document.getElementById('c-1') && document.getElementById('c-1').open")
+    assert complaints(session) == []
+
+
 def test_the_list_is_sorted_by_calls_and_scores(opened):
     turns = [
         turn("a", calls=[call("f")], evaluations=[result("tool_error", 0.9, threshold=0)], conversation="a"),
@@ -344,7 +362,8 @@ def test_it_can_be_read_on_every_screen(opened, demo, width, height, dark):
     session.execute_script("document.querySelector('[value=all]').click()")
     settle(session, "document.querySelectorAll('.name').length === 12")
     session.execute_script("document.getElementById('open-all').click()")
-    settle(session, "document.querySelectorAll('.turn').length === 15")
+    session.execute_script("document.querySelector('#matrix summary').click()")
+    settle(session, "document.querySelectorAll('.turn').length === 15 && document.querySelector('.matrix')")
     screenshot(session, ARTIFACTS / f"{name}-open.png")
     wide, screen = session.execute_script(
         "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"

@@ -67,6 +67,7 @@ addEventListener("afterprint", () => cases.draw());
 
 statusButtons();
 narrowOptions();
+matrix(data.conversations);
 themeButton();
 tools.hidden = false;
 cases.show(location.hash);
