@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from .command import command, run_async
@@ -37,13 +38,14 @@ def send(options: SendOptions) -> None:
         if as_text:
             show(transcript.update(so_far.turn_tool_calls, so_far.response_text))
 
-    turn = run_async(
-        send_message(
-            options.agent_options(),
-            options.text,
-            conversation_id=options.conversation,
-            task_id=options.task,
-            observe=observe,
+    with redirect_stdout(sys.stderr):  # a Python agent may print
+        turn = run_async(
+            send_message(
+                options.agent_options(),
+                options.text,
+                conversation_id=options.conversation,
+                task_id=options.task,
+                observe=observe,
+            )
         )
-    )
     show(transcript.end(turn) if as_text else json.dumps(turn_json(turn), indent=2, ensure_ascii=False) + "\n")

@@ -23,6 +23,7 @@ from a2a_eval_proxy.runs.drive import AgentOptions, run_suite
 from a2a_eval_proxy.store import TurnQuery, every_turn, open_store
 from a2a_tool_capture.client import CaptureClient
 from a2a_tool_capture.models import CapturedTurn
+from support.prefork import run
 from tool_call_evaluators.suite import parse_suite
 
 HEAD = """
@@ -463,3 +464,12 @@ def test_a_wrong_agent_is_one_sentence(tmp_path: Path) -> None:
     assert "no such Python file" in done.stderr
     done = command(tmp_path, "validate", "suite.yaml", "--agent", "python:orders.py")
     assert (done.returncode, "no such Python file" in done.stderr) == (2, True), done.stderr
+
+
+def test_what_an_agent_prints_is_no_part_of_the_json_that_send_prints(agent_file: Callable[[str], Path]) -> None:
+    path = agent_file(
+        "class Plain:\n    def execute(self, user_query):\n        print('tracing')\n        return 'hello'\n"
+    )
+    done = run("send", "hi", "--agent", f"python:{path}", "--output", "json")
+    assert json.loads(done.stdout)["response_text"] == "hello", done.stderr
+    assert "tracing" in done.stderr
