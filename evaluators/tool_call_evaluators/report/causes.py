@@ -34,6 +34,8 @@ class Cause:
     places: tuple[tuple[str, int], ...]
     cases: tuple[str, ...]
     note: str
+    where: str = ""
+    """The name of the first place in reports."""
 
     @property
     def counts(self) -> bool:
@@ -53,7 +55,7 @@ class Cause:
         facts = [", ".join(self.labels)] if self.labels else []
         facts += [self.note] if self.note else []
         if len(self.places) == 1:
-            return f"{self.cases[0]}: {self.text}" + (f" ({'; '.join(facts)})" if facts else "")
+            return f"{self.where}: {self.text}" + (f" ({'; '.join(facts)})" if facts else "")
         more = len(self.cases) - MAX_CASES
         named = ", ".join(self.cases[:MAX_CASES]) + (f" and {more:,} more" if more > 0 else "")
         return f"{self.text} ({'; '.join([*facts, counted(len(self.places), 'time')])}: {named})"
@@ -76,6 +78,7 @@ class _Occurrence:
     place: tuple[str, int] | None
     case: str
     note: str
+    where: str
 
 
 def causes(report: Report) -> list[Cause]:
@@ -97,6 +100,7 @@ def causes(report: Report) -> list[Cause]:
                 places,
                 tuple(dict.fromkeys(item.case for item in group if item.case)),
                 notes.pop() if len(notes) == 1 else "",
+                group[0].where,
             )
         )
     return sorted(found, key=lambda cause: not cause.counts)
@@ -107,7 +111,7 @@ def _of_reason(reason: ReasonJson) -> tuple[Hashable, _Occurrence]:
     text = reason["message"].removeprefix(f"{where}: ")
     place = None if where is None else (where, 0)
     key = (reason["code"], reason["metric"], normalised(text) if where else text)
-    return key, _Occurrence(text, "", place, reason["case_id"] or where or "", "")
+    return key, _Occurrence(text, "", place, reason["case_id"] or where or "", "", where or "")
 
 
 def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
@@ -119,15 +123,16 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
         for occurrence in error["occurrences"]:
             name, number = occurrence["conversation"], occurrence["turn"]
             conversation = conversations.get(name)
-            text, note = description, ""
+            text, note, where = description, "", name
             key: Hashable = normalised(description)
             if conversation is not None:
                 turn = next((turn for turn in conversation.turns if turn.index + 1 == number), None)
                 note = _note(report, conversation, turn, label)
+                where = conversation.where(turn) if turn else conversation.label
                 if label in comparing and (changes := _changes(report, conversation, turn, number)):
                     text, key = _differences(changes)
             case = (conversation.case_id if conversation else None) or name
-            yield (key, bool(note)), _Occurrence(text, _metric(label), (name, number), case, note)
+            yield (key, bool(note)), _Occurrence(text, _metric(label), (name, number), case, note, where)
 
 
 def _metric(label: str) -> str:

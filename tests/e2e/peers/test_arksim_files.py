@@ -284,7 +284,7 @@ def test_a_simulation_scored_by_a_suite_of_ours(here: Workplace) -> None:
     options = ("--suite", "suite.yaml", "--simulation-file-path", file)
     done = here.command("evaluate", *options, "--run", "one", "--output-dir", "results/evaluation")
     assert done.returncode == 1
-    assert "helpfulness failed: the moon takes nothing" in done.stdout
+    assert "the moon takes nothing (helpfulness)" in done.stdout
     assert here.evaluation()["conversations"][0]["turn_scores"][4]["turn_score"] == 1.5
     assert (here.folder / "results/evaluation/report.html").exists()
     again = here.command("evaluate", *options, "--run", "one")

@@ -88,6 +88,18 @@ def test_what_concerns_the_run_comes_first_and_what_a_gate_tolerates_last():
     ]
 
 
+def test_a_cause_that_happened_once_names_the_turn():
+    suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}, {user: y}]}]")
+    turns = [
+        turn(
+            user, user, evaluations=[result("tool_error", float(user == "x"))], case="a", conversation="c", start=start
+        )
+        for start, user in enumerate("xy")
+    ]
+    (cause,) = causes(report(turns, suite))
+    assert cause.sentence == "a, turn 2: tool_error said so (tool_error)"
+
+
 def test_one_unreachable_judge_is_one_cause():
     suite = parse_suite("suite: s\nevaluators: [tool_error]")
     errored = [EvalResult.errored(name, "the judge is unreachable").to_dict() for name in ("helpfulness", "relevance")]

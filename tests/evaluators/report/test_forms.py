@@ -327,7 +327,7 @@ def test_every_form_says_in_the_same_words_how_a_gate_treats_a_bad_result(gate, 
     output = checked(junit_xml(made)).findtext("testcase/system-out")
     assert f"failed: tool_error 0.00 ({words}): tool_error said so" in output
     text = markdown_summary(made)
-    assert f"| 1 | a: tool\\_error said so \\(tool\\_error; {words}\\) |" in text
+    assert f"| 1 | a \\#1: tool\\_error said so \\(tool\\_error; {words}\\) |" in text
     assert re.search(rf"\| {sign} \| .* ≥ 0\.[59]0 \| 0\.50 \|", text)
     data = json.loads(json_report(made))
     first, second = data["conversations"]
