@@ -21,6 +21,8 @@ _STDERR = 2
 _LONGEST_NAME = 60
 _MOST_NAMES = 10
 _EVERY_S = 0.1
+_MOST_LINES = 100
+"""Lines of a batch: nobody reads more than a thousand a second, and each costs as much as a call of an evaluator."""
 _MOST_WAITING = 100
 """Batches of lines, each of `_EVERY_S`: a reader of stderr may pause for ten seconds before lines are left out."""
 _CLOSE_S = 1.0
@@ -87,7 +89,8 @@ def _name(text: str) -> str:
 class LineWriter:
     """Writes lines to a file descriptor, from a thread: a reader that reads nothing must not stop the traffic.
 
-    `clean` is applied to each line. Where the reader falls far behind, lines are left out, and their number is written.
+    `clean` is applied to each line. Of more than 1,000 lines a second, and where the reader falls far behind, the rest
+    is left out, and their number is written.
     """
 
     def __init__(self, clean: Callable[[str], str], descriptor: int = _STDERR) -> None:
@@ -105,7 +108,10 @@ class LineWriter:
         """Write a line soon. Never waits."""
         if not self._lines:
             self._loop.call_later(_EVERY_S, self._hand_over)
-        self._lines.append(line)
+        if len(self._lines) < _MOST_LINES:
+            self._lines.append(line)
+        else:
+            self._omitted += 1
 
     def close(self) -> None:
         """Write what is left, if the reader takes it within a second."""
@@ -121,7 +127,7 @@ class LineWriter:
         if not lines:
             return
         if self._omitted:
-            lines.append(f"{self._omitted} turns are not shown: stderr was not read in time")
+            lines.append(f"{self._omitted} turns are not shown: there were too many for the reader of stderr")
         try:
             self._batches.put_nowait(lines)
             self._omitted = 0

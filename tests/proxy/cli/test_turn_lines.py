@@ -90,6 +90,17 @@ async def test_lines_are_cleaned_and_written_in_order(pipe: tuple[int, int]) -> 
     assert os.read(reader, 10_000).decode().splitlines() == [f"{number} ***" for number in range(100)]
 
 
+async def test_of_too_many_lines_the_number_is_written(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    lines = LineWriter(str, writer)
+    for number in range(130):
+        lines.write(f"{number}")
+    lines.close()
+    *whole, omitted = os.read(reader, 10_000).decode().splitlines()
+    assert whole == [f"{number}" for number in range(100)]
+    assert omitted == "30 turns are not shown: there were too many for the reader of stderr"
+
+
 async def test_lines_are_written_without_waiting_for_the_end(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     lines = LineWriter(str, writer)
@@ -107,7 +118,7 @@ async def test_a_reader_that_reads_nothing_stops_nobody_and_hears_how_many_lines
     for _ in range(20):
         lines.write("x" * 100_000)  # more than a pipe holds
         lines._hand_over()
-    reading = asyncio.create_task(asyncio.to_thread(read_until, reader, b"not read in time\n"))
+    reading = asyncio.create_task(asyncio.to_thread(read_until, reader, b"the reader of stderr\n"))
     while not lines._batches.empty():
         await asyncio.sleep(0)
     lines.write("one more")
@@ -116,7 +127,7 @@ async def test_a_reader_that_reads_nothing_stops_nobody_and_hears_how_many_lines
     *whole, last, omitted = read.decode().splitlines()
     assert last == "one more"
     assert set(whole) == {"x" * 100_000}
-    assert omitted == f"{20 - len(whole)} turns are not shown: stderr was not read in time"
+    assert omitted == f"{20 - len(whole)} turns are not shown: there were too many for the reader of stderr"
 
 
 def read_until(descriptor: int, end: bytes) -> bytes:
