@@ -22,7 +22,7 @@ _LONGEST_NAME = 60
 _MOST_NAMES = 10
 _EVERY_S = 0.1
 _MOST_LINES = 100
-"""Lines of a batch: nobody reads more than a thousand a second, and each costs as much as a call of an evaluator."""
+"""Lines of a batch. People cannot read a thousand a second, and each line costs as much as a call of an evaluator."""
 _MOST_WAITING = 100
 """Batches of lines, each of `_EVERY_S`: a reader of stderr may pause for ten seconds before lines are left out."""
 _CLOSE_S = 1.0
