@@ -98,7 +98,7 @@ def shell(command: list[str | Path], environment: dict[str, str], runner: Runner
 
 @pytest.fixture(scope="module")
 def temp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runner's directory, after the step that installs; from the wheels that the image is made of, no index."""
+    """The runner's directory, after the step that installs; from wheels, no index."""
     folder = tmp_path_factory.mktemp("runner")
     try:
         found = wheels(DEPLOY / "requirements.txt", DEPLOY / "build-requirements.txt")
@@ -107,6 +107,7 @@ def temp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("PIP_FIND_LINKS", str(found))
+        patch.setenv("PIP_NO_COMPILE", "1")  # what is imported is compiled then: half the time
         done = Runner(folder, tmp_path_factory.mktemp("workspace")).step("Install")
     assert done.returncode == 0, done.stderr
     return folder
@@ -192,9 +193,8 @@ def test_the_action_does_not_wait_with_a_wrong_suite(runner: Runner, port: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["bash", "sh"])
-def test_the_job_fails_and_leaves_what_gitlab_shows(runner: Runner, agent_url: str, program: str) -> None:
-    done = runner.job(program, A2A_EVAL_PROXY_AGENT=agent_url, A2A_EVAL_SUITE="refund.yaml")
+def test_the_job_fails_and_leaves_what_gitlab_shows(runner: Runner, agent_url: str) -> None:
+    done = runner.job("bash", A2A_EVAL_PROXY_AGENT=agent_url, A2A_EVAL_SUITE="refund.yaml")
     assert done.returncode == 1
     assert "declares tool-call-capture" in done.stdout
     artifacts = JOB["artifacts"]

@@ -152,5 +152,6 @@ def test_a_cluster_that_is_not_there(command: Command, tmp_path: Path) -> None:
     evaluate = ("evaluate", "--store", "turns.db", "--suite", "suite.yaml", "--engine", "ray")
     done = command(*evaluate, RAY_ADDRESS="127.0.0.1:1")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("a2a-eval-proxy: no Ray cluster at '127.0.0.1:1', of the variable RAY_ADDRESS: ")
-    assert done.stderr.count("\n") == 1
+    (newest, problem) = done.stderr.splitlines()
+    assert newest == "run nightly, the newest"
+    assert problem.startswith("a2a-eval-proxy: no Ray cluster at '127.0.0.1:1', of the variable RAY_ADDRESS: ")
