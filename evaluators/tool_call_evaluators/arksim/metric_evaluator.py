@@ -146,7 +146,7 @@ def _asks(metric_class: type) -> bool:
 
 def build(metric_class: type, llm: JudgeLLM) -> Any:
     """The metric, with `llm` if its `__init__` accepts that."""
-    accepts = "llm" in inspect.signature(metric_class.__init__).parameters  # type: ignore[misc]
+    accepts = "llm" in inspect.signature(metric_class.__init__).parameters  # type: ignore[misc]  # of this very class
     return metric_class(llm=llm) if accepts else metric_class()
 
 

@@ -32,15 +32,21 @@ def code_path(file: str, context: ReadContext) -> Path:
     return path
 
 
-def read_text(path: Path) -> str:
-    """The text of the file at `path`. Raises SuiteError if it is missing, too large or not UTF-8."""
+def read_bytes(path: Path, most: int, kind: str) -> bytes:
+    """The content of the file at `path`, `kind` in messages. Raises SuiteError if missing or over `most` bytes."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(most + 1)
     except OSError as error:
         raise SuiteError(f"cannot be read: {error.strerror or error}", str(path)) from None
-    if len(data) > MAX_BYTES:
-        raise SuiteError(f"is larger than {MAX_BYTES:,} bytes, the maximum size of a suite", str(path))
+    if len(data) > most:
+        raise SuiteError(f"is larger than {most:,} bytes, the maximum size of {kind}", str(path))
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The text of the file at `path`. Raises SuiteError if it is missing, too large or not UTF-8."""
+    data = read_bytes(path, MAX_BYTES, "a suite")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -20,6 +20,7 @@ from a2a_tool_capture.spec import METADATA_KEY
 from ...declared import unique_keys
 from ...suite import Case, CaseTurn, Simulation
 from ...suite.case_ids import printable_id
+from ...suite.files import read_bytes
 from ...suite.node import Node
 from ...suite.yaml_document import Document, SuiteError
 from ..common import unique_ids
@@ -64,14 +65,7 @@ class SimulationFile:
 
 def load_simulation(path: Path) -> SimulationFile:
     """The file at `path`. Raises SuiteError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SuiteError(f"cannot be read: {error.strerror or error}", str(path)) from None
-    if len(data) > MAX_BYTES:
-        raise SuiteError(f"is larger than {MAX_BYTES:,} bytes, the maximum size of a simulation", str(path))
-    return read_simulation(data, str(path))
+    return read_simulation(read_bytes(path, MAX_BYTES, "a simulation"), str(path))
 
 
 def read_simulation(data: bytes, filename: str = "simulation.json") -> SimulationFile:
