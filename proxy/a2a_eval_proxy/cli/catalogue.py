@@ -28,7 +28,8 @@ def evaluators(options: EvaluatorsOptions) -> None:
     \b
     Example: a2a-eval-proxy evaluators tool_call_count
     """
-    from tool_call_evaluators import evaluator_names, get_evaluator
+    from tool_call_evaluators import evaluator_names
+    from tool_call_evaluators.judged.base import JudgedEvaluator
     from tool_call_evaluators.registry import evaluator_class
 
     if options.name is not None:
@@ -41,8 +42,7 @@ def evaluators(options: EvaluatorsOptions) -> None:
         table.add_column(heading, no_wrap=heading != "what it measures")
     for name in evaluator_names():
         cls = evaluator_class(name)
-        judged = "yes" if name not in _needing_options() and get_evaluator(name).is_async else ""
-        table.add_row(name, cls.scope, judged, _summary(cls))
+        table.add_row(name, cls.scope, "yes" if issubclass(cls, JudgedEvaluator) else "", _summary(cls))
     wide_console().print(table, markup=False)
 
 
@@ -89,18 +89,6 @@ def convert(options: ConvertOptions) -> None:
     cases = len(imported.suite.cases)
     summary = f"converted {cases} case{'' if cases == 1 else 's'}" + (f" to {out}" if out else "")
     click.echo("\n".join([*notes, summary]), err=True)
-
-
-def _needing_options() -> set[str]:
-    """The evaluators that cannot be built without options."""
-    from tool_call_evaluators.registry import evaluator_class, evaluator_names
-
-    def required(name: str) -> bool:
-        return any(
-            spec.default is MISSING and spec.default_factory is MISSING for spec in fields(evaluator_class(name))
-        )
-
-    return {name for name in evaluator_names() if required(name)}
 
 
 def _summary(cls: type[EvaluatorBase]) -> str:

@@ -25,14 +25,13 @@ def init(options: InitOptions) -> None:
 
     from ..privacy.private_files import write_out
     from ..runs.init import CONFIG, SUITE, files, first_suite
-    from ..settings import parsing as types
 
     folder = options.dir
     if (folder / SUITE).exists():
         raise click.UsageError(f"{folder / SUITE} already exists; choose another directory with --dir")
     url = options.agent
     if url is None and sys.stdin.isatty():
-        url = types.AGENT.parse(click.prompt("URL of the agent", err=True))
+        url = click.prompt("URL of the agent", value_proc=_agent_url, err=True)
     agent = options.agent_options(url=url)
     suite = run_async(first_suite(agent, options.message))
     click.echo(printable(suite.summary))
@@ -49,3 +48,13 @@ def init(options: InitOptions) -> None:
         click.echo(f"warning: no tool calls can be seen: {suite.unseen}. {how}", err=True)
     where = Path(SUITE) if folder == Path() else folder / SUITE
     click.echo(f"\nnext: a2a-eval-proxy run {where} --config {folder / CONFIG}")
+
+
+def _agent_url(text: str) -> str:
+    """The URL as typed; a wrong one is asked for again."""
+    from ..settings.parsing import parse_agent
+
+    try:
+        return parse_agent(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
