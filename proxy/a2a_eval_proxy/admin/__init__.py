@@ -1,6 +1,7 @@
 """The HTTP port for operators: turns, runs, cases, live events, health and metrics; for workers, health and metrics.
 
-`api` is the proxy's, `worker_api` is that of a worker.
+`api` is the application of a proxy's port. The `*_api` modules have its routes, each for one subject; `control` is the
+running proxy as they see it. `worker_api` is the application of a worker's port.
 
 Imported by the application and the command line. Imports runs, scoring, store, net and telemetry.
 """

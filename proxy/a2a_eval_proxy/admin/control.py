@@ -1,0 +1,29 @@
+"""What the admin API needs of the running proxy."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tool_call_evaluators.suite import Suite
+
+from ..scoring.case_book import CaseBook
+from ..store import Store
+from ..telemetry.event_bus import EventBus
+
+
+class Control(Protocol):
+    """The running proxy, as the admin API uses it."""
+
+    store: Store
+    cases: CaseBook
+    bus: EventBus
+    suite: Suite | None
+
+    async def flush(self, timeout_s: float) -> dict[str, int]:
+        """Wait until everything captured is done; `pending` and `open` turns left."""
+
+    def problems(self) -> list[str]:
+        """Why the proxy is not ready; [] when it is."""
+
+    def remarks(self) -> list[str]:
+        """What does not work, though the proxy is ready."""
