@@ -177,7 +177,7 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     metrics = report.verdict["metrics"]
     room = None if lines is None else max(_FEWEST_LINES, lines - len(metrics) - len(report.gates))
     turns = failures_first(report)
-    shown = len(turns) if room is None else fitting(turns, room)
+    shown = len(turns) if room is None else fitting(console, turns, report, room)
     if turns:
         console.print(turn_table(turns[:shown], report))
     if len(turns) > shown:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from tool_call_evaluators.gates import USER_REASONS
@@ -78,10 +79,13 @@ def failures_first(report: Report) -> list[TurnJson]:
     return [turn for conversation in conversations for turn in conversation.executed]
 
 
-def fitting(turns: Sequence[TurnJson], lines: int) -> int:
-    """How many of the turns have room in that many lines, if none is wrapped; at least one."""
-    ends = itertools.accumulate(max(len(_calls(turn)), len(_remarks(turn, {})), 1) for turn in turns)
-    return max(1, sum(end <= lines for end in ends))
+def fitting(console: Console, turns: Sequence[TurnJson], report: Report, lines: int) -> int:
+    """How many of the turns have room in that many lines of `console` below the heading; at least one."""
+
+    def height(count: int) -> int:
+        return len(console.render_lines(turn_table(turns[:count], report))) - 1
+
+    return max(1, bisect_right(range(1, min(len(turns), lines) + 1), lines, key=height))
 
 
 def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:

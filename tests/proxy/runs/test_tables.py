@@ -176,20 +176,40 @@ def test_a_turn_with_many_calls_has_few_lines():
     assert rows[-1].split() == ["…", "and", "143", "more"]
 
 
-def test_a_run_of_a_thousand_cases_prints_sixty_lines_and_every_distinct_failure(tmp_path, capsys):
-    cases = [f"{{id: case-{number}, turns: [{{user: hi {number}}}]}}" for number in range(1_000)]
+KINDS = [first + second for first in "abcdef" for second in "klmno"]
+LONG = {f"argument_{number}": "word " * 20 for number in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "calls", "causes"),
+    [
+        (1, [call("lookup", order=1)] * 3, 5),
+        (1, [call("lookup", **LONG)] * 3, 5),
+        (1, [call("lookup", order=number) for number in range(151)], 5),
+        (5, [call("lookup", order=1)], 5),
+        (2, [call("lookup", order=1)], 30),
+    ],
+    ids=["plain", "long calls", "151 calls", "repetitions", "causes"],
+)
+def test_a_run_of_a_thousand_cases_prints_sixty_lines_and_every_distinct_failure(
+    tmp_path, capsys, repetitions, calls, causes
+):
+    cases = [
+        f"{{id: case-{number}, repetitions: {repetitions}, turns: [{{user: hi {number}}}]}}" for number in range(1_000)
+    ]
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ncases: [{', '.join(cases)}]")
-    wrong = [{**result("tool_error", 0.0), "reason": f"tool {kind} is broken"} for kind in ("a", "b", "c", "d", "e")]
+    wrong = [{**result("tool_error", 0.0), "reason": f"tool {kind} is broken"} for kind in KINDS[:causes]]
     turns = [
-        turn(f"t{number}", f"hi {number}", [call("lookup", order=number)] * 3, case=f"case-{number}",
-             conversation=f"c{number}", evaluations=GOOD if number < 500 else [wrong[number % 5]])
+        turn(f"t{number}-{time}", f"hi {number}", calls, case=f"case-{number}", conversation=f"c{number}-{time}",
+             evaluations=GOOD if number < 500 else [wrong[number % causes]])
         for number in range(1_000)
+        for time in range(repetitions)
     ]  # fmt: skip
     options = EvaluateOptions(suite="suite.yaml", store=str(tmp_path / "turns.db"))
     assert not show_result(judge_turns(suite, turns, {}, "r"), RunPlan(suite, None, None), options)
     lines = capsys.readouterr().out.splitlines()
     assert 30 < len(lines) <= 60
     assert lines[1].startswith("case-500")
-    for kind in ("a", "b", "c", "d", "e"):
+    for kind in KINDS[:causes]:
         assert sum(f"tool {kind} is broken" in line for line in lines) == 1
-    assert any("500 passed, 500 failed" in line for line in lines)
+    assert any(f"{500 * repetitions:,} passed, {500 * repetitions:,} failed" in line for line in lines)
