@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from ..errors import GATE_FAILED
 from ..settings.loading import load, read_config_file
 from ..settings.option import Option, OptionGroup, Options, environment_name, flag_name, options_of
-from ..settings.parsing import EVALUATORS, FILE, FLAG, RUN, SWITCH, ValueType
-from ..settings.settings import DEFAULT_STORE
+from ..settings.parsing import FILE, FLAG, SWITCH
+from .completion import complete
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +44,7 @@ class Command(click.Command):
             ["--config"],
             metavar="FILE",
             help="YAML file with settings, for any of the commands.",
-            shell_complete=partial(_complete, FILE),
+            shell_complete=partial(complete, FILE),
         )
         params = [param for spec in _own_first(options) for param in _parameters(spec)]
         super().__init__(function.__name__, params=[*params, config], help=inspect.getdoc(function))
@@ -98,8 +97,8 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
     option: Option = spec.metadata["option"]
     if option.positional:
         required = spec.default is MISSING
-        complete = partial(_complete, option.type)
-        yield click.Argument([name], required=required, metavar=option.type.metavar, shell_complete=complete)
+        words = partial(complete, option.type)
+        yield click.Argument([name], required=required, metavar=option.type.metavar, shell_complete=words)
     elif option.type is FLAG:
         names = [flag, *([option.alias] if option.alias else []), name]
         yield click.Option(names, is_flag=True, default=None, help=option.help)
@@ -111,34 +110,10 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
             metavar=option.type.metavar,
             multiple=option.repeatable,
             help=option.help + _default(spec),
-            shell_complete=partial(_complete, option.type),
+            shell_complete=partial(complete, option.type),
         )
     if option.no_flag:
         yield click.Option([f"--no-{flag[2:]}", name], flag_value="off", default=None, help=option.no_flag)
-
-
-def _complete(kind: ValueType, ctx: click.Context, param: click.Parameter, start: str) -> list[CompletionItem]:
-    """What a shell offers for a value: paths, choices, or runs of the store."""
-    if kind.completes == EVALUATORS:
-        from tool_call_evaluators import evaluator_names
-
-        return [CompletionItem(name) for name in evaluator_names() if name.startswith(start)]
-    if kind.completes == RUN:
-        return [CompletionItem(name) for name in _stored_runs(ctx) if name.startswith(start)]
-    if kind.completes:
-        return [CompletionItem(start, type=kind.completes)]
-    return [CompletionItem(word) for word in kind.choices if word.startswith(start)]
-
-
-def _stored_runs(ctx: click.Context) -> list[str]:
-    """Names of runs, newest first; none where the store cannot be read: completion has no place for errors."""
-    from ..runs.show import stored_runs
-
-    location = ctx.params.get("store") or os.environ.get(environment_name("store")) or DEFAULT_STORE
-    try:
-        return [run.name for run in run_async(stored_runs(location))]
-    except Exception:  # noqa: BLE001
-        return []
 
 
 def _default(spec: Field[Any]) -> str:

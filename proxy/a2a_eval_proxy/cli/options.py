@@ -60,13 +60,16 @@ class ReportOptions(Options):
     )
     no_judge_cache: bool = _run(types.FLAG, "Neither use nor store cached judge answers.", False)
     case: tuple[str, ...] = _run(
-        types.ValueType(types.TEXTS.parse, "ID"),
+        types.ValueType(types.TEXTS.parse, "ID", completes=types.CASE),
         "Only this case, or cases whose ids match this shell pattern, such as 'refund-*'. Repeatable.",
         (),
         repeatable=True,
     )
     tag: tuple[str, ...] = _run(
-        types.ValueType(types.TEXTS.parse, "TAG"), "Only cases with this tag. Repeatable.", (), repeatable=True
+        types.ValueType(types.TEXTS.parse, "TAG", completes=types.TAG),
+        "Only cases with this tag. Repeatable.",
+        (),
+        repeatable=True,
     )
     output: str = option(types.one_of("text", "json"), "Output format; json: the whole result as one document.", "text")
     quiet: bool = option(
@@ -127,7 +130,7 @@ class SimulatedUserOptions(Options):
     simulated_user_seed: int | None = _user(types.WHOLE_NUMBER, "Seed sent to the model.", None)
     simulated_user_prompt: str | None = _user(types.FILE, "File with the instructions of the model.", None)
     replay_user: str | None = _user(
-        types.NAME, "Repeat what the simulated users of this run wrote; no model is asked.", None
+        types.run_name("NAME"), "Repeat what the simulated users of this run wrote; no model is asked.", None
     )
 
     def simulated_user(self) -> dict[str, Any]:
@@ -197,7 +200,9 @@ class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportO
     concurrency: int | None = _agent(
         types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4.", None
     )
-    run: str | None = _run(types.NAME, "Name of the run. Default: the suite's name and the current time.", None)
+    run: str | None = _run(
+        types.run_name("NAME"), "Name of the run. Default: the suite's name and the current time.", None
+    )
     fail_fast: bool = _run(types.FLAG, "Begin no conversation after one that failed.", False)
     resume: bool = _run(types.FLAG, "Resume the run named by --run; completed conversations are skipped.", False)
 

@@ -29,8 +29,8 @@ _MAX_SECONDS = 1e7
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("0", "false", "f", "no", "n", "off")
 
 
-RUN, EVALUATORS = "run", "evaluators"
-"""The shell completes names of stored runs, or of evaluators."""
+RUN, EVALUATORS, CASE, TAG = "run", "evaluators", "case", "tag"
+"""The shell completes names of stored runs, of evaluators, or of cases or tags of the suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ValueType:
     metavar: str
     choices: tuple[str, ...] = ()
     completes: str = ""
-    """What a shell completes if there are no choices: `file`, `dir`, RUN or EVALUATORS."""
+    """What a shell completes if there are no choices: `file`, `dir`, RUN, EVALUATORS, CASE or TAG."""
 
 
 def parse_text(value: Any) -> str:
