@@ -8,7 +8,7 @@ failed cases. The names exported here are public. No other module of this packag
 """
 
 from .compared import comparison_json, comparison_markdown, comparison_text
-from .comparison_page import comparison_html
+from .comparison_page import comparison_body, comparison_html
 from .focus import focus_suites
 from .html import html_report
 from .json_output import json_report
@@ -19,6 +19,7 @@ from .shorten import shortened_turn
 
 __all__ = [
     "Report",
+    "comparison_body",
     "comparison_html",
     "comparison_json",
     "comparison_markdown",

@@ -26,7 +26,7 @@ from .compared import (
     score_changes,
 )
 from .html import asset, content_hash
-from .overview import element
+from .overview import element, html_text
 from .wording import printable
 
 MARKS = {
@@ -43,15 +43,19 @@ MAX_VALUE = 2_000
 def comparison_html(comparison: Comparison) -> str:
     """The whole page. Its policy allows its own style and nothing else; all texts are escaped."""
     style = asset("report.css")
-    parts = [_masthead(comparison), _scores(comparison)]
-    parts += [_case(index, case) for index, case in enumerate(changed_cases(comparison)[:MAX_CASES])]
-    parts += [element("p.note", line) for line in more_cases(comparison)]
     return Template(asset("comparison.html")).substitute(
         policy=f"default-src 'none'; style-src {content_hash(style)}; base-uri 'none'; form-action 'none'",
         title=escape(printable(headline(comparison))),
         style=style,
-        body="\n".join(ET.tostring(part, encoding="unicode", method="html") for part in parts if part is not None),
+        body=comparison_body(comparison),
     )
+
+
+def comparison_body(comparison: Comparison) -> str:
+    """The content of the page, as HTML. Every text is escaped."""
+    cases = (_case(index, case) for index, case in enumerate(changed_cases(comparison)[:MAX_CASES]))
+    more = (element("p.note", line) for line in more_cases(comparison))
+    return html_text([_masthead(comparison), _scores(comparison), *cases, *more])
 
 
 def _masthead(comparison: Comparison) -> ET.Element:

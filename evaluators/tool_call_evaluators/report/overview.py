@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from xml.etree import ElementTree as ET
 
 from ..grouping import grouped
@@ -22,11 +22,25 @@ MAX_TEXT = 600
 Child = ET.Element | str | None
 
 
+Address = Callable[[Cause], str | None]
+"""Returns where a page lists the turns with a cause; None: nowhere."""
+
+
 def overview(report: Report) -> str:
     """The header and the first sections, as HTML. Every text is escaped."""
-    sections = [_why(report), _errors(report), _gates(report), _scores(report), _tools(report), _findings(report)]
-    parts = [_masthead(report), _tiles(report), *(section for section in sections if section is not None)]
-    return "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in parts)
+    return f"{html_text([_masthead(report)])}\n{sections(report)}"
+
+
+def sections(report: Report, address: Address = lambda cause: None) -> str:
+    """The sections below the header, as HTML. The number of occurrences of an error links to `address` of its cause."""
+    errors = _errors(report, address)
+    found = [_why(report), errors, _gates(report), _scores(report), _tools(report), _findings(report)]
+    return html_text([_tiles(report), *found])
+
+
+def html_text(parts: Iterable[ET.Element | None]) -> str:
+    """The elements as HTML, a line break between them; None is omitted."""
+    return "\n".join(ET.tostring(part, encoding="unicode", method="html") for part in parts if part is not None)
 
 
 def element(tag: str, *children: Child, **attributes: str) -> ET.Element:
@@ -210,25 +224,26 @@ def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element
     return element("svg.distribution", *bars, viewBox="0 0 119 28", role="img", aria_label=label)
 
 
-def _errors(report: Report) -> ET.Element | None:
+def _errors(report: Report, address: Address) -> ET.Element | None:
     errors = [cause for cause in causes(report) if cause.places]
     if not errors:
         return None
     index = {item.label: number for number, item in enumerate(report.conversations)}
     index |= {item.conversation_id: index[item.label] for item in report.conversations if item.conversation_id}
-    items = [_error(error, index) for error in errors[:MAX_ERRORS]]
+    items = [_error(error, index, address(error)) for error in errors[:MAX_ERRORS]]
     more = len(errors) - MAX_ERRORS
     note = element("p", f"… and {more:,} more, in the JSON report.") if more > 0 else None
     return _section("errors", counted(len(errors), "distinct error"), element("ol.errors", *items), note)
 
 
-def _error(error: Cause, index: Mapping[str, int]) -> ET.Element:
+def _error(error: Cause, index: Mapping[str, int], address: str | None) -> ET.Element:
+    times = counted(len(error.places), "time")
     links = _links((_target(index.get(name), turn), _place(name, turn)) for name, turn in error.places)
     head = element(
         "p.error-head",
         element("span.label", ", ".join(error.labels) or "turn"),
         element(f"span.severity.{error.severity}", error.severity) if error.severity else None,
-        element("span.times", counted(len(error.places), "time")),
+        element("span.times", times) if address is None else element("a.times", times, href=address),
         element("span.chip.noted", error.note) if error.note else None,
     )
     said = element("p.said", cut(error.text, MAX_TEXT), dir="auto")

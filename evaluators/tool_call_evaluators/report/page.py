@@ -18,7 +18,7 @@ from ..runs.outcomes import ConversationTurn, RunConversation
 from ..suite import Case, Expectation
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
-from .wording import printable, user_text, without_directions
+from .wording import EXPECTATION_WORDS, printable, user_text, without_directions
 
 MAX_BYTES = 24_000_000
 """Maximum size of the data."""
@@ -201,9 +201,9 @@ def _first_step(path: str) -> str:
 
 
 def _expected(expect: Expectation | None, short: Shortener) -> dict[str, Any]:
-    """The other expectations, in addition to the calls, by their names in suites."""
+    """The other expectations, in addition to the calls, by their names for people."""
     values = {item.name: getattr(expect, item.name, None) for item in fields(Expectation) if item.name != "tool_calls"}
-    return {name: short.value(value) for name, value in values.items() if value is not None}
+    return {EXPECTATION_WORDS[name]: short.value(value) for name, value in values.items() if value is not None}
 
 
 def _result(result: EvalResult, short: Shortener, note: str) -> dict[str, Any]:

@@ -77,6 +77,17 @@ def duration_text(seconds: float | None) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+EXPECTATION_WORDS = {
+    "tool_calls": "tool calls",
+    "tool_calls_order": "order of tools",
+    "tool_calls_count": "number of calls",
+    "tool_outputs": "tool outputs",
+    "response": "response",
+    "response_contains": "response contains",
+    "behavior": "behaviour",
+}
+"""Names of expectations for people, by their keys in suites."""
+
 GATE_WORDS = {True: "met", False: "not met", None: "tolerated by the suite"}
 GATE_SIGNS = {True: "✓", False: "✕", None: "–"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.chromium import chromium, screenshot, tab
 from support.turn_samples import call, result, turn
-from tool_call_evaluators.report import comparison_html
+from tool_call_evaluators.report import comparison_body, comparison_html
 from tool_call_evaluators.runs import compare
 
 ARTIFACTS = Path(__file__).parents[3] / "artifacts" / "report"
@@ -37,6 +37,13 @@ def test_calls_of_both_runs_are_next_to_each_other_with_their_differences(page):
     assert '<dd dir="ltr">2</dd>' in page
     assert '<a href="#case-0">old</a>' in page or '<a href="#case-0">refund</a>' in page
     assert "now failing: tool_error" in page
+
+
+def test_the_body_is_what_stands_between_the_page_s_ends():
+    comparison = compare([one("a", 1.0)], [one("a", 0.0)], names=("monday", "tuesday"))
+    body = comparison_body(comparison)
+    assert body.startswith("<header")
+    assert body in comparison_html(comparison)
 
 
 def test_no_text_becomes_markup_and_the_policy_allows_the_style_only(page):

@@ -14,6 +14,7 @@ from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.figures import percentile, tool_figures
+from tool_call_evaluators.report.overview import sections
 from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
@@ -179,7 +180,7 @@ def test_what_is_shown_of_a_turn():
     assert (conversation["label"], conversation["tags"]) == ("a", ["smoke"])
     (shown,) = conversation["turns"]
     assert shown["changes"] == [["changed", 0, 0, ["n"]], ["added", None, 1]]
-    assert shown["expect"] == {"response_contains": "ok"}
+    assert shown["expect"] == {"response contains": "ok"}
     assert shown["calls"][0]["time"] == [0.0, 1.0]
     assert shown["calls"][1]["unknown"] is True
     assert shown["time"] == [0.0, pytest.approx(1 / 3, abs=1e-5), 1.0]
@@ -292,3 +293,12 @@ def test_shortened_turns_share_what_they_have_in_common_and_keep_the_details_tha
     assert [item["details"] for item in first["evaluations"]] == [{}, {"judge": judge}, {"missing": [1]}]
     assert first["binding"] is second["binding"]
     assert all(left is right for left, right in zip(first, second, strict=True))
+
+
+def test_the_sections_alone_link_an_error_to_where_its_turns_are_listed():
+    made = report([turn("t", "hi", evaluations=[result("tool_error", 0.0)])])
+    plain, linked = sections(made), sections(made, lambda cause: f'/?evaluator={cause.labels[0]}&q="')
+    assert "<header" not in plain
+    assert '<span class="times">1 time</span>' in plain
+    assert '<a class="times" href="/?evaluator=tool_error&amp;q=&quot;">1 time</a>' in linked
+    assert plain in html_report(made)

@@ -1,17 +1,8 @@
 // One conversation in full: reasons, turns, scores, findings, timings.
 
-const EXPECTED = {
-  tool_calls_order: "order of tools",
-  tool_calls_count: "number of calls",
-  tool_outputs: "tool outputs",
-  response: "response",
-  response_contains: "response contains",
-  behavior: "behaviour",
-};
-
 function expectations(expect) {
   const entries = Object.entries(expect || {}).map(([name, value]) =>
-    make("div", {}, make("dt", {}, EXPECTED[name] || name), make("dd", {}, expectedText(value))),
+    make("div", {}, make("dt", {}, name), make("dd", {}, expectedText(value))),
   );
   return entries.length ? make("dl", { class: "expected" }, entries) : null;
 }
