@@ -6,17 +6,18 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from support.ports import held_ports
 
 from . import procfs
 from .report import DIRECT
@@ -117,28 +118,25 @@ class Running:
         return turns
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def launch_nginx(upstream: str, folder: Path) -> Launch:
+def launch_nginx(upstream: str, folder: Path, port: int) -> Launch:
     """nginx as a reverse proxy: one worker, kept connections to the agent, nothing buffered, nothing logged."""
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if program is None:
         raise TargetUnavailableError("nginx is not installed: apt-get install nginx-light, or leave it out with --only")
-    port = free_port()
     config = folder / "nginx.conf"
     config.write_text(NGINX_CONFIG.format(folder=folder, port=port, upstream=upstream))
     command = [program, "-p", str(folder), "-e", "stderr", "-c", str(config)]
     return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
 
 
-def launch_proxy(upstream: str, folder: Path, part: str, *options: str, tree: Path | None = None) -> Launch:
-    """`serve` as subjects/stage.py runs it with `part`, of this environment or of the packages in `tree`."""
-    port, admin_port = free_port(), free_port()
+def launch_proxy(
+    upstream: str, folder: Path, ports: list[int], part: str, *options: str, tree: Path | None = None
+) -> Launch:
+    """`serve` as subjects/stage.py runs it with `part`, of this environment or of the packages in `tree`.
+
+    `ports`: of the proxy and of its admin API.
+    """
+    port, admin_port = ports
     admin_url = f"http://127.0.0.1:{admin_port}"
     command = [
         *(sys.executable, str(SUBJECTS / "stage.py"), part, "--upstream", f"http://{upstream}"),
@@ -151,14 +149,13 @@ def launch_proxy(upstream: str, folder: Path, part: str, *options: str, tree: Pa
     return Launch(command, port, f"{admin_url}/readyz", admin_url, environment)
 
 
-def launch_script(script: str, upstream: str, folder: Path) -> Launch:
+def launch_script(script: str, upstream: str, folder: Path, port: int) -> Launch:
     """The program subjects/SCRIPT."""
-    port = free_port()
     command = [sys.executable, str(SUBJECTS / script), str(port), f"http://{upstream}"]
     return Launch(command, port, f"http://127.0.0.1:{port}/.well-known/agent-card.json")
 
 
-OTHERS: dict[str, Callable[[str, Path], Launch]] = {
+OTHERS: dict[str, Callable[[str, Path, int], Launch]] = {
     "nginx": launch_nginx,
     "floor": partial(launch_script, "floor.py"),
     "naive": partial(launch_script, "naive.py"),
@@ -180,24 +177,28 @@ class Target:
     tree: Path | None = None
     """Folder of the packages; None: those of this environment."""
 
-    def started(
-        self, agent_port: int, folder: Path, cpus: set[int], calls: Path | None = None
-    ) -> AbstractContextManager[Running]:
+    @contextmanager
+    def started(self, agent_port: int, folder: Path, cpus: set[int], calls: Path | None = None) -> Iterator[Running]:
         """Start it in front of the agent, on `cpus`, and stop it afterwards. Its files go to `folder`.
 
         A proxy of ours counts its `calls`, and writes them to that file when it ends.
 
         Raises TargetUnavailableError where it is not installed or does not become ready.
         """
-        upstream = f"127.0.0.1:{agent_port}"
         if self.name == DIRECT:
-            return nullcontext(Running(DIRECT, agent_port))
+            yield Running(DIRECT, agent_port)
+            return
+        with held_ports(2) as ports:
+            launch = self._launch(f"127.0.0.1:{agent_port}", folder, ports)
+            if calls is not None:
+                launch.environment["BENCH_CALLS"] = str(calls)
+            with launched(self.name, launch, folder, cpus, asks=self.asks) as running:
+                yield running
+
+    def _launch(self, upstream: str, folder: Path, ports: list[int]) -> Launch:
         if self.name in OTHERS:
-            return launched(self.name, OTHERS[self.name](upstream, folder), folder, cpus, asks=self.asks)
-        launch = launch_proxy(upstream, folder, self.part, "--no-otlp", *self.options, tree=self.tree)
-        if calls is not None:
-            launch.environment["BENCH_CALLS"] = str(calls)
-        return launched(self.name, launch, folder, cpus, asks=self.asks)
+            return OTHERS[self.name](upstream, folder, ports[0])
+        return launch_proxy(upstream, folder, ports, self.part, "--no-otlp", *self.options, tree=self.tree)
 
 
 NGINX, FLOOR = Target("nginx"), Target("floor")

@@ -15,13 +15,15 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from support.ports import held_ports
+
 from .otlp import Body, bodies, post_all, trace_ids, wait_until_taken
 from .part import BehaviourError, Measured, Part, Setting
 from .procfs import pin_to
 from .programs import LoadError, compile_c, running_agent
 from .report import Metric, Values, per
 from .subjects import decode
-from .targets import Running, free_port, launch_proxy, launched
+from .targets import Running, launch_proxy, launched
 
 FLOOR, SUBJECT = "decoding", "proxy"
 
@@ -152,10 +154,11 @@ def _up_to(stream: Iterator[Body], size: float) -> Iterator[Body]:
 @contextmanager
 def _receiving(setting: Setting, upstream: str = "127.0.0.1:9", *options: str) -> Iterator[tuple[Running, int]]:
     """The proxy, and its OTLP port. Without an upstream it has no agent to pass anything to, nor needs one."""
-    folder, port = Path(tempfile.mkdtemp(dir=setting.folder)), free_port()
-    launch = launch_proxy(upstream, folder, "all", "--otlp", f"127.0.0.1:{port}", *options)
-    with launched(SUBJECT, launch, folder, setting.subject_cpus) as proxy:
-        yield proxy, port
+    folder = Path(tempfile.mkdtemp(dir=setting.folder))
+    with held_ports(3) as [port, *ports]:
+        launch = launch_proxy(upstream, folder, ports, "all", "--otlp", f"127.0.0.1:{port}", *options)
+        with launched(SUBJECT, launch, folder, setting.subject_cpus) as proxy:
+            yield proxy, port
 
 
 def _warmed_up(proxy: Running, port: int) -> int:
