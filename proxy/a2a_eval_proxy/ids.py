@@ -15,7 +15,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def new_turn_id() -> str:
-    """32 hex digits, milliseconds since the epoch first, so that ids sort by time (as UUID version 7 does)."""
+    """32 hex digits, milliseconds since the epoch first, so that ids sort by time (as UUID version 7 does).
+
+    Annotations have such ids, too.
+    """
     return f"{time.time_ns() // 1_000_000:012x}{_bits(80):020x}"
 
 

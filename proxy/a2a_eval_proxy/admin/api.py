@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..store import StoreError
+from .annotations_api import AnnotationsApi
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
@@ -31,12 +32,16 @@ HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 def admin_app(control: Control, registry: CollectorRegistry, token: str | None, names: HostNames) -> ASGIApp:
     """The ASGI application of the admin port. With a `token`, the token decides. Without one, requests for the name of
     another host or from a page of another site are refused: a browser may run on this machine, too."""
+    annotations = AnnotationsApi(control)
     turns, runs, cases, events = TurnsApi(control), RunsApi(control), CasesApi(control), EventsApi(control)
     app = Starlette(
         routes=[
             *health_routes(registry, control.problems, control.remarks),
             Route("/api/turns", turns.turns),
             Route("/api/turns/{turn_id}", turns.turn),
+            Route("/api/turns/{turn_id}/annotations", annotations.annotations),
+            Route("/api/turns/{turn_id}/annotations", annotations.annotate, methods=["POST"]),
+            Route("/api/turns/{turn_id}/annotations/{annotation_id}", annotations.remove, methods=["DELETE"]),
             Route("/api/conversations/{conversation_id:path}", turns.conversation),
             Route("/api/runs", runs.runs),
             Route("/api/runs/{name:path}", runs.run),

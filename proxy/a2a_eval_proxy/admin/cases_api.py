@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,6 +9,7 @@ from tool_call_evaluators.suite import SuiteError, parse_case
 
 from ..scoring.case_book import RegisteredCase, TooManyCasesError, registered_case
 from .control import Control
+from .request_body import json_object
 
 _MAX_CASE_BYTES = 1024 * 1024
 
@@ -24,7 +22,7 @@ class CasesApi:
 
     async def put_case(self, request: Request) -> Response:
         case_id = request.path_params["case_id"]
-        data, size = await _json_object(request)
+        data, size = await json_object(request, "a case", _MAX_CASE_BYTES)
         try:
             body, context_id = registered_case(data, case_id)
         except ValueError as error:
@@ -46,19 +44,3 @@ class CasesApi:
         if not self._control.cases.remove(case_id):
             raise HTTPException(404, f"no case {case_id!r} was registered; cases of the suite file stay")
         return Response(status_code=204)
-
-
-async def _json_object(request: Request) -> tuple[dict[str, Any], int]:
-    """The body, and how many bytes it has."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_CASE_BYTES:
-            raise HTTPException(413, f"a case may have {_MAX_CASE_BYTES} bytes at most")
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the body is not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise HTTPException(400, "the body must be a JSON object, as a case in a suite file")
-    return data, len(body)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tool_call_evaluators.suite import Suite
 
+from ..privacy.policy import Privacy
 from ..scoring.case_book import CaseBook
 from ..store import Store
 from ..telemetry.event_bus import EventBus
@@ -18,6 +19,7 @@ class Control(Protocol):
     cases: CaseBook
     bus: EventBus
     suite: Suite | None
+    privacy: Privacy
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""

@@ -6,10 +6,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ..store import Page, TurnQuery
+from ..store import Page, Store, TurnQuery
+from ..store.base import TurnJson
 from .control import Control
 
 _MAX_FLUSH_S = 600.0
+
+
+async def stored_turn(store: Store, request: Request) -> TurnJson:
+    """The turn that the path names. Raises HTTPException (404)."""
+    turn_id = request.path_params["turn_id"]
+    turn = await store.turn(turn_id)
+    if turn is None:
+        raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
+    return turn
 
 
 class TurnsApi:
@@ -41,11 +51,7 @@ class TurnsApi:
             raise HTTPException(400, str(error)) from None
 
     async def turn(self, request: Request) -> Response:
-        turn_id = request.path_params["turn_id"]
-        turn = await self._control.store.turn(turn_id)
-        if turn is None:
-            raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
-        return JSONResponse(turn)
+        return JSONResponse(await stored_turn(self._control.store, request))
 
     async def conversation(self, request: Request) -> Response:
         conversation_id = request.path_params["conversation_id"]

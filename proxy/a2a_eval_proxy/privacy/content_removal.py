@@ -26,10 +26,10 @@ def without_content(turn: Turn) -> Turn:
     return replace(
         turn,
         state=state_without_content(turn.state),
-        user_text=_length(turn.user_text),
-        response_text=_length(turn.response_text),
+        user_text=length_only(turn.user_text),
+        response_text=length_only(turn.response_text),
         tool_calls=[_call(call) for call in turn.tool_calls],
-        findings=[replace(finding, message=_length(finding.message)) for finding in turn.findings],
+        findings=[replace(finding, message=length_only(finding.message)) for finding in turn.findings],
         simulated_user=turn.simulated_user and user_without_content(turn.simulated_user),
     )
 
@@ -38,8 +38,8 @@ def user_without_content(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the record of a simulated user (JSON form) with the lengths of its texts."""
     if "replies" not in record:
         return dict(record)
-    fault = record["fault"] and {**record["fault"], "message": _length(record["fault"]["message"])}
-    return {**record, "replies": [_length(text) for text in record["replies"]], "fault": fault, "redacted": True}
+    fault = record["fault"] and {**record["fault"], "message": length_only(record["fault"]["message"])}
+    return {**record, "replies": [length_only(text) for text in record["replies"]], "fault": fault, "redacted": True}
 
 
 def state_without_content(state: str | None) -> str | None:
@@ -90,10 +90,11 @@ def _call(call: ToolCall) -> ToolCall:
     return replace(
         call,
         arguments=None if call.arguments is None else shape(call.arguments),
-        result=None if call.result is None else _length(call.result),
-        error=None if call.error is None else _length(call.error),
+        result=None if call.result is None else length_only(call.result),
+        error=None if call.error is None else length_only(call.error),
     )
 
 
-def _length(text: str) -> str:
+def length_only(text: str) -> str:
+    """Returns how long the text is, in place of the text."""
     return text if _LENGTH.fullmatch(text) else f"[not kept: {len(text)} characters]"

@@ -16,7 +16,7 @@ from tool_call_evaluators.suite import Suite
 
 from ..errors import ConfigError
 from ..turn import Turn
-from .content_removal import result_without_content, user_without_content, without_content
+from .content_removal import length_only, result_without_content, user_without_content, without_content
 from .redactor import NO_RULES, Redactor, Rule
 from .rules import hashes
 from .suites import redacted_suite
@@ -81,6 +81,10 @@ class Privacy:
             return turn
         redacted = self.redacted(Turn.from_dict(dict(turn))).to_dict()
         return {**turn, **redacted, "evaluations": self.stored_results(turn["evaluations"])}
+
+    def stored_note(self, text: str) -> str:
+        """Returns the part of a person's text about a turn to store. Never raises."""
+        return self.text(text) if self.keeps_content else length_only(text)
 
     def identifier(self, text: str) -> str:
         """Returns a redacted id of the client or agent. Never raises."""

@@ -11,9 +11,10 @@ from tool_call_evaluators.judge.cache import JudgeCache
 
 from ..errors import BAD_INPUT, UNREACHABLE
 from ..turn import Turn
+from .annotations import Annotation
 
 TurnJson = dict[str, Any]
-"""A turn as in /api/turns."""
+"""A turn as in /api/turns; `annotations` only where it has some."""
 
 Evaluations = list[dict[str, Any]]
 
@@ -225,6 +226,12 @@ class Store(Protocol):
 
     async def unscored_conversations(self, newest: int) -> list[ConversationKey]:
         """Returns the conversations of cases, among the `newest` turns, with scored turns not evaluated yet."""
+
+    async def annotate(self, annotation: Annotation) -> bool:
+        """Add it to its turn; False where the store does not have the turn, or it has `MOST_OF_A_TURN` already."""
+
+    async def remove_annotation(self, turn_id: str, annotation_id: str) -> bool:
+        """Delete it; False where the turn has none with this id."""
 
     async def runs(self, name: str | None = None) -> list[RunSummary]: ...
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ..turn import Turn
+from .annotations import DELETE, INSERT, Annotation
 from .base import ConversationKey, Page, RunSummary, ScoredConversation, TurnJson, TurnQuery
-from .encoding import stored_text
+from .encoding import json_text, stored_text
 
 T = TypeVar("T")
 
@@ -42,6 +43,10 @@ class StoreReads(ABC):
     @abstractmethod
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
         """Run a statement with parameters `:name` and return its decoded rows."""
+
+    @abstractmethod
+    async def _change(self, statement: str, values: dict[str, Any]) -> int:
+        """Run a statement with parameters `:name` in a transaction; returns the number of changed rows."""
 
     @abstractmethod
     async def _turns(
@@ -112,12 +117,24 @@ class StoreReads(ABC):
             _POSITIONS, {"newest": newest}, lambda rows: {(run, case, id_): count for run, case, id_, count in rows}
         )
 
+    async def annotate(self, annotation: Annotation) -> bool:
+        body = json_text(annotation.to_dict())
+        ids = {"annotation_id": annotation.annotation_id, "turn_id": stored_text(annotation.turn_id)}
+        return await self._change(INSERT, {**ids, "body": body}) == 1
+
+    async def remove_annotation(self, turn_id: str, annotation_id: str) -> bool:
+        ids = {"annotation_id": stored_text(annotation_id), "turn_id": stored_text(turn_id)}
+        return await self._change(DELETE, ids) == 1
+
     async def runs(self, name: str | None = None) -> list[RunSummary]:
         conditions, values = self._conditions(run=name)
         statement = self._RUNS.format(conditions=conditions)
         return await self._read(statement, values, lambda rows: [RunSummary(*row) for row in rows])
 
 
-def turn_json(status: str, body: str, evaluations: str) -> TurnJson:
-    """Returns the turn of a row as in /api/turns."""
-    return {**json.loads(body), "status": status, "evaluations": json.loads(evaluations)}
+def turn_json(status: str, body: str, evaluations: str, annotated: str | None = None) -> TurnJson:
+    """Returns the turn of a row as in /api/turns. `annotated`: its annotations as a JSON list."""
+    turn = {**json.loads(body), "status": status, "evaluations": json.loads(evaluations)}
+    if annotated is not None:
+        turn["annotations"] = sorted(json.loads(annotated), key=lambda item: str(item["annotation_id"]))
+    return turn

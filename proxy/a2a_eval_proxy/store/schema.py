@@ -11,6 +11,13 @@ OUTCOMES = ("passed", "failed", "errored", "skipped")
 Columns = dict[str, str]
 """Types and constraints by the name of the column."""
 
+ANNOTATIONS: Columns = {
+    "annotation_id": "TEXT PRIMARY KEY",
+    "turn_id": "TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE",
+    "body": "TEXT NOT NULL",
+}
+ANNOTATIONS_INDEX = "CREATE INDEX annotations_turn ON annotations (turn_id)"
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:
@@ -52,6 +59,7 @@ class Schema:
                 **self.conversations,
             },
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
+            "annotations": ANNOTATIONS,
         }
 
     def statements(self) -> list[str]:
@@ -67,6 +75,7 @@ class Schema:
             "CREATE INDEX turns_pending ON turns (seq) WHERE status = 'pending'",
             "CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open'",
             *self.indexes,
+            ANNOTATIONS_INDEX,
             f"CREATE INDEX conversations_id ON conversations ({self.by_prefix.format('conversation_id')})",
         ]
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,13 +13,12 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 import pytest_asyncio
-from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.runs import summary
 from a2a_eval_proxy.scoring import case_book
 from a2a_eval_proxy.scoring.pipeline import Pipeline
-from a2a_eval_proxy.settings import Settings
 from a2a_tool_capture import METADATA_KEY, URI
-from agents.replay_agent import Answer, ReplayAgent
+from agents.replay_agent import Answer
+from support.proxied import Proxied, proxied
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
@@ -35,79 +33,6 @@ CAPTURE_KEYS = {
     "protocol_only", "trace_only",
 }  # fmt: skip
 TOKEN = {"authorization": "Bearer s3cret"}
-
-
-@dataclass
-class Proxied:
-    """A running proxy before an agent whose answers the test prepares; clients of both its ports."""
-
-    proxy: RunningProxy
-    agent: ReplayAgent
-    data: httpx.AsyncClient
-    admin: httpx.AsyncClient
-    run: str = "nightly"
-    """What the turns of this test go by."""
-
-    async def talks(
-        self, text: str = "hi", *, context: str = "c", state: str = "COMPLETED", metadata: Any = None, **headers: str
-    ) -> None:
-        """One turn goes through: the agent calls `search` and answers."""
-        artifact = {
-            "artifactId": "a",
-            "parts": [{"text": f"re: {text}"}],
-            "metadata": {METADATA_KEY: [{"id": "1", "name": "search", "arguments": {"q": text}, "result": "42"}]},
-            "extensions": [URI],
-        }
-        task = {"id": f"task of {text}", "contextId": context, "status": {"state": f"TASK_STATE_{state}"}}
-        await self.answers({"task": {**task, "artifacts": [artifact]}}, text, metadata, **headers)
-
-    async def answers(self, result: Any, text: str = "hi", metadata: Any = None, **headers: str) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-        self.agent.prepare(Answer([head + body]))
-        message: dict[str, Any] = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
-        if metadata is not None:
-            message["metadata"] = metadata
-        request = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        everything = {"a2a-version": "1.0", "a2a-eval-run": self.run, **named}
-        response = await self.data.post("/", content=json.dumps(request), headers=everything)
-        assert response.status_code == 200
-
-    async def get(self, path: str, **query: Any) -> Any:
-        response = await self.admin.get(path, params=query)
-        assert response.status_code == 200, response.text
-        return response.json()
-
-    async def flushed(self) -> None:
-        response = await self.admin.post("/api/flush")
-        assert response.json() == {"done": True, "pending": 0, "open": 0}
-
-    async def turns(self, **query: Any) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = (await self.get("/api/turns", **{"run": self.run, **query}))["items"]
-        return items
-
-    async def texts(self, **query: Any) -> list[str]:
-        return [turn["user_text"] for turn in await self.turns(**query)]
-
-
-@asynccontextmanager
-async def proxied(folder: Path, **settings: Any) -> AsyncIterator[Proxied]:
-    with ReplayAgent() as agent:
-        everything = Settings(
-            upstream=agent.url,
-            listen="127.0.0.1:0",
-            otlp=None,
-            store=str(folder / "turns.db"),
-            run="nightly",
-            **{"admin": "127.0.0.1:0", **settings},
-        )
-        async with (
-            run_proxy(everything) as proxy,
-            httpx.AsyncClient(base_url=proxy.url) as data,
-            httpx.AsyncClient(base_url=proxy.admin_url) as admin,
-        ):
-            yield Proxied(proxy, agent, data, admin)
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -56,7 +56,7 @@ def rows(url: str, statement: str) -> list[Any]:
 
 def schema(url: str) -> list[Any]:
     """Columns and indexes of the store's tables."""
-    tables = "('turns', 'conversations', 'judge_answers')"
+    tables = "('turns', 'annotations', 'conversations', 'judge_answers')"
     columns = rows(
         url,
         "SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity"

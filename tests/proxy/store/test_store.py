@@ -9,6 +9,7 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from a2a_eval_proxy.store import (
     TurnQuery,
     open_store,
 )
+from a2a_eval_proxy.store.annotations import MOST_OF_A_TURN, Annotation
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
 from hypothesis import HealthCheck, given, settings
@@ -31,7 +33,7 @@ from support.junk import json_values
 from support.kept import Kept, result, turn
 from support.postgres_server import PostgresServer
 
-EMPTIED = "TRUNCATE turns, conversations, judge_answers, procrastinate_jobs RESTART IDENTITY CASCADE"
+EMPTIED = "TRUNCATE turns, annotations, conversations, judge_answers, procrastinate_jobs RESTART IDENTITY CASCADE"
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +92,74 @@ async def test_nothing_goes_that_is_young_and_small(kept: Kept) -> None:
     kept.store.prune(None, None)
     await kept.store.drained()
     assert await kept.ids() == ["turn-0001", "turn-0002"]
+
+
+# ── annotations ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def annotation(number: int, turn_id: str = "turn-0001", **fields: Any) -> Annotation:
+    return Annotation(f"{number:032x}", turn_id, "wrong", f"note {number}", "ann", "2026-11-22T19:00:00Z", **fields)
+
+
+async def test_annotations_come_with_their_turn_in_the_order_in_which_they_were_made(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2))
+    first, second = annotation(1), annotation(2, evaluator="tool_error", score=0.5, passed=False, version="1")
+    assert await kept.store.annotate(second)
+    assert await kept.store.annotate(first)
+    (annotated, other) = (await kept.store.turns(TurnQuery())).items
+    assert annotated["annotations"] == [first.to_dict(), second.to_dict()]
+    assert "annotations" not in other
+    stored = await kept.store.turn("turn-0001")
+    assert stored == annotated
+    assert Turn.from_dict(stored) == turn(1)
+
+
+async def test_an_annotation_can_be_removed_once_and_only_from_its_turn(kept: Kept) -> None:
+    await kept.add(turn(1), turn(2))
+    await kept.store.annotate(annotation(1))
+    assert not await kept.store.remove_annotation("turn-0002", annotation(1).annotation_id)
+    assert await kept.store.remove_annotation("turn-0001", annotation(1).annotation_id)
+    assert not await kept.store.remove_annotation("turn-0001", annotation(1).annotation_id)
+    assert "annotations" not in (await kept.store.turn("turn-0001") or {})
+
+
+async def test_only_a_stored_turn_is_annotated_and_not_without_limit(kept: Kept) -> None:
+    assert not await kept.store.annotate(annotation(1))
+    await kept.add(turn(1))
+    taken = [await kept.store.annotate(annotation(number)) for number in range(MOST_OF_A_TURN + 1)]
+    assert taken == [True] * MOST_OF_A_TURN + [False]
+
+
+async def test_a_turn_that_is_scored_again_keeps_its_annotations_and_a_deleted_one_takes_them_with_it(
+    kept: Kept,
+) -> None:
+    await kept.add(turn(1), turn(2), turn(3))
+    for number in (1, 2, 3):
+        await kept.store.annotate(annotation(number, f"turn-{number:04}"))
+    await kept.finish(Scored("turn-0003", [result()], turn(3, user_text="merged")))
+    kept.store.prune(datetime.fromtimestamp(turn(2).started_at, UTC), None)
+    await kept.store.drained()
+    discarded = asyncio.Event()
+    kept.store.discard(["turn-0002"], partial(asyncio.get_running_loop().call_soon_threadsafe, discarded.set))
+    await discarded.wait()
+    await kept.add(turn(1), turn(2))  # other turns of the same ids: they have no annotations
+    assert {
+        item["turn_id"]: len(item.get("annotations", ())) for item in (await kept.store.turns(TurnQuery())).items
+    } == {
+        "turn-0003": 1,
+        "turn-0001": 0,
+        "turn-0002": 0,
+    }
+
+
+@given(st.text(), st.text())
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_any_note_comes_back(kept: Kept, note: str, who: str) -> None:
+    turn_id = uuid.uuid4().hex
+    await kept.add(turn(1, turn_id=turn_id))
+    await kept.store.annotate(Annotation(turn_id, turn_id, "right", note, who, "2026-11-22T19:00:00Z"))
+    (read,) = (await kept.store.turn(turn_id) or {})["annotations"]
+    assert (read["note"], read["who"]) == (note, who)
 
 
 # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -25,6 +25,11 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
         "CREATE INDEX turns_task ON turns (left(task_id, 128), seq) WHERE task_id != ''",
         "CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open'",
     ),
+    "0005": (
+        "CREATE TABLE annotations (annotation_id text PRIMARY KEY,"
+        " turn_id text NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE, body text NOT NULL)",
+        "CREATE INDEX annotations_turn ON annotations (turn_id)",
+    ),
 }
 """Statements by the version to which they lead, ascending. Released ones never change: add a version."""
 

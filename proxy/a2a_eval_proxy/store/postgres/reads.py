@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
 from ..reads import Rows, StoreReads, turn_json
 from ..schema import OUTCOMES, PREFIX
@@ -16,10 +17,11 @@ from .database import TROUBLE, Database, reason
 T = TypeVar("T")
 
 _TURNS = (
-    "WITH found AS (SELECT seq, row_number() OVER page AS place, sum(size) OVER page - size AS before FROM"
+    "WITH found AS (SELECT seq, row_number() OVER page AS place, sum(size) OVER page - size AS before FROM"  # noqa: S608  # fixed texts
     " (SELECT seq, octet_length(body) + octet_length(evaluations) AS size FROM turns WHERE {conditions}"
     " ORDER BY seq {order} LIMIT :one_more) AS sized WINDOW page AS (ORDER BY seq {order}))"
-    " SELECT seq, status, body, evaluations, (SELECT count(*) FROM found) FROM found JOIN turns USING (seq)"
+    f" SELECT seq, status, body, evaluations, {of_turn('string_agg')}, (SELECT count(*) FROM found)"
+    " FROM found JOIN turns USING (seq)"
     " WHERE place <= :limit AND before < :bytes ORDER BY seq {order}"
 )
 """`octet_length` does not read the texts."""
@@ -58,6 +60,15 @@ class PostgresReads(StoreReads):
         prefixes = f" AND left({column}, {PREFIX}) = left(:{column}, {PREFIX})"
         return super()._equals(column) + ("" if column == "status" else prefixes)
 
+    async def _change(self, statement: str, values: dict[str, Any]) -> int:
+        async def change(connection: AsyncConnection) -> int:
+            return (await connection.execute(text(statement), values)).rowcount
+
+        try:
+            return await self._database.run(change)
+        except TROUBLE as error:
+            raise StoreUnreachableError(f"store {self._where} cannot be written: {reason(error)}") from error
+
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
         async def select(connection: AsyncConnection) -> Sequence[Any]:
             return (await connection.execute(text(statement), values)).all()
@@ -73,7 +84,7 @@ class PostgresReads(StoreReads):
     ) -> tuple[list[tuple[int, TurnJson]], bool]:
         bounds = {"limit": limit, "one_more": limit + 1, "bytes": MAX_PAGE_BYTES}
         rows = await self._read(_TURNS.format(conditions=conditions, order=order), {**values, **bounds}, list)
-        turns = [(seq, turn_json(status, body, evaluations)) for seq, status, body, evaluations, _ in rows]
+        turns = [(seq, turn_json(*columns)) for seq, *columns, _ in rows]
         return turns, bool(rows) and rows[0][-1] > len(rows)
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:

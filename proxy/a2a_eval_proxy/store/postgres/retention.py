@@ -44,4 +44,4 @@ async def prune(connection: AsyncConnection, *, before: datetime | None, max_byt
 
 async def vacuum(connection: AsyncConnection) -> None:
     """Free the space of deleted rows. Must not run in a transaction. Skips tables that another proxy vacuums."""
-    await connection.execute(text("VACUUM (SKIP_LOCKED) turns, conversations, judge_answers"))
+    await connection.execute(text("VACUUM (SKIP_LOCKED) turns, annotations, conversations, judge_answers"))

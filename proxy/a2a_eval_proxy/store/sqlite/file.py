@@ -143,6 +143,7 @@ def _prepare(connection: sqlite3.Connection, path: str, version: int, tables: se
     connection.execute("PRAGMA secure_delete = ON")  # overwrites deleted and replaced values
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")  # annotations are deleted with their turn
     migrate(connection)  # sorts large indexes on disk
     connection.execute("PRAGMA temp_store = MEMORY")  # else a large group leaves copies of its pages in /var/tmp
 

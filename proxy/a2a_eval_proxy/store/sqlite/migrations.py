@@ -29,6 +29,11 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "CREATE INDEX turns_conversation ON turns (seq >> 11, substr(conversation_id, -8))",
         "CREATE INDEX turns_task ON turns (seq >> 11, substr(task_id, -8)) WHERE task_id != ''",
     ),
+    6: (
+        "CREATE TABLE annotations (annotation_id TEXT PRIMARY KEY,"
+        " turn_id TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE, body TEXT NOT NULL)",
+        "CREATE INDEX annotations_turn ON annotations (turn_id)",
+    ),
 }
 """Statements by the schema version (SQLite's `user_version`) to which they lead, ascending. Released ones never change:
 add a version."""

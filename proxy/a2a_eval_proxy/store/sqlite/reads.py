@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
+from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, StoreFileError, TurnJson
 from ..reads import Rows, StoreReads, turn_json
 from .file import Identity, identity
@@ -19,6 +20,8 @@ from .sql import found_by
 T = TypeVar("T")
 
 _SILENT = "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < ? ORDER BY heard_at LIMIT ?"
+
+_ANNOTATED = of_turn("group_concat")
 
 
 class SqliteReads(StoreReads):
@@ -55,7 +58,8 @@ class SqliteReads(StoreReads):
                 yield connection
         except sqlite3.Error as error:
             self._met(error, file)
-            raise StoreFileError(f"store {self._path}: it cannot be read: {error}") from error
+            done = "read" if mode == "ro" else "written"
+            raise StoreFileError(f"store {self._path}: it cannot be {done}: {error}") from error
         except json.JSONDecodeError as error:
             raise StoreFileError(f"store {self._path}: a turn in it is damaged: {error}") from error
 
@@ -66,24 +70,33 @@ class SqliteReads(StoreReads):
 
         return await asyncio.to_thread(read)
 
+    async def _change(self, statement: str, values: dict[str, Any]) -> int:
+        def change() -> int:
+            with self._reading("rw") as connection, connection:
+                connection.execute("PRAGMA secure_delete = ON")
+                return connection.execute(statement, values).rowcount
+
+        return await asyncio.to_thread(change)
+
     async def _turns(
         self, conditions: str, values: dict[str, Any], limit: int, order: str = "ASC"
     ) -> tuple[list[tuple[int, TurnJson]], bool]:
         def decode(rows: Rows) -> tuple[list[tuple[int, TurnJson]], bool]:
             turns: list[tuple[int, TurnJson]] = []
             size = 0
-            for seq, status, body, evaluations in rows:
+            for seq, status, body, evaluations, annotated in rows:
                 if len(turns) == limit or size >= MAX_PAGE_BYTES:
                     return turns, True
                 size += len(body.encode()) + len(evaluations.encode())
-                turns.append((seq, turn_json(status, body, evaluations)))
+                turns.append((seq, turn_json(status, body, evaluations, annotated)))
             return turns, False
 
         for column in ("conversation_id", "task_id"):
             if column in values:  # the plus keeps SQLite from following the index of runs
                 conditions = f"seq IN ({found_by(column)}) AND +({conditions})"
         statement = (
-            f"SELECT seq, status, body, evaluations FROM turns WHERE {conditions} ORDER BY seq {order} LIMIT :one_more"  # noqa: S608  # fixed texts
+            f"SELECT seq, status, body, evaluations, {_ANNOTATED} FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
+            f" ORDER BY seq {order} LIMIT :one_more"
         )
         return await self._read(statement, {**values, "one_more": limit + 1}, decode)
 

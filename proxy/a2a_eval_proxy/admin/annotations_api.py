@@ -1,0 +1,86 @@
+"""The routes of annotations: people assess turns and their results."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a_tool_capture.models import rfc3339
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ..ids import new_turn_id
+from ..store.annotations import MOST_OF_A_TURN, Annotation
+from ..store.base import TurnJson
+from .control import Control
+from .request_body import json_object
+from .turns_api import stored_turn
+
+ASSESSMENTS = ("right", "wrong")
+MAX_NOTE, MAX_WHO = 2_000, 100
+"""Characters."""
+_MAX_BYTES = 64 * 1024
+_FIELDS = ("assessment", "evaluator", "note", "who")
+
+
+class AnnotationsApi:
+    """Handles `/api/turns/{turn_id}/annotations`."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    async def annotations(self, request: Request) -> Response:
+        turn = await stored_turn(self._control.store, request)
+        return JSONResponse({"items": turn.get("annotations", []), "next_cursor": None})
+
+    async def annotate(self, request: Request) -> Response:
+        data, _ = await json_object(request, "an annotation", _MAX_BYTES)
+        turn = await stored_turn(self._control.store, request)
+        annotation = self._annotation(data, turn)
+        if not await self._control.store.annotate(annotation):
+            raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
+        return JSONResponse(annotation.to_dict(), 201)
+
+    async def remove(self, request: Request) -> Response:
+        turn_id, annotation_id = request.path_params["turn_id"], request.path_params["annotation_id"]
+        if not await self._control.store.remove_annotation(turn_id, annotation_id):
+            raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
+        return Response(status_code=204)
+
+    def _annotation(self, data: dict[str, Any], turn: TurnJson) -> Annotation:
+        """Raises HTTPException (400) for what is no annotation of this turn."""
+        for name in data:
+            if name not in _FIELDS:
+                raise HTTPException(400, f"{name!r:.80}: no such field; there are {', '.join(_FIELDS)}")
+        if data.get("assessment") not in ASSESSMENTS:
+            raise HTTPException(400, f"assessment: expected 'right' or 'wrong', got {data.get('assessment')!r:.80}")
+        result = _result(turn, data.get("evaluator"))
+        stored = self._control.privacy.stored_note
+        return Annotation(
+            annotation_id=new_turn_id(),
+            turn_id=turn["turn_id"],
+            assessment=data["assessment"],
+            note=stored(_text(data, "note", MAX_NOTE)),
+            who=stored(_text(data, "who", MAX_WHO)),
+            at=rfc3339(datetime.now(UTC)),
+            **({} if result is None else {name: result[name] for name in ("evaluator", "score", "passed", "version")}),
+        )
+
+
+def _result(turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
+    """The result of the turn that is assessed; None for the turn itself. Raises HTTPException (400)."""
+    if evaluator is None:
+        return None
+    results: dict[str, dict[str, Any]] = {result["evaluator"]: result for result in turn["evaluations"]}
+    if not isinstance(evaluator, str) or evaluator not in results:
+        names = ", ".join(results) or "none"
+        raise HTTPException(400, f"evaluator: the turn has no result of {evaluator!r:.80}; its results: {names}")
+    return results[evaluator]
+
+
+def _text(data: dict[str, Any], name: str, most: int) -> str:
+    value = data.get(name, "")
+    if not isinstance(value, str) or len(value) > most:
+        raise HTTPException(400, f"{name}: expected a text of at most {most} characters")
+    return value.strip()

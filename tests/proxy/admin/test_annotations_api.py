@@ -1,0 +1,129 @@
+"""Annotations over the admin API: people assess turns and results of a running proxy."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.privacy.redactor import detector_rule
+from a2a_eval_proxy.runs.stored_turns import write_turns
+from a2a_eval_proxy.store.annotations import MOST_OF_A_TURN
+from support.proxied import Proxied, proxied
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def proxy(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxied]:
+    async with proxied(tmp_path_factory.mktemp("store")) as running:
+        yield running
+
+
+async def a_turn(proxy: Proxied) -> str:
+    """The path of the annotations of a new turn."""
+    await proxy.talks("hello")
+    await proxy.flushed()
+    turns = (await proxy.get("/api/turns", limit=1000))["items"]
+    return f"/api/turns/{turns[-1]['turn_id']}/annotations"
+
+
+async def annotated(proxy: Proxied, path: str, **fields: Any) -> dict[str, Any]:
+    response = await proxy.admin.post(path, json={"assessment": "wrong", **fields})
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def test_a_turn_and_a_result_are_annotated_and_exported(proxy: Proxied) -> None:
+    path = await a_turn(proxy)
+    assert await proxy.get(path) == {"items": [], "next_cursor": None}
+    of_turn = await annotated(proxy, path, note="  it should have asked first ", who="ann")
+    of_result = await annotated(proxy, path, assessment="right", evaluator="tool_error")
+    assert (of_turn["assessment"], of_turn["note"], of_turn["who"]) == ("wrong", "it should have asked first", "ann")
+    assert (of_turn["evaluator"], of_turn["score"], of_turn["passed"]) == (None, None, None)
+    assert (of_result["evaluator"], of_result["score"], of_result["passed"]) == ("tool_error", 1.0, True)
+    assert (await proxy.get(path))["items"] == [of_turn, of_result]
+    assert (await proxy.get(path.removesuffix("/annotations")))["annotations"] == [of_turn, of_result]
+    out = io.StringIO()
+    await write_turns(proxy.proxy.settings.store, None, out)
+    exported = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [of_turn, of_result] in [turn.get("annotations") for turn in exported]
+
+
+async def test_an_annotation_is_deleted_once(proxy: Proxied) -> None:
+    path = await a_turn(proxy)
+    one = await annotated(proxy, path)
+    assert (await proxy.admin.delete(f"{path}/{one['annotation_id']}")).status_code == 204
+    gone = await proxy.admin.delete(f"{path}/{one['annotation_id']}")
+    assert (gone.status_code, "has no annotation" in gone.json()["error"]) == (404, True)
+    assert (await proxy.get(path))["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({}, 400, "assessment: expected 'right' or 'wrong', got None"),
+        ({"assessment": "fine"}, 400, "got 'fine'"),
+        ({"assessment": "right", "evaluator": "nobody"}, 400, "no result of 'nobody'; its results: tool_error"),
+        ({"assessment": "right", "evaluator": 3}, 400, "no result of 3"),
+        ({"assessment": "right", "note": 5}, 400, "note: expected a text of at most 2000 characters"),
+        ({"assessment": "right", "note": "x" * 2001}, 400, "note: expected"),
+        ({"assessment": "right", "who": "x" * 101}, 400, "who: expected a text of at most 100 characters"),
+        ({"assessment": "right", "verdict": "right"}, 400, "'verdict': no such field; there are assessment"),
+        ([], 400, "must be a JSON object"),
+        ("x" * 70_000, 413, "an annotation may have 65536 bytes at most"),
+    ],
+)
+async def test_what_is_no_annotation_is_refused(proxy: Proxied, body: Any, status: int, message: str) -> None:
+    turn = (await proxy.get("/api/turns", limit=1))["items"][0]
+    response = await proxy.admin.post(f"/api/turns/{turn['turn_id']}/annotations", json=body)
+    assert (response.status_code, message in response.json()["error"]) == (status, True), response.text
+
+
+async def test_a_turn_that_is_not_there_has_none(proxy: Proxied) -> None:
+    for response in (
+        await proxy.admin.get("/api/turns/nobody/annotations"),
+        await proxy.admin.post("/api/turns/nobody/annotations", json={"assessment": "right"}),
+    ):
+        assert (response.status_code, response.json()["error"][:16]) == (404, "no turn 'nobody'")
+
+
+async def test_annotations_of_a_turn_are_bounded(proxy: Proxied) -> None:
+    path = await a_turn(proxy)
+    for _ in range(MOST_OF_A_TURN):
+        await annotated(proxy, path)
+    full = await proxy.admin.post(path, json={"assessment": "right"})
+    assert (full.status_code, full.json()["error"]) == (
+        409,
+        "the turn has 20 annotations, the maximum; delete some",
+    )
+
+
+async def test_another_site_changes_nothing(proxy: Proxied) -> None:
+    path = await a_turn(proxy)
+    for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        assert (await proxy.admin.post(path, json={"assessment": "right"}, headers=headers)).status_code == 403
+    assert (await proxy.get(path))["items"] == []
+
+
+async def test_notes_are_redacted_and_a_token_is_needed_where_one_is_set(tmp_path: Path) -> None:
+    rules = (detector_rule("email"),)
+    async with proxied(tmp_path, redact=rules, admin_token="s3cret") as proxy:
+        proxy.admin.headers["authorization"] = "Bearer s3cret"
+        path = await a_turn(proxy)
+        one = await annotated(proxy, path, note="ann@example.com is right", who="ann@example.com")
+        assert (one["note"], one["who"]) == ("[email] is right", "[email]")
+        async with httpx.AsyncClient(base_url=proxy.proxy.admin_url) as stranger:
+            assert (await stranger.post(path, json={"assessment": "right"})).status_code == 401
+
+
+async def test_without_content_a_note_is_not_kept(tmp_path: Path) -> None:
+    async with proxied(tmp_path, no_content=True) as proxy:
+        one = await annotated(proxy, await a_turn(proxy), note="the refund to Ann", who="bob")
+        assert (one["note"], one["who"]) == ("[not kept: 17 characters]", "[not kept: 3 characters]")
