@@ -41,9 +41,13 @@ def python_with(requirements: Path) -> Path:
 
     def build(folder: Path) -> None:
         _run(sys.executable, "-m", "venv", "--without-pip", str(folder))
-        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet"]
-        # What is imported is compiled then; of some of these packages that is a small part.
-        _run(*pip, "--no-deps", "--no-cache-dir", "--no-compile", "-r", str(requirements))
+        python = str(folder / "bin/python")
+        try:
+            # Neither of them compiles: what is imported is compiled then; of some packages that is a small part.
+            _run(sys.executable, "-m", "uv", "pip", "install", "--python", python, "--no-deps", "-r", str(requirements))
+        except subprocess.CalledProcessError:  # pip knows indexes that uv does not: those of its own configuration
+            pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+            _run(*pip, "--no-deps", "--no-cache-dir", "--no-compile", "-r", str(requirements))
 
     return _provide(requirements.stem, [requirements], build) / "bin/python"
 
