@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from ..grouping import grouped
@@ -22,8 +23,19 @@ MAX_TEXT = 600
 Child = ET.Element | str | None
 
 
-Address = Callable[[Cause], str | None]
-"""Returns where a page lists the turns with a cause; None: nowhere."""
+@dataclass(frozen=True, slots=True)
+class SectionLinks:
+    """Where the sections link to; without arguments, to places of the report's own page.
+
+    `cause`: where the turns with a cause are listed; None: nowhere. `place`: a conversation by its index (None if
+    unknown), or its turn from 1 (0: the whole conversation).
+    """
+
+    cause: Callable[[Cause], str | None] = lambda cause: None
+    place: Callable[[int | None, int], str] = lambda index, turn: f"#{_anchor(index, turn)}"
+
+
+_IN_PAGE = SectionLinks()
 
 
 def overview(report: Report) -> str:
@@ -31,10 +43,10 @@ def overview(report: Report) -> str:
     return f"{html_text([_masthead(report)])}\n{sections(report)}"
 
 
-def sections(report: Report, address: Address = lambda cause: None) -> str:
-    """The sections below the header, as HTML. The number of occurrences of an error links to `address` of its cause."""
-    errors = _errors(report, address)
-    found = [_why(report), errors, _gates(report), _scores(report), _tools(report), _findings(report)]
+def sections(report: Report, links: SectionLinks = _IN_PAGE) -> str:
+    """The sections below the header, as HTML. Every text is escaped."""
+    why, errors = _why(report, links), _errors(report, links)
+    found = [why, errors, _gates(report), _scores(report), _tools(report), _findings(report)]
     return html_text([_tiles(report), *found])
 
 
@@ -135,7 +147,7 @@ def _section(name: str, title: str, *children: Child) -> ET.Element:
     return element("section", heading, *children, id=name, aria_labelledby=f"{name}-title")
 
 
-def _why(report: Report) -> ET.Element | None:
+def _why(report: Report, links: SectionLinks) -> ET.Element | None:
     tolerated = report.verdict["tolerated"]
     if report.passed and not tolerated:
         return None
@@ -143,11 +155,11 @@ def _why(report: Report) -> ET.Element | None:
     failed = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "failed"]
     if failed:
         summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} did not pass: "
-        items.append(element("li", summary, *_links((f"c-{index}", label) for index, label in failed)))
+        items.append(element("li", summary, *_links((links.place(index, 0), label) for index, label in failed)))
     spoilt = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "spoilt"]
     if spoilt:
         summary = f"The simulated user was at fault in {counted(len(spoilt), 'conversation')}: "
-        items.append(element("li", summary, *_links((f"c-{index}", label) for index, label in spoilt)))
+        items.append(element("li", summary, *_links((links.place(index, 0), label) for index, label in spoilt)))
     if tolerated:
         items.append(element("li", f"The suite tolerates {counted(len(tolerated), 'problem')}."))
     title = "Tolerated problems" if report.passed else "Why it failed"
@@ -162,7 +174,7 @@ def _links(targets: Iterable[tuple[str, str]]) -> list[Child]:
         if len(shown) >= 2 * MAX_OCCURRENCES:
             more += 1
             continue
-        shown += [", " if shown else "", element("a", cut(label, 80), href=f"#{target}")]
+        shown += [", " if shown else "", element("a", cut(label, 80), href=target)]
     return [*shown, f" and {more:,} more" if more else None]
 
 
@@ -224,21 +236,21 @@ def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element
     return element("svg.distribution", *bars, viewBox="0 0 119 28", role="img", aria_label=label)
 
 
-def _errors(report: Report, address: Address) -> ET.Element | None:
+def _errors(report: Report, links: SectionLinks) -> ET.Element | None:
     errors = [cause for cause in causes(report) if cause.places]
     if not errors:
         return None
     index = {item.label: number for number, item in enumerate(report.conversations)}
     index |= {item.conversation_id: index[item.label] for item in report.conversations if item.conversation_id}
-    items = [_error(error, index, address(error)) for error in errors[:MAX_ERRORS]]
+    items = [_error(error, index, links) for error in errors[:MAX_ERRORS]]
     more = len(errors) - MAX_ERRORS
     note = element("p", f"… and {more:,} more, in the JSON report.") if more > 0 else None
     return _section("errors", counted(len(errors), "distinct error"), element("ol.errors", *items), note)
 
 
-def _error(error: Cause, index: Mapping[str, int], address: str | None) -> ET.Element:
-    times = counted(len(error.places), "time")
-    links = _links((_target(index.get(name), turn), _place(name, turn)) for name, turn in error.places)
+def _error(error: Cause, index: Mapping[str, int], links: SectionLinks) -> ET.Element:
+    times, address = counted(len(error.places), "time"), links.cause(error)
+    places = _links((links.place(index.get(name), turn), _place(name, turn)) for name, turn in error.places)
     head = element(
         "p.error-head",
         element("span.label", ", ".join(error.labels) or "turn"),
@@ -247,10 +259,10 @@ def _error(error: Cause, index: Mapping[str, int], address: str | None) -> ET.El
         element("span.chip.noted", error.note) if error.note else None,
     )
     said = element("p.said", cut(error.text, MAX_TEXT), dir="auto")
-    return element("li", head, element("div", said, element("p.where", *links)))
+    return element("li", head, element("div", said, element("p.where", *places)))
 
 
-def _target(conversation: int | None, turn: int) -> str:
+def _anchor(conversation: int | None, turn: int) -> str:
     if conversation is None:
         return "cases"
     return f"c-{conversation}-{turn}" if turn else f"c-{conversation}"

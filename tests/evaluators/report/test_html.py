@@ -14,7 +14,7 @@ from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import parse_suite
 from tool_call_evaluators.report import Report, html_report, shortened_turn
 from tool_call_evaluators.report.figures import percentile, tool_figures
-from tool_call_evaluators.report.overview import sections
+from tool_call_evaluators.report.overview import SectionLinks, sections
 from tool_call_evaluators.report.page import page_data
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
 
@@ -295,10 +295,13 @@ def test_shortened_turns_share_what_they_have_in_common_and_keep_the_details_tha
     assert all(left is right for left, right in zip(first, second, strict=True))
 
 
-def test_the_sections_alone_link_an_error_to_where_its_turns_are_listed():
+def test_the_sections_link_to_where_the_caller_lists_turns():
     made = report([turn("t", "hi", evaluations=[result("tool_error", 0.0)])])
-    plain, linked = sections(made), sections(made, lambda cause: f'/?evaluator={cause.labels[0]}&q="')
+    links = SectionLinks(lambda cause: f'/?evaluator={cause.labels[0]}&q="', lambda index, number: f"/{index}/{number}")
+    plain, linked = sections(made), sections(made, links)
     assert "<header" not in plain
     assert '<span class="times">1 time</span>' in plain
     assert '<a class="times" href="/?evaluator=tool_error&amp;q=&quot;">1 time</a>' in linked
+    assert '<a href="/0/0">conversation-t</a>' in linked
+    assert '<a href="/0/1">conversation-t, turn 1</a>' in linked
     assert plain in html_report(made)
