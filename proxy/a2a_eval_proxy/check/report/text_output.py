@@ -12,9 +12,6 @@ from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 from . import wording
 from .report import CheckReport
 
-_SHOWN_PROBLEMS = 3
-"""Maximum number of a rule's problems to print, each with another message."""
-
 _RULE_WIDTH, _LEAST_RULE_WIDTH, _MARK_WIDTH = 34, 12, len("HTTP+JSON")
 
 _MARKS = {
@@ -51,9 +48,8 @@ def print_report(report: CheckReport, url: str, console: Console) -> None:
 def _card_table(report: CheckReport) -> Table:
     table = _table("agent card")
     table.add_column("")
-    for result in report.results:
-        if result.interface is None and result.status is not RuleStatus.UNSEEN:
-            table.add_row(result.rule.title, _MARKS[result.status])
+    for result in wording.card_results(report):
+        table.add_row(result.rule.title, _MARKS[result.status])
     return table
 
 
@@ -62,10 +58,7 @@ def _traffic_table(report: CheckReport, width: int) -> Table:
     table = _table("traffic", width - 2 - len(interfaces) * (_MARK_WIDTH + 2))  # 2 between columns
     for interface in interfaces:
         table.add_column(str(interface).replace(" ", "\n"), overflow="fold", min_width=_MARK_WIDTH)
-    for results in report.by_rule:
-        statuses = {result.status for result in results}
-        if results[0].interface is None or RuleStatus.UNSEEN in statuses <= {RuleStatus.UNSEEN, RuleStatus.SKIPPED}:
-            continue  # in the other table, or below this one
+    for results in wording.traffic_results(report):
         table.add_row(results[0].rule.title, *(_MARKS[result.status] for result in results))
     return table
 
@@ -81,15 +74,11 @@ def _print_broken_rule(results: list[RuleResult], console: Console) -> None:
     rule, mark = results[0].rule, _MARKS[results[0].status]
     where = ", ".join(result.place for result in results)
     console.print(f"\n{mark} [bold]{rule.id}[/bold] on {escape(where)}", soft_wrap=True)
-    problems = [problem for result in results for problem in result.problems]
-    kinds: dict[str, Problem] = {}
-    for problem in problems:
-        kinds.setdefault(problem.message, problem)
-    shown = list(kinds.values())[:_SHOWN_PROBLEMS]
+    shown, more = wording.shown_problems(results)
     for problem in shown:
         _print_problem(problem, console)
-    if len(problems) > len(shown):
-        console.print(f"  and {len(problems) - len(shown)} more")
+    if more:
+        console.print(f"  and {more} more")
     console.print(Padding(_labelled("why", rule.why), (0, 0, 0, 2)))
     console.print(Padding(_labelled("fix", rule.fix), (0, 0, 0, 2)))
 

@@ -13,6 +13,8 @@ from ..rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 from ..rules.selectors import NO_CALLS
 from .report import CheckReport
 
+MAX_PROBLEMS = 3
+"""Maximum number of a rule's problems to show, each with another message."""
 MAX_EXCERPT = 500
 MAX_REQUEST = 400
 INCONCLUSIVE = "no tool call was seen; send a message that makes your agent call a tool (--message)"
@@ -66,6 +68,30 @@ def broken_rules(report: CheckReport) -> Iterator[list[RuleResult]]:
     for status in (RuleStatus.FAILED, RuleStatus.WARNING):
         broken = ([result for result in results if result.status is status] for results in report.by_rule)
         yield from filter(None, broken)
+
+
+def shown_problems(results: list[RuleResult]) -> tuple[list[Problem], int]:
+    """Returns the first problems of a rule with different messages, and the number of its other problems."""
+    problems = [problem for result in results for problem in result.problems]
+    different: dict[str, Problem] = {}
+    for problem in problems:
+        different.setdefault(problem.message, problem)
+    shown = list(different.values())[:MAX_PROBLEMS]
+    return shown, len(problems) - len(shown)
+
+
+def card_results(report: CheckReport) -> list[RuleResult]:
+    """Returns the results for the card, without those that had nothing to check."""
+    return [item for item in report.results if item.interface is None and item.status is not RuleStatus.UNSEEN]
+
+
+def traffic_results(report: CheckReport) -> Iterator[list[RuleResult]]:
+    """Yields the results of each rule over the interfaces, without rules that had nothing to check."""
+    for results in report.by_rule:
+        statuses = {result.status for result in results}
+        nothing_seen = RuleStatus.UNSEEN in statuses <= {RuleStatus.UNSEEN, RuleStatus.SKIPPED}
+        if results[0].interface is not None and not nothing_seen:
+            yield results
 
 
 def unseen(report: CheckReport) -> list[str]:
