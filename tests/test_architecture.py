@@ -111,6 +111,7 @@ LAYERS = {
         "cli | pytest_plugin",
         "demo | testing",
         "app | worker",
+        "ui",
         "admin | check | serving",
         "runs",
         "scoring",

@@ -17,13 +17,14 @@ from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.judge import JudgeNotConfiguredError
 from tool_call_evaluators.suite import Suite
 
+from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
 from .capture.lookups import OpenTurns
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
-from .net.http_server import HttpServer, listening
+from .net.http_server import HttpServer, listening, reachable
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import privacy_of
@@ -41,6 +42,7 @@ from .telemetry.instruments import COUNTED, OPEN, STORE, Source
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
 from .telemetry.turn_listener import TurnListener, TurnListeners
+from .ui.site import Site
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,7 @@ class RunningProxy:
         )
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
         self._admin: HttpServer
+        self._site: Site
         self._otlp: HttpServer | None = None
         self._problems = ["the proxy is starting"]
         self._finish_by = 0.0
@@ -105,6 +108,10 @@ class RunningProxy:
     @property
     def admin_url(self) -> str:
         return self._admin.url
+
+    def page_address(self) -> str:
+        """Where a browser opens the pages; with an admin token, a new link that works once."""
+        return self._site.address(reachable(self.admin_url))
 
     @property
     def otlp_url(self) -> str | None:
@@ -156,7 +163,11 @@ class RunningProxy:
         stack.push_async_callback(self._close_store)
         self.serving.prepare(stack)
         names = HostNames(settings.host_names)
-        admin = admin_app(self, self._registry(stack), settings.admin_token, names)
+        agent = AgentWatch(settings, self.files, lambda: self.otlp_url)
+        stack.callback(agent.close)
+        self._site = Site(self, agent, settings.admin_token)
+        registry = self._registry(stack)
+        admin = admin_app(self, registry, settings.admin_token, names, self._site.routes, self._site.access)
         self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)
         self._otlp = await receive_traces(stack, settings, self._tracing, self.metrics)
         redact = self.privacy.text if self.privacy.changes_turns else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from typing import Any
 
 from ..judge.prompt import Prompt, load_prompt
@@ -57,14 +56,8 @@ def instructions_for(scenario: Simulation, prompt: Prompt) -> str:
 def _of_template(scenario: Simulation, text: str) -> str:
     """The text of a Jinja template with arksim's variables. Knowledge that it leaves out is added: arksim gives several
     items turn by turn."""
-    try:
-        jinja, sandbox = import_module("jinja2"), import_module("jinja2.sandbox")
-    except ImportError:
-        raise OptionError(
-            "simulated_user: option prompt has statements ({% ... %}), which need the library Jinja: "
-            "pip install 'a2a-eval-proxy[jinja]'",
-            "prompt",
-        ) from None
+    from jinja2 import TemplateError, sandbox  # few suites have templates, and importing it takes time
+
     scenario_values: dict[str, Any] = {
         "goal": scenario.goal,
         "user_profile": scenario.profile or "",
@@ -74,7 +67,7 @@ def _of_template(scenario: Simulation, text: str) -> str:
     try:
         template = sandbox.SandboxedEnvironment().from_string(text)
         filled: str = template.render({**_values(scenario), "scenario": scenario_values})
-    except (jinja.TemplateError, ArithmeticError, TypeError, ValueError) as error:
+    except (TemplateError, ArithmeticError, TypeError, ValueError) as error:
         raise OptionError(f"simulated_user: option prompt: {type(error).__name__}: {error}", "prompt") from None
     left_out = [item for item in scenario.knowledge if item not in filled]
     return "\n\n".join([filled, *(["Reference knowledge:"] if left_out else []), *left_out])

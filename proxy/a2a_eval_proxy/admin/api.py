@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
@@ -11,27 +10,33 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from ..net.browser_guard import BrowserGuard, HostNames
+from ..net.browser_guard import HostNames
 from ..store import StoreError
 from .annotations_api import AnnotationsApi
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
+from .guard import AdminGuard, PageAccess
 from .runs_api import RunsApi
 from .turns_api import TurnsApi
 
 _PATHS = (
-    "/api/turns", "/api/conversations/ID", "/api/runs", "/api/cases/ID", "/api/flush", "/api/events",
+    "/", "/api/turns", "/api/conversations/ID", "/api/runs", "/api/cases/ID", "/api/flush", "/api/events",
     "/metrics", "/healthz", "/readyz",
 )  # fmt: skip
-HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 
 
-def admin_app(control: Control, registry: CollectorRegistry, token: str | None, names: HostNames) -> ASGIApp:
-    """The ASGI application of the admin port. With a `token`, the token decides. Without one, requests for the name of
-    another host or from a page of another site are refused: a browser may run on this machine, too."""
+def admin_app(
+    control: Control,
+    registry: CollectorRegistry,
+    token: str | None,
+    names: HostNames,
+    pages: Sequence[Route] = (),
+    access: PageAccess | None = None,
+) -> ASGIApp:
+    """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
     annotations = AnnotationsApi(control)
     turns, runs, cases, events = TurnsApi(control), RunsApi(control), CasesApi(control), EventsApi(control)
     app = Starlette(
@@ -49,15 +54,11 @@ def admin_app(control: Control, registry: CollectorRegistry, token: str | None, 
             Route("/api/cases/{case_id:path}", cases.delete_case, methods=["DELETE"]),
             Route("/api/flush", turns.flush, methods=["POST"]),
             Route("/api/events", events.events),
+            *pages,
         ],
         exception_handlers={HTTPException: _error, StoreError: _store_error},
     )
-    return guarded(app, token, names)
-
-
-def guarded(app: ASGIApp, token: str | None, names: HostNames) -> ASGIApp:
-    """`app` behind the token, or without one, behind the refusal of foreign names and sites."""
-    return RequireToken(app, token) if token else BrowserGuard(app, names, open_paths=HEALTH_PATHS)
+    return AdminGuard(app, token, names, access)
 
 
 def health_routes(
@@ -87,21 +88,3 @@ async def _error(_: Request, error: Exception) -> Response:
 
 async def _store_error(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 503)
-
-
-class RequireToken:
-    """Lets in who has the bearer token, and anybody to the two health paths."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._token = token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS:
-            given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            scheme, _, token = given.partition(b" ")  # the scheme in any case: RFC 9110, section 11.1
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
-                message = {"error": "a bearer token is needed: Authorization: Bearer <admin token>"}
-                await JSONResponse(message, 401, headers={"WWW-Authenticate": "Bearer"})(scope, receive, send)
-                return
-        await self._app(scope, receive, send)

@@ -10,7 +10,8 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from ..net.browser_guard import HostNames
-from .api import guarded, health_routes
+from .api import health_routes
+from .guard import AdminGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +24,4 @@ class AdminOptions:
 
 def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], token: str | None) -> ASGIApp:
     """The ASGI application of the port. `problems` says why the worker takes no jobs."""
-    return guarded(Starlette(routes=health_routes(registry, problems)), token, HostNames())
+    return AdminGuard(Starlette(routes=health_routes(registry, problems)), token, HostNames())

@@ -70,6 +70,7 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
             f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
             f"store {masked_url(settings.store)}, run {settings.run}"
         )
+        click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
         watch = loop.create_task(watch_agent(settings, proxy.otlp_url, lines.write))
         await stop.wait()
         watch.cancel()

@@ -25,6 +25,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 _OURS = ("localhost", ".localhost", ".svc", ".svc.cluster.local")
 """Names, and ends of names, that are not in public DNS: RFC 6761, section 6.3, and Kubernetes."""
 
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -51,11 +53,12 @@ class HostNames:
         return True
 
 
-def refusal(headers: Headers, names: HostNames) -> Refusal | None:
-    """Why a request is refused; None for an accepted one."""
-    given: dict[bytes, list[str]] = {}
-    for name, value in headers:
-        given.setdefault(name.lower(), []).append(value.decode("latin-1").strip())
+def refusal(headers: Headers, names: HostNames, *, navigation: bool = False) -> Refusal | None:
+    """Why a request is refused; None for an accepted one.
+
+    `navigation`: links of other sites may lead here. The request changes nothing, and the response cannot be framed.
+    """
+    given = _texts(headers)
     hosts = given.get(b"host", [])
     if len(hosts) > 1:
         return Refusal(400, "the request has more than one Host header")
@@ -70,9 +73,38 @@ def refusal(headers: Headers, names: HostNames) -> Refusal | None:
             return Refusal(
                 403, f"pages of {origin[:100]!r} may not use this proxy; allow their host with --allow-hosts"
             )
-    if not origins and "cross-site" in given.get(b"sec-fetch-site", []):
+    followed = navigation and given.get(b"sec-fetch-dest") == ["document"]
+    if not origins and not followed and "cross-site" in given.get(b"sec-fetch-site", []):
         return Refusal(403, "pages of other sites may not use this proxy; allow their host with --allow-hosts")
     return None
+
+
+def cross_origin_write(method: str, headers: Headers, *, of_browser: bool) -> Refusal | None:
+    """Why a request that may change something is refused: it comes from a page of another origin, such as another port.
+
+    `of_browser`: browsers alone send such requests here. Then one that does not name its origin is refused, too.
+    """
+    if method in _READS:
+        return None
+    given = _texts(headers)
+    origins, sites = given.get(b"origin", []), given.get(b"sec-fetch-site", [])
+    if sites:
+        same = set(sites) <= {"same-origin", "none"}
+    else:
+        same = all(_is_at(origin, given.get(b"host", [])) for origin in origins) and not (of_browser and not origins)
+    return None if same else Refusal(403, "only pages of this origin and clients with the admin token may change this")
+
+
+def _is_at(origin: str, hosts: list[str]) -> bool:
+    """Whether an origin, such as `http://localhost:8081`, has this host and port."""
+    return [origin.partition("://")[2].lower()] == [host.lower() for host in hosts]
+
+
+def _texts(headers: Headers) -> dict[bytes, list[str]]:
+    given: dict[bytes, list[str]] = {}
+    for name, value in headers:
+        given.setdefault(name.lower(), []).append(value.decode("latin-1").strip())
+    return given
 
 
 def _host(url: str) -> str | None:

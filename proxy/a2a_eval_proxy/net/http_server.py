@@ -139,6 +139,11 @@ class HttpServer(uvicorn.Server):
         yield  # the owner of the process handles its signals
 
 
+def reachable(url: str) -> str:
+    """`url`, with the loopback address in place of one that means every address of this machine."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
 def bound(address: str, *, shared: bool) -> socket.socket:
     """A socket that is bound to `address`. `shared`: other processes of ours may listen there too; the operating system
     gives each new connection to one of them. Raises ListenError."""

@@ -131,7 +131,14 @@ async def test_bad_queries(it: Proxied, query: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/turns/nobody", "/api/conversations/nobody", "/api/runs/nobody", "/api/nothing", "/", "/api/cases/x/y/"],
+    [
+        "/api/turns/nobody",
+        "/api/conversations/nobody",
+        "/api/runs/nobody",
+        "/api/nothing",
+        "/nothing",
+        "/api/cases/x/y/",
+    ],
 )
 async def test_what_is_not_there(it: Proxied, path: str) -> None:
     response = await it.admin.get(path)
@@ -140,8 +147,8 @@ async def test_what_is_not_there(it: Proxied, path: str) -> None:
 
 
 async def test_a_path_that_is_none_is_answered_with_those_there_are(it: Proxied) -> None:
-    said = (await it.admin.get("/")).json()["error"]
-    assert said.startswith("no such path; there are /api/turns, ")
+    said = (await it.admin.get("/nothing")).json()["error"]
+    assert said.startswith("no such path; there are /, /api/turns, ")
     listed = said.removeprefix("no such path; there are ").split(", ")
     for path in listed:
         if path != "/api/events":  # which does not end

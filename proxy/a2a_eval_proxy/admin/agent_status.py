@@ -1,0 +1,130 @@
+"""The agent behind the proxy: whether it answers, what its card declares, and where its tool calls are seen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tool_call_evaluators.report.wording import one_line, printable
+
+from ..net.file_watcher import FileWatch
+from ..net.http_client import UpstreamError
+from ..protocol.agent_card import bindings_of, declared_uris
+from ..relay.upstream import Upstream
+from ..settings import Settings
+
+CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)
+"""What `Upstream.fetch_card` raises."""
+_MAX_TEXT = 200
+_FRESH_S = 10.0
+_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """`level` is `ok`, `warning` (tool calls are not all visible) or `error` (the agent or its card cannot be reached).
+
+    `text` says what can be seen, or why nothing can; `repair` what to do about it, empty if nothing needs to be done.
+    """
+
+    url: str
+    level: Literal["ok", "warning", "error"]
+    text: str
+    repair: str = ""
+    name: str = ""
+    bindings: str = ""
+    description: str = ""
+
+
+def unreachable(settings: Settings, error: Exception) -> AgentStatus:
+    """The status of an agent whose card cannot be read."""
+    if isinstance(error, UpstreamError | TimeoutError):
+        why = _short(str(error) or "it does not respond")
+        text = f"agent {settings.upstream} is unreachable: {why}; requests fail until it is up"
+        return AgentStatus(settings.upstream, "error", text, "Start the agent, or correct --upstream.")
+    text = f"{_short(str(error))}: clients find no card, and the agent is not asked for tool calls"
+    repair = "Serve the agent card, name its path with --card-path, or set --negotiate always."
+    return AgentStatus(settings.upstream, "error", text, repair)
+
+
+def status_of(card: Any, settings: Settings, otlp_url: str | None) -> AgentStatus:
+    """The status of an agent with this card. `otlp_url` is where the proxy receives traces, if it does."""
+    fields = card if isinstance(card, dict) else {}
+    declared = bool(declared_uris(card))
+    level, text, repair = _seen(declared, settings, otlp_url)
+    return AgentStatus(
+        settings.upstream,
+        level,
+        text,
+        repair,
+        name=_short(str(fields.get("name") or "without a name")),
+        bindings=_short(", ".join(bindings_of(card)) or "no binding"),
+        description=_short(str(fields.get("description") or "")),
+    )
+
+
+_DECLARE = "Declare the extension in the agent (a2a-tool-capture)"
+_ASK = "Set --negotiate declared"
+_TRACE = "have the agent send OpenTelemetry traces to the proxy (--otlp)"
+
+
+def _seen(declared: bool, settings: Settings, otlp_url: str | None) -> tuple[Literal["ok", "warning"], str, str]:
+    seen = "declares tool-call-capture" if declared else "does not declare tool-call-capture"
+    if declared and settings.negotiate != "never":
+        return "ok", f"{seen}: its tool calls are captured", ""
+    if settings.negotiate == "always":
+        return "ok", f"{seen}, and is asked for tool calls all the same (negotiate: always)", ""
+    repair = f"{_ASK if declared else _DECLARE}"
+    if declared:
+        seen += ", but is not asked for tool calls (negotiate: never)"
+    elsewhere = [f"from messages ({', '.join(settings.dialects)})"] if settings.dialects else []
+    if otlp_url or settings.otlp_grpc:
+        elsewhere.append(f"from traces that it sends to {otlp_url or settings.otlp_grpc}")
+    if settings.dialects:
+        return "ok", f"{seen}: its tool calls are captured {' and '.join(elsewhere)}", ""
+    if elsewhere:
+        return "warning", f"{seen}: its tool calls are captured only {elsewhere[0]}", f"{repair} to see all of them."
+    return "warning", f"{seen}, and no traces are received: its tool calls are not visible", f"{repair}, or {_TRACE}."
+
+
+def _short(text: str) -> str:
+    return one_line(printable(text), _MAX_TEXT)
+
+
+class AgentWatch:
+    """Reads the agent's card when the status is requested, at most every ten seconds."""
+
+    def __init__(self, settings: Settings, files: FileWatch, otlp_url: Callable[[], str | None]) -> None:
+        self._settings = settings
+        self._otlp_url = otlp_url
+        self._upstream = Upstream(settings, files)
+        self._last = AgentStatus(settings.upstream, "ok", "its card is being read")
+        self._read_at = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
+
+    async def status(self) -> AgentStatus:
+        """The status as last read, or as it is now if the agent answers within a second."""
+        if self._reading is None and time.monotonic() - self._read_at >= _FRESH_S:
+            self._reading = asyncio.get_running_loop().create_task(self._read())
+        if self._reading is not None:
+            await asyncio.wait({self._reading}, timeout=_WAIT_S)
+        return self._last
+
+    async def _read(self) -> None:
+        try:
+            card = await self._upstream.fetch_card()
+            self._last = status_of(card, self._settings, self._otlp_url())
+        except CARD_ERRORS as error:
+            self._last = unreachable(self._settings, error)
+        finally:
+            self._read_at = time.monotonic()
+            self._reading = None
+
+    def close(self) -> None:
+        """Stop reading, and close the connections to the agent."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._upstream.http.close()

@@ -1,0 +1,1 @@
+// Starts what the page has elements for.

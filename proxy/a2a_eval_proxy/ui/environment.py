@@ -1,0 +1,61 @@
+"""The Jinja environment: every value is escaped and neutralized, and a missing one is an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from tool_call_evaluators.matching.placeholders import readable
+from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, printable, score_text
+
+SIGNS = {
+    "passed": "✓", "failed": "✕", "errored": "!", "skipped": "–", "scored": "·", "unscored": "–",
+    "open": "…", "pending": "…",
+}  # fmt: skip
+
+_ROUNDED = re.compile(r"\d{16}|\d[eE]")
+
+
+def environment() -> Environment:
+    """Templates of this package, with the wording of the report as filters."""
+    made = Environment(
+        loader=PackageLoader(__package__ or "", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "counted": counted,
+        "cut": cut,
+        "duration": duration_text,
+        "line": one_line,
+        "pretty": pretty,
+        "readable": readable,
+        "score": score_text,
+    }
+    made.globals["signs"] = SIGNS
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Texts without control characters, and with visible bidirectional ones; nothing for None."""
+    if value is None:
+        return ""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def pretty(value: Any) -> str:
+    """JSON on several lines, from data or from text. Any other text, and numbers that would be rounded, as they are."""
+    try:
+        if isinstance(value, str):
+            if _ROUNDED.search(value):
+                return value
+            value = json.loads(value)
+        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    except (ValueError, RecursionError):
+        return str(value)

@@ -1,0 +1,74 @@
+"""The login: a link that works once, or the admin token, becomes a session, which a cookie carries."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ..net.browser_guard import Headers
+from ..net.page_sessions import IDLE_S, PageSessions
+
+_MAX_FORM_BYTES = 10_000
+LOGIN_PATH = "/login"
+
+
+class Login:
+    """Opens sessions and recognizes them.
+
+    The name of the cookie is the process's own: cookies are shared by all ports of a host.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._sessions = PageSessions()
+        self._cookie = f"a2a-eval-proxy-{secrets.token_hex(4)}"
+
+    def new_code(self) -> str:
+        """A code for a login link, which works once within 15 minutes."""
+        code = secrets.token_urlsafe(24)
+        self._sessions.add_code(code, time.monotonic())
+        return code
+
+    def has_session(self, headers: Headers) -> bool:
+        """Whether the cookie in these headers is that of an open session."""
+        cookie = SimpleCookie()
+        for name, value in headers:
+            if name == b"cookie":
+                try:
+                    cookie.load(value.decode("latin-1"))
+                except CookieError:
+                    continue
+        session = cookie.get(self._cookie)
+        return session is not None and self._sessions.use(session.value, time.monotonic())
+
+    def by_code(self, code: str) -> Response | None:
+        """Redirects to the pages with a new session; None for a code that is used, expired or wrong."""
+        session = secrets.token_urlsafe(24)
+        return self._into(session) if self._sessions.redeem(code, session, time.monotonic()) else None
+
+    async def by_token(self, request: Request) -> Response | None:
+        """The same for a form with the admin token."""
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_FORM_BYTES:
+                raise HTTPException(413, f"the form may have {_MAX_FORM_BYTES:,} bytes at most")
+        given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+        if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token.encode()):
+            return None
+        session = secrets.token_urlsafe(24)
+        self._sessions.open(session, time.monotonic())
+        return self._into(session)
+
+    def _into(self, session: str) -> Response:
+        response = RedirectResponse("./", 303)
+        # No path: that of the login, which includes the prefix of a proxy in front.
+        response.set_cookie(self._cookie, session, max_age=int(IDLE_S), path=None, httponly=True, samesite="strict")
+        return response

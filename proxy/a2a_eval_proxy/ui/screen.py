@@ -1,0 +1,45 @@
+"""What a screen is: see the docstring of the room."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..admin.agent_status import AgentWatch
+from ..admin.control import Control
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a screen is made of."""
+
+    control: Control
+    request: Request
+    agent: AgentWatch | None
+    """None where there is no traffic, only a store."""
+
+
+Values: TypeAlias = Mapping[str, Any]
+"""The variables of a template."""
+
+ScreenFunction: TypeAlias = Callable[[View], Awaitable[Values | Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A page at `path`, in the syntax of Starlette's routes.
+
+    `nav` is its name in the navigation. `fragments` are the blocks of its template that `?fragment=` renders alone.
+    `action` answers a POST to the same path, usually with a redirect.
+    """
+
+    path: str
+    template: str
+    values: ScreenFunction
+    nav: str | None = None
+    fragments: tuple[str, ...] = ()
+    action: ScreenFunction | None = None

@@ -1,0 +1,7 @@
+"""The screens, in the order of the navigation."""
+
+from __future__ import annotations
+
+from . import turn_list, turn_page
+
+SCREENS = (turn_list.SCREEN, turn_page.SCREEN)

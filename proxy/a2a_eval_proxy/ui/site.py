@@ -1,0 +1,150 @@
+"""The pages as routes of the admin port: rendering, security headers, assets, errors, login."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from ..admin.agent_status import AgentWatch
+from ..admin.control import Control
+from ..admin.guard import PageAccess
+from ..store import StoreError
+from .asset_files import AssetFiles
+from .environment import environment
+from .links import Links
+from .login import LOGIN_PATH, Login
+from .screen import Screen, ScreenFunction, View
+from .screens import SCREENS
+
+_ASSETS = "/assets/"
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_ASSET_HEADERS = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Site:
+    """The pages. `token` is the admin token; without one, no login is needed."""
+
+    def __init__(
+        self,
+        control: Control,
+        agent: AgentWatch | None = None,
+        token: str | None = None,
+        screens: Sequence[Screen] = SCREENS,
+    ) -> None:
+        self._control = control
+        self._agent = agent
+        self._assets = AssetFiles()
+        self._environment = environment()
+        self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
+        self._login = Login(token) if token else None
+        self.routes = [
+            *(route for screen in screens for route in self._routes_of(screen)),
+            Route(f"{_ASSETS}{{name}}", self._asset),
+            Route(LOGIN_PATH, self._log_in, methods=["GET", "POST"]),
+        ]
+
+    @property
+    def access(self) -> PageAccess | None:
+        """What the guard of the admin port must know; None without a token."""
+        if self._login is None:
+            return None
+        return PageAccess(self._login.has_session, _is_open, self._ask_to_log_in)
+
+    def address(self, base: str) -> str:
+        """Where to open the pages of the proxy at `base`: with a token, a link that works once."""
+        return f"{base}/" if self._login is None else f"{base}{LOGIN_PATH}?code={self._login.new_code()}"
+
+    def _routes_of(self, screen: Screen) -> list[Route]:
+        routes = [Route(screen.path, self._page(screen, screen.values))]
+        if screen.action is not None:
+            routes.append(Route(screen.path, self._page(screen, screen.action), methods=["POST"]))
+        return routes
+
+    def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
+        async def page(request: Request) -> Response:
+            try:
+                fragment = request.query_params.get("fragment")
+                if fragment is not None and fragment not in screen.fragments:
+                    raise HTTPException(400, f"fragment: expected one of {', '.join(screen.fragments)}")
+                values = await function(View(self._control, request, self._agent))
+                if isinstance(values, Response):
+                    return values
+                return self._render(request, screen.template, values, fragment=fragment)
+            except HTTPException as error:
+                return self._error(request, error.status_code, error.detail)
+            except StoreError as error:
+                return self._error(request, 503, str(error))
+
+        return page
+
+    def _render(
+        self, request: Request, name: str, values: Mapping[str, Any], status: int = 200, fragment: str | None = None
+    ) -> Response:
+        link = Links(request.scope.get("raw_path") or request.scope["path"].encode())
+        template = self._environment.get_template(name)
+        own = {
+            "link": link,
+            "asset": lambda file: link("assets", self._assets.names[file]),
+            "nav": self._nav,
+            "here": request.scope["path"].strip("/"),
+            "query": request.query_params,
+            "with_login": self._login is not None,
+        }
+        context = {**own, **values}
+        if fragment is None:
+            text = template.render(context)
+        else:
+            text = "".join(template.blocks[fragment](template.new_context(context)))
+        return HTMLResponse(text.encode("utf-8", "replace"), status, headers=PAGE_HEADERS)
+
+    def _error(self, request: Request, status: int, message: str) -> Response:
+        return self._render(request, "error.html", {"status": status, "message": message}, status)
+
+    async def _asset(self, request: Request) -> Response:
+        file = self._assets.by_name.get(request.path_params["name"])
+        if file is None:
+            return Response(status_code=404, headers=PAGE_HEADERS)
+        return Response(file.content, media_type=file.media_type, headers=_ASSET_HEADERS)
+
+    async def _log_in(self, request: Request) -> Response:
+        if self._login is None:
+            raise HTTPException(404, "no login is needed: the admin port has no token")
+        code = request.query_params.get("code")
+        if request.method == "POST":
+            opened = await self._login.by_token(request)
+            problem = "That is not the admin token."
+        else:
+            opened = self._login.by_code(code) if code else None
+            problem = "This link was used before, or it is older than 15 minutes." if code else ""
+        if opened is None:
+            return self._render(request, "login.html", {"problem": problem, "again": None}, 401 if problem else 200)
+        opened.headers.update(PAGE_HEADERS)
+        return opened
+
+    async def _ask_to_log_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        again = request.scope["path"].rpartition("/")[2] or "./"
+        response = self._render(request, "login.html", {"problem": "", "again": again}, 401)
+        await response(scope, receive, send)
+
+
+def _is_open(path: str) -> bool:
+    return path == LOGIN_PATH or path.startswith(_ASSETS)

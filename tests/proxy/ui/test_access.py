@@ -1,0 +1,133 @@
+"""Who gets a page: login links, the token, sessions, other sites, other hosts, path prefixes."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from .conftest import Shown
+
+HTML = {"accept": "text/html,*/*"}
+
+
+@pytest.fixture
+def visitor(locked: Shown):
+    with httpx.Client(base_url=locked.url, headers=HTML, trust_env=False) as client:
+        yield client
+
+
+def test_without_a_token_the_page_opens_and_curl_needs_nothing(shown: Shown) -> None:
+    assert shown.page_address() == f"{shown.url}/"
+    assert shown.admin.get("/", headers=HTML).status_code == 200
+    assert shown.admin.put("/api/cases/x", json={"id": "x", "turns": [{"user": "hi"}]}).status_code == 200
+    assert shown.admin.delete("/api/cases/x").status_code == 204
+
+
+def test_a_login_link_works_once_and_its_cookie_opens_pages_and_the_api(locked: Shown, visitor: httpx.Client) -> None:
+    assert "Admin token" in visitor.get("/").text
+    assert visitor.get("/").status_code == visitor.get("/api/runs").status_code == 401
+    link = locked.page_address()
+    answer = visitor.get(link)
+    assert (answer.status_code, answer.headers["location"]) == (303, "./")
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict"} <= set(cookie.split("; "))
+    assert "path" not in cookie.lower()
+    assert visitor.get("/").status_code == visitor.get("/api/runs").status_code == 200
+    with httpx.Client(base_url=locked.url, headers=HTML, trust_env=False) as other:
+        assert other.get(link).status_code == 401
+        assert other.get("/").status_code == 401
+
+
+def test_the_token_logs_in_too(visitor: httpx.Client) -> None:
+    same = {"sec-fetch-site": "same-origin"}
+    assert visitor.post("/login", data={"token": "wrong"}, headers=same).status_code == 401
+    assert visitor.post("/login", data={"token": "s3cret"}).status_code == 403  # no browser sends that
+    assert visitor.post("/login", data={"token": "s3cret"}, headers=same).status_code == 303
+    assert visitor.get("/").status_code == 200
+    assert visitor.post("/login", content=b"token=" + b"x" * 20_000, headers=same).status_code == 413
+
+
+@pytest.mark.parametrize("cookie", ["", "a2a-eval-proxy-00000000=x", "x", '"', "a2a-eval-proxy=" + "x" * 5000])
+def test_a_wrong_cookie_opens_nothing(locked: Shown, cookie: str) -> None:
+    assert locked.admin.get("/", headers={**HTML, "cookie": cookie.encode("latin-1")}).status_code in (400, 401)
+
+
+CHANGES = [
+    ({}, False),
+    ({"origin": "http://evil.example"}, False),
+    ({"origin": "http://localhost:1"}, False),
+    ({"origin": "null"}, False),
+    ({"sec-fetch-site": "cross-site"}, False),
+    ({"sec-fetch-site": "same-site"}, False),
+    ({"sec-fetch-site": "same-origin"}, True),
+    ({"sec-fetch-site": "same-origin", "origin": "http://evil.example"}, False),
+    ({"origin": "HERE"}, True),
+]
+
+
+@pytest.mark.parametrize(("headers", "allowed"), CHANGES)
+def test_only_a_page_of_the_same_origin_changes_something(
+    locked: Shown, shown: Shown, visitor: httpx.Client, headers: dict[str, str], allowed: bool
+) -> None:
+    visitor.get(locked.page_address())
+    case = {"id": "x", "turns": [{"user": "hi"}]}
+    for client, url in ((visitor, locked.url), (shown.admin, shown.url)):
+        given = {name: value.replace("HERE", url) for name, value in headers.items()}
+        expected = allowed or (client is shown.admin and not headers)  # curl without a token
+        assert (client.put("/api/cases/x", json=case, headers=given).status_code == 200) is expected
+
+
+def test_the_bearer_token_needs_no_origin(locked: Shown) -> None:
+    bearer = {"authorization": "Bearer s3cret", "host": "evil.example"}
+    assert (
+        locked.admin.put("/api/cases/x", json={"id": "x", "turns": [{"user": "hi"}]}, headers=bearer).status_code == 200
+    )
+
+
+@pytest.mark.parametrize("path", ["/", "/turns/x", "/api/events", "/login?code=x"])
+def test_a_page_for_the_name_of_another_host_is_refused(locked: Shown, visitor: httpx.Client, path: str) -> None:
+    """DNS rebinding: the browser sends the cookie of that name, and a page of it could read the answer."""
+    visitor.get(locked.page_address())
+    assert visitor.get(path, headers={"host": "evil.example"}).status_code == 421
+
+
+def test_a_link_of_another_site_may_lead_to_a_page_and_nothing_else(shown: Shown) -> None:
+    navigation = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert shown.admin.get("/", headers=navigation).status_code == 200
+    assert shown.admin.get("/api/runs", headers=navigation).status_code == 403
+    for destination in ("iframe", "embed", "image", "script", "empty"):
+        assert shown.admin.get("/", headers=navigation | {"sec-fetch-dest": destination}).status_code == 403
+
+
+def test_pages_are_closed_to_frames_caches_and_foreign_content(shown: Shown) -> None:
+    headers = shown.admin.get("/").headers
+    policy = dict(part.partition(" ")[::2] for part in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert {policy[name] for name in ("script-src", "style-src", "connect-src", "img-src", "form-action")} == {"'self'"}
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_assets_are_kept_by_browsers_and_small(shown: Shown) -> None:
+    page = shown.admin.get("/").text
+    files = {part.partition('"')[0] for part in page.split('="./assets/')[1:]} | {
+        part.partition('"')[0] for part in page.split('="assets/')[1:]
+    }
+    assert {name.rpartition(".")[2] for name in files} == {"css", "js", "svg"}
+    for name in files:
+        response = shown.admin.get(f"/assets/{name}")
+        assert response.status_code == 200
+        assert "immutable" in response.headers["cache-control"]
+    assert shown.admin.get("/assets/page.css").status_code == 404
+    assert shown.admin.get("/assets/..%2f__init__.py").status_code == 404
+
+
+def test_everything_works_below_a_path_prefix(shown: Shown) -> None:
+    """A proxy in front removes its prefix: no URL of a page may begin with a slash, or name a host."""
+    for path in ("/", "/turns/none", "/login"):
+        text = shown.admin.get(path, headers=HTML).text
+        urls = [part.partition('"')[0] for name in ("href", "src", "action") for part in text.split(f' {name}="')[1:]]
+        assert not [url for url in urls if url.startswith("/") or ":" in url]
+        up = "../" * (path.count("/") - 1)
+        assert all(url.startswith(("#", up)) for url in urls)
