@@ -56,10 +56,8 @@ def page_data(report: Report, most: int = MAX_BYTES) -> str:
 
 
 def _encoded(value: Any) -> bytes:
-    text = json.dumps(
-        without_directions(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str
-    )
-    return printable(text).replace("<", "\\u003c").encode()
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    return printable(without_directions(text)).replace("<", "\\u003c").encode()
 
 
 def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:

@@ -28,13 +28,9 @@ def printable(text: str) -> str:
     return _DIRECTING.sub(_escaped, _UNWRITABLE.sub(MISSING_CHARACTER, text))
 
 
-def without_directions(value: Any) -> Any:
-    """JSON data with escaped bidirectional controls in all strings and keys, for readers that unescape JSON."""
-    if isinstance(value, str):
-        return _DIRECTING.sub(_escaped, value)
-    if isinstance(value, Mapping):
-        return {without_directions(key): without_directions(item) for key, item in value.items()}
-    return [without_directions(item) for item in value] if isinstance(value, list | tuple) else value
+def without_directions(text: str) -> str:
+    """JSON text whose strings have bidirectional controls escaped twice, for readers that unescape JSON."""
+    return _DIRECTING.sub(lambda character: "\\" + _escaped(character), text)
 
 
 def _escaped(character: re.Match[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from a2a_tool_capture.models import Finding, Severity
@@ -35,7 +36,7 @@ def turn_failure(turn: TurnJson) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConversationTurn:
     """A planned turn and its execution: `turn` is None if it was not executed.
 
@@ -46,11 +47,11 @@ class ConversationTurn:
     turn: TurnJson | None
     expect: Expectation | None = None
 
-    @property
-    def results(self) -> list[EvalResult]:
+    @cached_property
+    def results(self) -> tuple[EvalResult, ...]:
         """The results of evaluators; empty without a turn. `failure` describes a failure of the turn itself."""
         found = () if self.turn is None else self.turn["evaluations"]
-        return [EvalResult.from_dict(result) for result in found if result["evaluator"] != TURN_SUCCEEDED]
+        return tuple(EvalResult.from_dict(result) for result in found if result["evaluator"] != TURN_SUCCEEDED)
 
     @property
     def failure(self) -> str | None:
