@@ -13,11 +13,12 @@ from starlette.responses import JSONResponse, Response
 from ..ids import new_turn_id
 from ..store.annotations import MOST_OF_A_TURN, Annotation
 from ..store.base import TurnJson
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Control
 from .request_body import json_object
-from .turns_api import stored_turn
+from .schemas import ASSESSMENTS, named, page_of
+from .turns_api import NO_TURN, TURN_ID, stored_turn
 
-ASSESSMENTS = ("right", "wrong")
 MAX_NOTE, MAX_WHO = 2_000, 100
 """Characters."""
 _MAX_BYTES = 64 * 1024
@@ -30,20 +31,47 @@ class AnnotationsApi:
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    async def annotations(self, request: Request) -> Response:
-        turn = await stored_turn(self._control.store, request)
+    def operations(self) -> list[ApiOperation]:
+        path, error = "/api/turns/{turn_id}/annotations", named("Error")
+        return [
+            ApiOperation(
+                "GET", path, "List the annotations of a turn", self.annotations,
+                {200: ApiAnswer("All annotations of the turn", page_of("Annotation")), 404: NO_TURN}, [TURN_ID],
+            ),
+            ApiOperation(
+                "POST", path, "Annotate a turn or one of its results", self.annotate,
+                {
+                    201: ApiAnswer("It is stored", named("Annotation")),
+                    404: NO_TURN,
+                    409: ApiAnswer("The turn has too many annotations", error),
+                    413: ApiAnswer("The body is too large", error),
+                },
+                [TURN_ID], named("NewAnnotation"),
+            ),
+            ApiOperation(
+                "DELETE", f"{path}/{{annotation_id}}", "Delete an annotation", self.remove,
+                {
+                    204: ApiAnswer("It is deleted", media_type=None),
+                    404: ApiAnswer("The turn has no such annotation", error),
+                },
+                [TURN_ID, ApiParameter("annotation_id", "Id of the annotation")],
+            ),
+        ]  # fmt: skip
+
+    async def annotations(self, _: Request, given: Given) -> Response:
+        turn = await stored_turn(self._control.store, given["turn_id"])
         return JSONResponse({"items": turn.get("annotations", []), "next_cursor": None})
 
-    async def annotate(self, request: Request) -> Response:
+    async def annotate(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "an annotation", _MAX_BYTES)
-        turn = await stored_turn(self._control.store, request)
+        turn = await stored_turn(self._control.store, given["turn_id"])
         annotation = self._annotation(data, turn)
         if not await self._control.store.annotate(annotation):
             raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
         return JSONResponse(annotation.to_dict(), 201)
 
-    async def remove(self, request: Request) -> Response:
-        turn_id, annotation_id = request.path_params["turn_id"], request.path_params["annotation_id"]
+    async def remove(self, _: Request, given: Given) -> Response:
+        turn_id, annotation_id = given["turn_id"], given["annotation_id"]
         if not await self._control.store.remove_annotation(turn_id, annotation_id):
             raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
         return Response(status_code=204)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
@@ -15,17 +16,14 @@ from starlette.types import ASGIApp
 from ..net.browser_guard import HostNames
 from ..store import StoreError
 from .annotations_api import AnnotationsApi
+from .api_operation import ApiAnswer, ApiOperation, Given, Handler
 from .cases_api import CasesApi
 from .control import Control
 from .events_api import EventsApi
-from .guard import AdminGuard, PageAccess
+from .guard import HEALTH_PATHS, AdminGuard, PageAccess
+from .openapi import openapi_document
 from .runs_api import RunsApi
 from .turns_api import TurnsApi
-
-_PATHS = (
-    "/", "/api/turns", "/api/conversations/ID", "/api/runs", "/api/cases/ID", "/api/flush", "/api/events",
-    "/metrics", "/healthz", "/readyz",
-)  # fmt: skip
 
 
 def admin_app(
@@ -37,52 +35,62 @@ def admin_app(
     access: PageAccess | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
-    annotations = AnnotationsApi(control)
-    turns, runs, cases, events = TurnsApi(control), RunsApi(control), CasesApi(control), EventsApi(control)
+    apis = TurnsApi, AnnotationsApi, RunsApi, CasesApi, EventsApi
+    operations = [
+        *(operation for api in apis for operation in api(control).operations()),
+        *health_operations(registry, control.problems, control.remarks),
+    ]
+    operations.append(_document(operations))  # which describes itself, too
+    places = [*(["/"] if pages else []), *dict.fromkeys(operation.place for operation in operations)]
     app = Starlette(
-        routes=[
-            *health_routes(registry, control.problems, control.remarks),
-            Route("/api/turns", turns.turns),
-            Route("/api/turns/{turn_id}", turns.turn),
-            Route("/api/turns/{turn_id}/annotations", annotations.annotations),
-            Route("/api/turns/{turn_id}/annotations", annotations.annotate, methods=["POST"]),
-            Route("/api/turns/{turn_id}/annotations/{annotation_id}", annotations.remove, methods=["DELETE"]),
-            Route("/api/conversations/{conversation_id:path}", turns.conversation),
-            Route("/api/runs", runs.runs),
-            Route("/api/runs/{name:path}", runs.run),
-            Route("/api/cases/{case_id:path}", cases.put_case, methods=["PUT"]),
-            Route("/api/cases/{case_id:path}", cases.delete_case, methods=["DELETE"]),
-            Route("/api/flush", turns.flush, methods=["POST"]),
-            Route("/api/events", events.events),
-            *pages,
-        ],
-        exception_handlers={HTTPException: _error, StoreError: _store_error},
+        routes=[*(operation.route() for operation in operations), *pages],
+        exception_handlers={HTTPException: partial(_error, places), StoreError: _store_error},
     )
+    app.router.redirect_slashes = False
     return AdminGuard(app, token, names, access)
 
 
-def health_routes(
+def health_operations(
     registry: CollectorRegistry, problems: Callable[[], list[str]], remarks: Callable[[], list[str]] = list
-) -> list[Route]:
+) -> list[ApiOperation]:
     """/healthz, /readyz and /metrics. The functions are those of `Control`."""
 
-    async def healthz(_: Request) -> Response:
+    async def healthz(_: Request, given: Given) -> Response:
         return PlainTextResponse("ok\n")
 
-    async def readyz(_: Request) -> Response:
+    async def readyz(_: Request, given: Given) -> Response:
         found = problems()
         return PlainTextResponse("\n".join([*(found or ["ready"]), *remarks()]) + "\n", 503 if found else 200)
 
-    async def metrics(_: Request) -> Response:
+    async def metrics(_: Request, given: Given) -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+    def operation(path: str, summary: str, handle: Handler, *answers: tuple[int, str]) -> ApiOperation:
+        texts = {status: ApiAnswer(description, media_type="text/plain") for status, description in answers}
+        return ApiOperation("GET", path, summary, handle, texts, is_open=path in HEALTH_PATHS)
+
+    not_ready = (503, "It does not serve; the lines say why")
+    return [
+        operation("/healthz", "Whether the process is alive", healthz, (200, "It is")),
+        operation("/readyz", "Whether the process serves", readyz, (200, "It does"), not_ready),
+        operation("/metrics", "Metrics in the Prometheus format", metrics, (200, "The metrics")),
+    ]
 
 
-async def _error(_: Request, error: Exception) -> Response:
+def _document(operations: Sequence[ApiOperation]) -> ApiOperation:
+    """The OpenAPI document of these operations."""
+
+    async def openapi(_: Request, given: Given) -> Response:
+        return JSONResponse(openapi_document(operations))
+
+    answer = ApiAnswer("The document", {"type": "object", "required": ["openapi", "paths"]})
+    return ApiOperation("GET", "/api/openapi.json", "Get this document", openapi, {200: answer})
+
+
+async def _error(places: Sequence[str], _: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for that only
     unknown = error.status_code == 404 and error.detail == "Not Found"  # starlette's word for a path without a route
-    said = f"no such path; there are {', '.join(_PATHS)}" if unknown else error.detail
+    said = f"no such path; there are {', '.join(places)}" if unknown else error.detail
     return JSONResponse({"error": said}, error.status_code, headers=error.headers)
 
 

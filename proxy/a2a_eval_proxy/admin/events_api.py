@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ..store.encoding import json_text
+from .api_operation import ApiAnswer, ApiOperation, Given
 from .control import Control
 
 
@@ -18,7 +19,11 @@ class EventsApi:
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    async def events(self, _: Request) -> Response:
+    def operations(self) -> list[ApiOperation]:
+        stream = ApiAnswer("A stream of server-sent events, without end", media_type="text/event-stream")
+        return [ApiOperation("GET", "/api/events", "Follow live events", self.events, {200: stream})]
+
+    async def events(self, _: Request, given: Given) -> Response:
         async def stream() -> AsyncIterator[bytes]:
             async with self._control.bus.listen() as events:
                 yield b": listening\n\n"

@@ -8,14 +8,27 @@ from starlette.responses import JSONResponse, Response
 
 from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
 from .control import Control
+from .schemas import STATUSES, named, page_of
 
-_MAX_FLUSH_S = 600.0
+_LIMIT = ApiParameter(
+    "limit", "The most turns of a page", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
+)
+_CURSOR = ApiParameter("cursor", "`next_cursor` of the page before")
+_FILTERS = (
+    ApiParameter("run", "Turns of this run"),
+    ApiParameter("conversation", "Turns of this contextId"),
+    ApiParameter("case", "Turns of the case with this id"),
+    ApiParameter("status", "Turns with this status", choice(STATUSES)),
+)
+TURN_ID = ApiParameter("turn_id", "Id of the turn")
+NO_TURN = ApiAnswer("There is no such turn", named("Error"))
+_TIMEOUT = ApiParameter("timeout", "Seconds to wait", {"type": "number", "minimum": 0, "maximum": 600, "default": 30})
 
 
-async def stored_turn(store: Store, request: Request) -> TurnJson:
-    """The turn that the path names. Raises HTTPException (404)."""
-    turn_id = request.path_params["turn_id"]
+async def stored_turn(store: Store, turn_id: str) -> TurnJson:
+    """The turn with this id. Raises HTTPException (404)."""
     turn = await store.turn(turn_id)
     if turn is None:
         raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
@@ -28,20 +41,34 @@ class TurnsApi:
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    async def turns(self, request: Request) -> Response:
-        query = request.query_params
-        limit = query.get("limit", "100")
-        if not limit.isdecimal() or not 1 <= int(limit) <= 1000:
-            raise HTTPException(400, f"limit: expected a number from 1 to 1000, got {limit!r}")
-        selection = TurnQuery(
-            run=query.get("run"),
-            conversation=query.get("conversation"),
-            case=query.get("case"),
-            status=query.get("status"),
-            limit=int(limit),
-            cursor=query.get("cursor"),
-        )
-        page = await self._page(selection)
+    def operations(self) -> list[ApiOperation]:
+        flushed = named("Flushed")
+        return [
+            ApiOperation(
+                "GET", "/api/turns", "List turns in the order in which they were stored", self.turns,
+                {200: ApiAnswer("A page of turns", page_of("Turn"))}, (*_FILTERS, _LIMIT, _CURSOR),
+            ),
+            ApiOperation(
+                "GET", "/api/turns/{turn_id}", "Get a turn", self.turn,
+                {200: ApiAnswer("The turn", named("Turn")), 404: NO_TURN}, [TURN_ID],
+            ),
+            ApiOperation(
+                "GET", "/api/conversations/{conversation_id:path}", "Get a conversation", self.conversation,
+                {
+                    200: ApiAnswer("Its turns and its results as a whole", named("Conversation")),
+                    404: ApiAnswer("The conversation has no turns", named("Error")),
+                },
+                [ApiParameter("conversation_id", "contextId of the conversation"), _CURSOR],
+            ),
+            ApiOperation(
+                "POST", "/api/flush", "Wait until all turns captured so far are done", self.flush,
+                {200: ApiAnswer("All are done", flushed), 504: ApiAnswer("The time is over", flushed)},
+                [_TIMEOUT],
+            ),
+        ]  # fmt: skip
+
+    async def turns(self, _: Request, given: Given) -> Response:
+        page = await self._page(TurnQuery(**given))
         return JSONResponse({"items": page.items, "next_cursor": page.next_cursor})
 
     async def _page(self, query: TurnQuery) -> Page:
@@ -50,13 +77,12 @@ class TurnsApi:
         except ValueError as error:
             raise HTTPException(400, str(error)) from None
 
-    async def turn(self, request: Request) -> Response:
-        return JSONResponse(await stored_turn(self._control.store, request))
+    async def turn(self, _: Request, given: Given) -> Response:
+        return JSONResponse(await stored_turn(self._control.store, given["turn_id"]))
 
-    async def conversation(self, request: Request) -> Response:
-        conversation_id = request.path_params["conversation_id"]
-        cursor = request.query_params.get("cursor")
-        page = await self._page(TurnQuery(conversation=conversation_id, limit=1000, cursor=cursor))
+    async def conversation(self, _: Request, given: Given) -> Response:
+        conversation_id = given["conversation_id"]
+        page = await self._page(TurnQuery(conversation=conversation_id, limit=1000, cursor=given["cursor"]))
         if not page.items:
             raise HTTPException(404, f"no turns of conversation {conversation_id!r}")
         evaluations = [
@@ -67,13 +93,6 @@ class TurnsApi:
         content = {"conversation_id": conversation_id, "turns": page.items, "evaluations": evaluations}
         return JSONResponse(content | {"next_cursor": page.next_cursor})
 
-    async def flush(self, request: Request) -> Response:
-        text = request.query_params.get("timeout", "30")
-        try:
-            timeout_s = float(text)
-        except ValueError:
-            timeout_s = -1.0
-        if not 0 <= timeout_s <= _MAX_FLUSH_S:
-            raise HTTPException(400, f"timeout: expected seconds from 0 to {_MAX_FLUSH_S:g}, got {text!r}")
-        left = await self._control.flush(timeout_s)
+    async def flush(self, _: Request, given: Given) -> Response:
+        left = await self._control.flush(given["timeout"])
         return JSONResponse({"done": left["pending"] == 0, **left}, 200 if left["pending"] == 0 else 504)

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from ..net.browser_guard import HostNames
-from .api import health_routes
+from .api import health_operations
 from .guard import AdminGuard
 
 
@@ -24,4 +24,5 @@ class AdminOptions:
 
 def worker_app(registry: CollectorRegistry, problems: Callable[[], list[str]], token: str | None) -> ASGIApp:
     """The ASGI application of the port. `problems` says why the worker takes no jobs."""
-    return AdminGuard(Starlette(routes=health_routes(registry, problems)), token, HostNames())
+    routes = [operation.route() for operation in health_operations(registry, problems)]
+    return AdminGuard(Starlette(routes=routes), token, HostNames())

@@ -1,0 +1,166 @@
+"""Operations of the admin API: each declares its path, parameters and answers once.
+
+The declaration validates requests, makes the route, and is written into the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+Schema = Mapping[str, Any]
+"""A JSON Schema (2020-12), as OpenAPI 3.1 has it."""
+
+TEXT: Schema = {"type": "string"}
+
+Given = Mapping[str, Any]
+"""Values of the path and query parameters of a request; a parameter that is not given has its default, or None."""
+
+Handler = Callable[[Request, Given], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiParameter:
+    """A parameter of the path, or a query parameter. Its schema says which values are accepted."""
+
+    name: str
+    description: str
+    schema: Schema = field(default_factory=lambda: TEXT)
+
+    def read(self, text: str) -> Any:
+        """The value of a query parameter. Raises HTTPException 400, which names what is accepted."""
+        value = _read(self.schema, text)
+        if value is None:
+            raise HTTPException(400, f"{self.name}: expected {expected(self.schema)}, got {text[:100]!r}")
+        return value
+
+
+def expected(schema: Schema) -> str:
+    """What a schema of a parameter accepts, in words."""
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    match schema["type"]:
+        case "array":
+            return f"{expected(schema['items'])}, or several of them with commas between"
+        case "string":
+            return f"a text of at most {schema['maxLength']} characters" if "maxLength" in schema else "a text"
+        case _:
+            whole = "a whole number" if schema["type"] == "integer" else "a number"
+            return f"{whole} from {schema['minimum']} to {schema['maximum']}"
+
+
+def _read(schema: Schema, text: str) -> Any:
+    """The value that `text` has by a schema; None if the schema does not accept it."""
+    if "enum" in schema:
+        return text if text in schema["enum"] else None
+    match schema["type"]:
+        case "array":
+            items = [_read(schema["items"], item) for item in text.split(",")]
+            return None if None in items else items
+        case "string":
+            return text if len(text) <= schema.get("maxLength", len(text)) else None
+        case "integer":
+            number: float = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
+        case _:
+            try:
+                number = float(text)
+            except ValueError:
+                return None
+    return number if schema["minimum"] <= number <= schema["maximum"] else None
+
+
+def choice(values: Sequence[str], default: str | None = None) -> Schema:
+    """The schema of a parameter with a fixed set of values."""
+    return {"type": "string", "enum": list(values)} | ({} if default is None else {"default": default})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiAnswer:
+    """A response: what it means, its media type, and the schema of its JSON. Without a media type it has no body."""
+
+    description: str
+    schema: Schema | None = None
+    media_type: str | None = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOperation:
+    """A method of a path.
+
+    A path parameter is a segment of the path: `%2F` in it is a slash of the value. A last parameter with `:path`, as in
+    `/api/runs/{name:path}`, also takes slashes as they are; other operations on the path go first.
+    """
+
+    method: str
+    path: str
+    summary: str
+    handle: Handler
+    answers: Mapping[int, ApiAnswer]
+    parameters: Sequence[ApiParameter] = ()
+    """Those of the path, then those of the query."""
+    body: Schema | None = None
+    """Schema of the JSON that the request must have as its body."""
+    is_open: bool = False
+    """Whether everybody may use it. It ignores unknown parameters: a probe that was given some must not fail for it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the operation in the document: that of its function."""
+        return str(getattr(self.handle, "__name__"))  # noqa: B009
+
+    @property
+    def in_path(self) -> list[str]:
+        """The names of the parameters in the path."""
+        return re.findall(r"{(\w+)", self.path)
+
+    @property
+    def in_query(self) -> dict[str, ApiParameter]:
+        return {one.name: one for one in self.parameters if one.name not in self.in_path}
+
+    @property
+    def place(self) -> str:
+        """The path as people and OpenAPI write it, such as `/api/runs/{name}`."""
+        return self.path.replace(":path", "")
+
+    def route(self) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return await self.handle(request, {**self._query(request), **request.path_params})
+
+        return _SegmentRoute(self.path, endpoint, methods=[self.method])
+
+    def _query(self, request: Request) -> Given:
+        """The values of the query. Raises HTTPException 400 for unknown, repeated and wrong ones."""
+        declared = self.in_query
+        values = {name: one.schema.get("default") for name, one in declared.items()}
+        seen = set[str]()
+        for name, text in request.query_params.multi_items() if not self.is_open else ():
+            if name not in declared:
+                known = f"it has {', '.join(declared)}" if declared else "it has none"
+                raise HTTPException(400, f"{name[:100]!r} is no parameter of {self.method} {self.place}; {known}")
+            if name in seen:
+                raise HTTPException(400, f"{name}: given more than once")
+            seen.add(name)
+            values[name] = declared[name].read(text)
+        return values
+
+
+class _SegmentRoute(Route):
+    """Finds segments in the path as it was sent, before `%2F` becomes a slash."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        raw = scope.get("raw_path")
+        if raw is None or scope["type"] != "http":
+            return super().matches(scope)
+        match, found = super().matches({**scope, "path": raw.partition(b"?")[0].decode("utf-8", "replace")})
+        if match is not Match.NONE:
+            found["path_params"] = {name: unquote(value) for name, value in found["path_params"].items()}
+        return match, found

@@ -1,0 +1,123 @@
+"""JSON Schemas of what the admin API answers, by the names that the OpenAPI document gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from a2a_tool_capture.models import Severity, ToolCallSource
+from tool_call_evaluators.model import Status
+
+from .api_operation import TEXT, Schema
+
+ANY: Schema = {}
+BOOLEAN: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": "number"}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+TIME: Schema = {"type": "string", "format": "date-time", "description": "RFC 3339 in UTC, with microseconds"}
+STATUSES = ("open", "pending", "done")
+"""Of a turn."""
+OPEN: Schema = {"type": "object"}
+"""An object of any content."""
+
+
+def record(*, optional: Collection[str] = (), **properties: Schema) -> Schema:
+    """An object with these properties, all but the `optional` ones required."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def listed(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def one_of(values: Collection[str]) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def named(name: str) -> Schema:
+    """A reference to a schema of SCHEMAS."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def page_of(*names: str) -> Schema:
+    """A list in the form of every list of the API."""
+    items = named(names[0]) if len(names) == 1 else {"anyOf": [named(name) for name in names]}
+    return record(items=listed(items), next_cursor=nullable(TEXT))
+
+
+ASSESSMENTS = ("right", "wrong")
+
+_TIMES = {"started_at": TIME, "first_event_at": nullable(TIME), "ended_at": nullable(TIME)}
+_RESULTS = dict.fromkeys(("passed", "failed", "errored", "skipped"), COUNT)
+_RUN = {
+    "name": TEXT, "turns": COUNT, "pending": COUNT, **_RESULTS,
+    "started_at": nullable(TIME), "ended_at": nullable(TIME),
+}  # fmt: skip
+_EVALUATION = {
+    "evaluator": TEXT, "score": nullable(NUMBER), "passed": nullable(BOOLEAN), "threshold": nullable(NUMBER),
+    "reason": TEXT, "details": OPEN, "status": one_of(list(Status)), "label": nullable(TEXT),
+    "scale": listed(NUMBER), "version": TEXT,
+}  # fmt: skip
+_USAGE = record(
+    optional=["unanswered"], requests=COUNT, prompt_tokens=nullable(COUNT), completion_tokens=nullable(COUNT),
+    cost=nullable(NUMBER), unanswered=COUNT,
+)  # fmt: skip
+
+SCHEMAS: dict[str, Schema] = {
+    "Error": record(error={"type": "string", "description": "What is wrong, and what is expected"}),
+    "ToolCall": record(
+        id=TEXT, name=TEXT, arguments=nullable(OPEN), result=nullable(TEXT), error=nullable(TEXT),
+        source=one_of(list(ToolCallSource)),
+    ),
+    "Finding": record(code=TEXT, severity=one_of(list(Severity)), message=TEXT, where=TEXT),
+    "Evaluation": record(**_EVALUATION),
+    "Annotation": record(
+        annotation_id=TEXT, turn_id=TEXT, assessment=one_of(ASSESSMENTS), note=TEXT, who=TEXT, at=TIME,
+        evaluator=nullable(TEXT), score=nullable(NUMBER), passed=nullable(BOOLEAN), version=nullable(TEXT),
+    ),
+    "NewAnnotation": record(
+        optional=["evaluator", "note", "who"],
+        assessment=one_of(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
+    ),
+    "Turn": record(
+        optional=["simulated_user", "annotations"],
+        turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
+        protocol_version=TEXT, state=nullable(TEXT), status=one_of(STATUSES), user_text=TEXT, response_text=TEXT,
+        **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
+        capture=record(
+            declared=BOOLEAN, requested_by_client=BOOLEAN, snapshot_seen=BOOLEAN,
+            sources={"type": "object", "additionalProperties": COUNT}, matched_by_id=COUNT,
+            matched_by_signature=COUNT, protocol_only=COUNT, trace_only=COUNT,
+        ),
+        findings=listed(named("Finding")), simulated_user=OPEN, evaluations=listed(named("Evaluation")),
+        annotations=listed(named("Annotation")),
+    ),
+    "Conversation": record(
+        conversation_id=TEXT, turns=listed(named("Turn")),
+        evaluations=listed(record(run=TEXT, case_id=nullable(TEXT), **_EVALUATION)),
+        next_cursor=nullable(TEXT),
+    ),
+    "Run": record(**_RUN),
+    "RunDetails": record(
+        **_RUN,
+        metrics=nullable(listed(record(
+            metric=TEXT, measured=COUNT, mean=nullable(NUMBER), **_RESULTS, pass_rate=nullable(NUMBER),
+        ))),
+        verdict=nullable(record(
+            passed=BOOLEAN, reason_count=COUNT, tolerated_count=COUNT,
+            reasons=listed(record(
+                code=TEXT, message=TEXT, metric=nullable(TEXT), where=nullable(TEXT), case_id=nullable(TEXT),
+                turn_id=nullable(TEXT),
+            )),
+        )),
+        judge_usage=nullable(_USAGE),
+    ),
+    "RegisteredCase": record(case_id=TEXT, context_id=nullable(TEXT)),
+    "Flushed": record(done=BOOLEAN, pending=COUNT, open=COUNT),
+}  # fmt: skip
+"""Objects may get further properties in later versions."""
