@@ -73,6 +73,8 @@ class RunningProxy:
         """Put the parts together; `start` starts them. Called on the event loop. See `run_proxy`."""
         self.settings = settings
         self.suite = suite
+        self.suite_file = settings.suite
+        self.run: str | None = settings.run
         self.metrics = Metrics()
         self.bus = EventBus()
         self.files = FileWatch()

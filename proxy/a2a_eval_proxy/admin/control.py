@@ -19,6 +19,9 @@ class Control(Protocol):
     cases: CaseBook
     bus: EventBus
     suite: Suite | None
+    suite_file: str | None
+    run: str | None
+    """The run of new turns; None without traffic."""
     privacy: Privacy
 
     async def flush(self, timeout_s: float) -> dict[str, int]:

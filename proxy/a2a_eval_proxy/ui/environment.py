@@ -11,9 +11,11 @@ from markupsafe import Markup
 from tool_call_evaluators.matching.placeholders import readable
 from tool_call_evaluators.report.wording import counted, cut, duration_text, one_line, printable, score_text
 
+from .links import named
+
 SIGNS = {
     "passed": "✓", "failed": "✕", "errored": "!", "skipped": "–", "scored": "·", "unscored": "–",
-    "open": "…", "pending": "…",
+    "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "spoilt": "!", "warning": "!", "unseen": "–",
 }  # fmt: skip
 
 _ROUNDED = re.compile(r"\d{16}|\d[eE]")
@@ -38,7 +40,7 @@ def environment() -> Environment:
         "readable": readable,
         "score": score_text,
     }
-    made.globals["signs"] = SIGNS
+    made.globals |= {"signs": SIGNS, "named": named}
     return made
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
 
 
 class Links:
@@ -16,3 +19,17 @@ class Links:
         path = self.up + "/".join(quote(segment, safe="") for segment in segments)
         given = urlencode({name: value for name, value in query.items() if value is not None}, errors="replace")
         return (path or "./") + (f"?{given}" if given else "")
+
+
+def named(link: Callable[..., str], segment: str, name: str, **query: str | None) -> str:
+    """The page below `segment` that a text of an agent or user names; the inverse is `name_in`.
+
+    The name is in the path, or in the query if it consists of dots: browsers resolve these in a path.
+    """
+    return link(segment, name, **query) if name.strip(".") else link(segment, "", name=name, **query)
+
+
+def name_in(request: Request) -> str:
+    """The name in the URL of a page, on a route that ends with `{name:path}`."""
+    name: str = request.path_params["name"] or request.query_params.get("name", "")
+    return name

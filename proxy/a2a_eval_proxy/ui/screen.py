@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
+from .links import Links
+from .runs.judged_runs import JudgedRuns
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class View:
     request: Request
     agent: AgentWatch | None
     """None where there is no traffic, only a store."""
+    runs: JudgedRuns
+    link: Links
 
 
 Values: TypeAlias = Mapping[str, Any]

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from . import turn_list, turn_page
+from .runs import run_list, run_page
 
-SCREENS = (turn_list.SCREEN, turn_page.SCREEN)
+SCREENS = (turn_list.SCREEN, turn_page.SCREEN, run_list.SCREEN, run_page.SCREEN)

@@ -19,6 +19,8 @@ from .asset_files import AssetFiles
 from .environment import environment
 from .links import Links
 from .login import LOGIN_PATH, Login
+from .runs.judged_runs import JudgedRuns
+from .runs.one_at_a_time import OneAtATime
 from .screen import Screen, ScreenFunction, View
 from .screens import SCREENS
 
@@ -51,6 +53,7 @@ class Site:
     ) -> None:
         self._control = control
         self._agent = agent
+        self._runs = JudgedRuns(control.store, OneAtATime(), control.suite, control.suite_file, control.run)
         self._assets = AssetFiles()
         self._environment = environment()
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
@@ -84,7 +87,7 @@ class Site:
                 fragment = request.query_params.get("fragment")
                 if fragment is not None and fragment not in screen.fragments:
                     raise HTTPException(400, f"fragment: expected one of {', '.join(screen.fragments)}")
-                values = await function(View(self._control, request, self._agent))
+                values = await function(View(self._control, request, self._agent, self._runs, _links(request)))
                 if isinstance(values, Response):
                     return values
                 return self._render(request, screen.template, values, fragment=fragment)
@@ -98,7 +101,7 @@ class Site:
     def _render(
         self, request: Request, name: str, values: Mapping[str, Any], status: int = 200, fragment: str | None = None
     ) -> Response:
-        link = Links(request.scope.get("raw_path") or request.scope["path"].encode())
+        link = _links(request)
         template = self._environment.get_template(name)
         own = {
             "link": link,
@@ -144,6 +147,10 @@ class Site:
         again = request.scope["path"].rpartition("/")[2] or "./"
         response = self._render(request, "login.html", {"problem": "", "again": again}, 401)
         await response(scope, receive, send)
+
+
+def _links(request: Request) -> Links:
+    return Links(request.scope.get("raw_path") or request.scope["path"].encode())
 
 
 def _is_open(path: str) -> bool:

@@ -1,0 +1,76 @@
+"""Runs the check of the agent for a page: one at a time, bounded, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
+
+from ...check.probe.client import ProbeClient
+from ...check.probe.dialogue import probe_agent
+from ...check.report.masking import mask_credentials
+from ...check.report.report import apply_rules
+from ...errors import ConfigError
+from ...loop_thread import LoopThread
+from .check_view import CheckView, check_view
+
+logger = logging.getLogger(__name__)
+
+MAX_CHECK_S = 180.0
+MAX_EXCHANGE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """`step` is what a running check does now; `view` the report of the last one, `problem` why it has none."""
+
+    step: str | None = None
+    view: CheckView | None = None
+    problem: str | None = None
+
+
+class AgentCheck:
+    """Checks the agent at `url`, with the proxy's own `headers` and TLS settings.
+
+    It talks to the agent directly, so the check is no turn of the proxy.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], tls: Callable[[], ssl.SSLContext | None]) -> None:
+        self.url = url
+        self.state = CheckState()
+        self._headers = headers
+        self._tls = tls
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin a check, unless one is running."""
+        if self._running is None or self._running.done():
+            self.state = CheckState(step="agent card")
+            self._running = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        thread = LoopThread("check of the agent")
+        try:
+            self.state = CheckState(view=await thread.call(self._check()))
+        except TimeoutError:
+            self.state = CheckState(problem=f"The check took longer than {MAX_CHECK_S:g} s and was stopped.")
+        except (AgentError, AgentUnreachableError, ConfigurationError, ConfigError) as error:
+            self.state = CheckState(problem=str(error))
+        except Exception:  # whatever an agent makes of it, the page must say that it ended
+            logger.exception("the check of the agent failed")
+            self.state = CheckState(problem="The check failed unexpectedly; the log of the proxy has the details.")
+        finally:
+            thread.close(0)
+
+    async def _check(self) -> CheckView:
+        """Runs in the thread."""
+        async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
+            record = await probe_agent(client, self.url, (), self._progress)
+            return check_view(mask_credentials(apply_rules(record), client.header_values), self.url)
+
+    def _progress(self, step: str) -> None:
+        self.state = CheckState(step=step)

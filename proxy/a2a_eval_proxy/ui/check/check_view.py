@@ -1,0 +1,89 @@
+"""The report of a check as a page shows it: the facts of the text report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...check.report import wording
+from ...check.report.report import CheckReport
+from ...check.rules.base import CheckVerdict, Problem, RuleResult
+
+STATUSES = {
+    CheckVerdict.CONFORMING: "passed",
+    CheckVerdict.NOT_CONFORMING: "failed",
+    CheckVerdict.INCONCLUSIVE: "unscored",
+}
+"""The sign of each verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemView:
+    """A violation with its evidence."""
+
+    message: str
+    request: str
+    place: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """A rule with violations at `places`; `more` is the number of problems that are not shown."""
+
+    rule: str
+    status: str
+    places: str
+    problems: tuple[ProblemView, ...]
+    more: int
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """A finished check. `card` and `traffic` are tables of rules: a title, and a status for each of `interfaces`."""
+
+    agent: str
+    url: str
+    status: str
+    sentence: str
+    messages: tuple[str, ...]
+    broken: tuple[BrokenRule, ...]
+    card: tuple[tuple[str, str], ...]
+    interfaces: tuple[str, ...]
+    traffic: tuple[tuple[str, tuple[str, ...]], ...]
+    notes: tuple[str, ...]
+
+
+def check_view(report: CheckReport, url: str) -> CheckView:
+    """The report of a check of the agent at `url`; credentials must be masked by now."""
+    return CheckView(
+        agent=wording.card_name(report) or "unnamed",
+        url=url,
+        status=STATUSES[report.verdict],
+        sentence=wording.verdict_sentence(report),
+        messages=tuple(wording.messages(report)),
+        broken=tuple(map(_broken, wording.broken_rules(report))),
+        card=tuple((result.rule.title, result.status.value) for result in wording.card_results(report)),
+        interfaces=tuple(str(item.interface) for item in report.record.conversations),
+        traffic=tuple(
+            (results[0].rule.title, tuple(result.status.value for result in results))
+            for results in wording.traffic_results(report)
+        ),
+        notes=(
+            *(f"not seen: {text}" for text in wording.unseen(report)),
+            *(f"not checked: {left.interface}: {left.reason}" for left in report.record.not_checked),
+        ),
+    )
+
+
+def _broken(results: list[RuleResult]) -> BrokenRule:
+    rule = results[0].rule
+    shown, more = wording.shown_problems(results)
+    places = ", ".join(result.place for result in results)
+    return BrokenRule(rule.id, results[0].status.value, places, tuple(map(_problem, shown)), more, rule.why, rule.fix)
+
+
+def _problem(problem: Problem) -> ProblemView:
+    request = "\n".join(wording.request_lines(problem.request))
+    return ProblemView(problem.message, request, wording.place(problem), wording.excerpt_text(problem))

@@ -1,0 +1,104 @@
+"""Runs judged for the pages: off the event loop, one at a time, and kept until the run changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from tool_call_evaluators.suite import Suite
+
+from ...runs.run_result import judge_turns
+from ...runs.stored_turns import conversation_results, without_texts
+from ...runs.summary import MAX_TURNS
+from ...store import RunSummary, Store, TurnQuery, every_turn
+from ...store.base import TurnJson
+from .one_at_a_time import OneAtATime
+from .run_view import Link, RunView, run_view
+
+MAX_KEPT = 100
+"""Runs in memory."""
+MAX_AGE_S = 60.0
+"""For so long a view serves for a run whose counts did not change: its scores may have."""
+_REST = 10
+"""A run that changes is judged again after a multiple of what its last judgement took."""
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    summary: RunSummary
+    view: RunView
+    at: float
+    took_s: float
+
+
+class JudgedRuns:
+    """Judges runs of a store by `suite`. `suite_file` is its file, `current` the run that traffic belongs to now.
+
+    A run is judged by the suite if it is the current one or has a turn of one of the suite's cases; any other by the
+    evaluators that need no expectation.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        work: OneAtATime,
+        suite: Suite | None = None,
+        suite_file: str | None = None,
+        current: str | None = None,
+    ) -> None:
+        self._store = store
+        self._suite = suite
+        self._suite_file = suite_file
+        self._current = current
+        self._cases = frozenset(case.id for case in suite.cases) if suite else frozenset[str]()
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._work = work
+
+    def known(self, run: RunSummary, link: Link) -> RunView | None:
+        """The view of the run as it is; None if it must be judged first."""
+        kept = self._kept.get((run.name, link("")))
+        return kept.view if kept is not None and kept.summary == run else None
+
+    async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
+        """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.
+
+        None beyond MAX_TURNS, and if it takes longer than `within_s`. Raises StoreError.
+        """
+        if run.turns > MAX_TURNS:
+            return None
+        key = (run.name, link(""))
+        if kept := self._fresh(key, run):
+            self._kept.move_to_end(key)
+            return kept.view
+        return await self._work.run(("view", *key), lambda: self._judged(key, run, link), within_s)
+
+    def _fresh(self, key: tuple[str, str], run: RunSummary) -> _Kept | None:
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        age_s = asyncio.get_running_loop().time() - kept.at
+        limit_s = MAX_AGE_S if kept.summary == run else _REST * kept.took_s
+        return kept if age_s < limit_s else None
+
+    async def _judged(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        turns = [without_texts(turn) async for turn in every_turn(self._store, TurnQuery(run=run.name), _PAGE)]
+        results = await conversation_results(self._store, run.name)
+
+        def judged() -> RunView:
+            suite = self._suite_of(run.name, turns)
+            report = judge_turns(suite, turns, results, run.name).report
+            return run_view(report, link, self._suite_file if suite else None)
+
+        view = await asyncio.to_thread(judged)
+        self._kept[key] = _Kept(run, view, clock(), clock() - began)
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        return view
+
+    def _suite_of(self, name: str, turns: list[TurnJson]) -> Suite | None:
+        mine = name == self._current or any(turn["case_id"] in self._cases for turn in turns)
+        return self._suite if mine else None

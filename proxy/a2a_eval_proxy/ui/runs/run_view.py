@@ -1,0 +1,206 @@
+"""What a page shows of a run: its verdict, its cases, those that have not come yet, and the report's sections."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from markupsafe import Markup
+from tool_call_evaluators.grouping import grouped
+from tool_call_evaluators.model import Status
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.causes import Cause
+from tool_call_evaluators.report.model import seconds_between
+from tool_call_evaluators.report.overview import SectionLinks, sections
+from tool_call_evaluators.report.wording import cut, duration_text
+from tool_call_evaluators.runs.outcomes import RunConversation, run_verdict
+
+from ..links import named
+
+Link: TypeAlias = Callable[..., str]
+"""Makes the URL of a page from the segments of its path and its query; see `links`."""
+
+RunStatus = Literal["passed", "failed", "incomplete"]
+
+MAX_CASES = 500
+"""Conversations of a run in the table."""
+MAX_MISSING = 100
+"""Cases named among those that have not come yet."""
+MAX_SELECTED = 10
+"""Cases that the command to run a suite again names."""
+MAX_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """A conversation of the run. `status` is that of `Report`, or `noted` if the verdict tolerates a failure."""
+
+    label: str
+    case_id: str | None
+    status: str
+    note: str
+    href: str | None
+    """None if none of its turns came."""
+    turns: int
+    calls: int
+    took: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run, judged by the turns that are stored. Small: it keeps no turn.
+
+    `passed` of `judged` conversations passed. Of the `planned` conversations of the suite, `missing` have not come yet:
+    their labels, at most MAX_MISSING, are in `missing_labels`. `status` is `incomplete` if the run would pass without
+    what has not come.
+    """
+
+    status: RunStatus
+    title: str
+    passed: int
+    judged: int
+    gates_met: int
+    gates: int
+    planned: int
+    missing: int
+    missing_labels: tuple[str, ...]
+    cases: tuple[CaseRow, ...]
+    more_cases: int
+    case_ids: frozenset[str]
+    agents: tuple[str, ...]
+    sections: Markup
+    again: str | None
+    """The command that runs the suite again, only the failed cases if they are few; None without a suite file."""
+
+    @property
+    def failed(self) -> int:
+        return self.judged - self.passed
+
+    @property
+    def rate(self) -> float | None:
+        """The share of the conversations that passed; None if none was judged."""
+        return self.passed / self.judged if self.judged else None
+
+
+def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunView:
+    """What pages show of the run. `suite_file` is the file of the report's suite."""
+    came = [item for item in report.conversations if item.came or item.spoilt]
+    missing = [item.label for item in report.conversations if not (item.came or item.spoilt)]
+    statuses = [report.status(item) for item in came]
+    failures_first = sorted(came, key=lambda item: report.status(item) != "failed")
+    return RunView(
+        status=_status(report),
+        title=report.title,
+        passed=statuses.count("passed") - report.noted_count,
+        judged=statuses.count("passed") + statuses.count("failed"),
+        gates_met=sum(check["passed"] is not False for check in report.gates),
+        gates=len(report.gates),
+        planned=sum(item.case is not None for item in report.conversations),
+        missing=len(missing),
+        missing_labels=tuple(missing[:MAX_MISSING]),
+        cases=tuple(_row(report, item, link) for item in failures_first[:MAX_CASES]),
+        more_cases=max(0, len(came) - MAX_CASES),
+        case_ids=frozenset(item.case_id for item in came if item.case_id is not None),
+        agents=tuple(report.agents),
+        sections=Markup(sections(report, _links(report, link))),  # noqa: S704  # every text in it is escaped
+        again=None if suite_file is None else _command(report, suite_file),
+    )
+
+
+def _status(report: Report) -> RunStatus:
+    if report.passed:
+        return "passed"
+    if report.suite is None or all(turn.turn is not None for item in report.conversations for turn in item.turns):
+        return "failed"
+    came = [
+        replace(item, turns=tuple(turn for turn in item.turns if turn.turn is not None))
+        for item in report.conversations
+        if item.came or item.spoilt
+    ]
+    return "incomplete" if not came or run_verdict(report.suite, came).passed else "failed"
+
+
+def _row(report: Report, conversation: RunConversation, link: Link) -> CaseRow:
+    status, notes, turns = report.status(conversation), report.notes(conversation), conversation.executed
+    ends = [turn["ended_at"] for turn in turns if turn["ended_at"]]
+    return CaseRow(
+        label=cut(conversation.label, MAX_REASON),
+        case_id=conversation.case_id,
+        status="noted" if notes else status,
+        note=_why(report, conversation) if status == "failed" else "; ".join(notes),
+        href=_address(report.run, conversation, link),
+        turns=len(turns),
+        calls=sum(len(turn["tool_calls"]) for turn in turns),
+        took=duration_text(seconds_between(turns[0]["started_at"], max(ends)) if turns and ends else None),
+    )
+
+
+def _why(report: Report, conversation: RunConversation) -> str:
+    """The first reason against the conversation: the turn, if it has several, and what is wrong."""
+    for reason in report.reasons_of(conversation):
+        where = str(reason["where"])
+        text = str(reason["message"]).removeprefix(f"{where}: ")
+        turn = where.removeprefix(conversation.label).removeprefix(", ")
+        return cut(f"{turn}: {text}" if turn else text, MAX_REASON)
+    return ""
+
+
+def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
+    """The page of the conversation, or of its turn if it has no id."""
+    if not conversation.came:
+        return None
+    if conversation.conversation_id:
+        return named(link, "conversations", conversation.conversation_id, run=run)
+    return link("turns", conversation.executed[0]["turn_id"])
+
+
+def _links(report: Report, link: Link) -> SectionLinks:
+    evaluators = dict(_evaluators(report))
+
+    def of_cause(cause: Cause) -> str | None:
+        query = {"run": report.run, "verdict": "failed"}
+        names = {evaluators.get(label) for label in cause.labels} - {None}
+        if len(names) == 1:
+            query["evaluator"] = str(names.pop())
+        if len(cause.cases) == 1:
+            query["case"] = cause.cases[0]
+        return link("", **query)
+
+    def of_place(index: int | None, number: int) -> str:
+        conversation = None if index is None else report.conversations[index]
+        if conversation is None:
+            return "#cases"
+        turn = next((item.turn for item in conversation.turns if item.index + 1 == number), None)
+        return link("turns", turn["turn_id"]) if turn else _address(report.run, conversation, link) or "#cases"
+
+    return SectionLinks(of_cause, of_place)
+
+
+def _evaluators(report: Report) -> Iterator[tuple[str, str]]:
+    """The evaluator of each label that failed results have."""
+    for conversation in report.conversations:
+        for result in conversation.all_results:
+            if result.status in (Status.FAILED, Status.ERRORED):
+                yield result.label or result.evaluator, result.evaluator
+
+
+def _command(report: Report, suite_file: str) -> str:
+    failed = {
+        item.case_id for item in report.conversations if item.case and report.status(item) == "failed" and item.came
+    }
+    selected = sorted(case_id for case_id in failed if case_id) if len(failed) <= MAX_SELECTED else []
+    agent = ["--agent", report.agents[0]] if len(report.agents) == 1 else []
+    cases = [part for case_id in selected for part in ("--case", case_id)]
+    return shlex.join(["a2a-eval-proxy", "run", suite_file, *agent, *cases])
+
+
+def last_rows(views: Mapping[str, RunView]) -> dict[str, tuple[str, CaseRow]]:
+    """The latest conversation of each case with the name of its run. `views` are runs by name, the newest first."""
+    rows: dict[str, tuple[str, CaseRow]] = {}
+    for name, view in views.items():
+        for case_id, found in grouped((row.case_id, row) for row in view.cases).items():
+            if case_id is not None:
+                rows.setdefault(case_id, (name, found[0]))  # failures come first
+    return rows

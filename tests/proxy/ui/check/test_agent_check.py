@@ -1,0 +1,94 @@
+"""The check of an agent, run for a page, against real agents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+from a2a_eval_proxy.errors import ConfigError
+from a2a_eval_proxy.ui.check import agent_check
+from a2a_eval_proxy.ui.check.agent_check import AgentCheck, CheckState
+from agents.faulty_agent import FAULTS, faulty
+from agents.serving import ServerThread
+
+FAULT = next(name for name, fault in FAULTS.items() if fault.breaks)
+
+
+def check_of(url: str, **headers: str) -> AgentCheck:
+    return AgentCheck(url, headers, lambda: None)
+
+
+async def ended(check: AgentCheck) -> CheckState:
+    assert check._running is not None
+    await check._running
+    return check.state
+
+
+async def test_the_report_has_what_is_broken_its_evidence_and_its_repair():
+    with ServerThread(faulty(FAULT)) as agent:
+        check = check_of(agent.url)
+        check.start()
+        running = check._running
+        check.start()  # a second click
+        assert check._running is running
+        assert check.state.step == "agent card"
+        view = (await ended(check)).view
+    assert view is not None
+    assert (view.status, view.url) == ("failed", agent.url)
+    assert {rule.rule for rule in view.broken} >= FAULTS[FAULT].breaks
+    rule = view.broken[0]
+    assert rule.problems
+    assert rule.problems[0].request.startswith(("GET", "POST"))
+    assert rule.fix.endswith(".")
+    assert rule.why.endswith(".")
+    assert view.card
+    assert all(len(statuses) == len(view.interfaces) for _, statuses in view.traffic)
+
+
+async def test_credentials_do_not_appear():
+    with ServerThread(faulty(FAULT)) as agent:
+        check = check_of(agent.url, authorization="Bearer very-secret-token")
+        check.start()
+        assert "very-secret-token" not in repr(await ended(check))
+
+
+async def test_an_agent_that_is_away_a_bad_setting_and_a_check_without_end_are_named(port, monkeypatch, caplog):
+    check = check_of(f"http://127.0.0.1:{port}")
+    check.start()
+    assert f"127.0.0.1:{port}" in ((await ended(check)).problem or "")
+
+    def broken():
+        raise ConfigError("upstream_ca: no such file")
+
+    check = AgentCheck("http://127.0.0.1:1", {}, broken)
+    check.start()
+    assert (await ended(check)).problem == "upstream_ca: no such file"
+    monkeypatch.setattr(agent_check, "MAX_CHECK_S", 0.0)
+    check.start()
+    check._tls = lambda: None
+    assert "longer than" in ((await ended(check)).problem or "")
+    monkeypatch.setattr(agent_check, "ProbeClient", None)
+    check.start()
+    with caplog.at_level(logging.ERROR):
+        assert "unexpectedly" in ((await ended(check)).problem or "")
+    assert "the check of the agent failed" in caplog.text
+
+
+async def test_the_check_does_not_need_the_event_loop_of_the_traffic():
+    done = threading.Event()
+    with ServerThread(faulty(FAULT)) as agent:
+        check = check_of(agent.url)
+        original = check._check
+
+        async def watched():
+            try:
+                return await original()
+            finally:
+                done.set()
+
+        check._check = watched
+        check.start()
+        await asyncio.sleep(0)
+        assert done.wait(60)  # blocks this loop
+        assert (await ended(check)).view is not None

@@ -1,0 +1,56 @@
+"""Cases as a page shows them."""
+
+from __future__ import annotations
+
+from a2a_eval_proxy.ui.runs.case_items import MAX_CALLS, case_item, expectations
+from a2a_eval_proxy.ui.runs.run_view import CaseRow
+from tool_call_evaluators import parse_suite
+from tool_call_evaluators.suite import Expectation
+
+
+def expected(text: str) -> dict[str, list[str]]:
+    suite = parse_suite(f"suite: s\ncases: [{{id: a, turns: [{{user: x, expect: {text}}}]}}]")
+    (turn,) = suite.cases[0].turns
+    return {item.name: list(item.values) for item in expectations(turn.expect)}
+
+
+def test_expected_calls_are_written_for_people():
+    arguments = "{id: {$regex: 'O-[0-9]+'}, sum: {$approx: 2, tolerance: 1}}"
+    calls = f"[{{name: pay, arguments: {arguments}}}, {{name: f, arguments: null}}]"
+    assert expected(f"{{tool_calls: {calls}}}") == {
+        "tool calls": ["pay(id=/O-[0-9]+/, sum=≈ 2 ± 1)", "f(any arguments)"]
+    }
+    assert expected("{tool_calls: []}") == {"tool calls": ["no call"]}
+    many = expected(f"{{tool_calls: [{', '.join(['{name: f}'] * (MAX_CALLS + 2))}]}}")["tool calls"]
+    assert many[0] == "f()"
+    assert many[-1] == "… and 2 more"
+
+
+def test_every_other_expectation_has_its_words():
+    found = expected(
+        "{tool_calls_order: [f, g], tool_calls_count: {f: ['>=', 2]}, tool_outputs: [{name: f, output: done}],"
+        " response: {a: 1}, response_contains: ok, behavior: asks first}"
+    )
+    assert found == {
+        "order of tools": ["f → g"],
+        "number of calls": ["f >= 2"],
+        "tool outputs": ["f: done"],
+        "response": ['{"a": 1}'],
+        "response contains": ["ok"],
+        "behaviour": ["asks first"],
+    }
+    assert expectations(Expectation()) == ()
+
+
+def test_a_case_has_its_plan_and_its_last_conversation():
+    (case,) = parse_suite(
+        "suite: s\nevaluators: [{tool_trajectory: {scope: conversation}}]\ncases: [{id: a, tags: [smoke],"
+        " user_goal: Get it back., repetitions: 3, turns: [{user: x}],"
+        " expect: {tool_calls_order: [f]}}]"
+    ).cases
+    row = CaseRow("a", "a", "failed", "", None, 1, 1, "1 s")
+    item = case_item(case, "suite", {"a": ("monday", row)})
+    assert (item.goal, item.tags, item.conversations, item.last) == ("Get it back.", ("smoke",), 3, ("monday", row))
+    assert [turn.user for turn in item.turns] == ["x"]
+    assert [expectation.name for expectation in item.expected] == ["order of tools"]
+    assert case_item(case, "suite", {}).last is None

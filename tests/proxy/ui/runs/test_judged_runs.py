@@ -1,0 +1,107 @@
+"""Runs of a real store, judged for the pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.runs.stored_turns import open_existing_store
+from a2a_eval_proxy.store import RunSummary, Store
+from a2a_eval_proxy.ui.runs import judged_runs
+from a2a_eval_proxy.ui.runs.judged_runs import JudgedRuns
+from a2a_eval_proxy.ui.runs.one_at_a_time import OneAtATime
+from support.stored_runs import store_turns
+from support.turn_samples import result, turn
+from tool_call_evaluators import parse_suite
+
+SUITE = parse_suite(
+    "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}]"
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def link(*segments: str, **query: str) -> str:
+    return "/".join(segments) or "./"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Store]:
+    path = tmp_path_factory.mktemp("store") / "turns.db"
+    store_turns(path, [turn("1", "x", evaluations=[result("tool_error", 1.0)], case="a")], "of suite")
+    store_turns(path, [turn("1", "x", evaluations=[result("tool_error", 1.0)], case="z")], "of another")
+    async with open_existing_store(str(path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs that were read."""
+    found: list[str] = []
+    every_turn = judged_runs.every_turn
+
+    def counted(asked, query, page):
+        found.append(query.run)
+        return every_turn(asked, query, page)
+
+    monkeypatch.setattr(judged_runs, "every_turn", counted)
+    return found
+
+
+async def summary(store: Store, name: str) -> RunSummary:
+    (found,) = await store.runs(name)
+    return found
+
+
+async def test_the_suite_judges_its_own_runs_and_the_current_one(store):
+    runs = JudgedRuns(store, OneAtATime(), SUITE, "s.yaml")
+    own, other = [await runs.view(await summary(store, name), link) for name in ("of suite", "of another")]
+    assert (own.planned, own.missing, own.status) == (2, 1, "incomplete")
+    assert (other.planned, other.missing, other.status, other.again) == (0, 0, "passed", None)
+    current = await JudgedRuns(store, OneAtATime(), SUITE, "s.yaml", "of another").view(
+        await summary(store, "of another"), link
+    )
+    assert current.planned == 2
+
+
+async def test_a_run_is_judged_once_until_it_changes(store, reads, monkeypatch):
+    runs, run = JudgedRuns(store, OneAtATime()), await summary(store, "of suite")
+    assert runs.known(run, link) is None
+    views = await asyncio.gather(*(runs.view(run, link) for _ in range(5)))
+    assert runs.known(run, link) is views[0]
+    assert reads == ["of suite"]
+    changed = RunSummary("of suite", 2, 0, 1, 0, 0, 0, None, None)
+    assert runs.known(changed, link) is None
+    monkeypatch.setattr(judged_runs, "_REST", 0)
+    await runs.view(changed, link)
+    assert len(reads) == 2
+
+
+async def test_a_run_that_changes_all_the_time_is_not_judged_all_the_time(store, reads, monkeypatch):
+    monkeypatch.setattr(judged_runs, "_REST", 1_000_000)
+    runs, run = JudgedRuns(store, OneAtATime()), await summary(store, "of suite")
+    first = await runs.view(run, link)
+    assert await runs.view(RunSummary("of suite", 9, 0, 1, 0, 0, 0, None, None), link) is first
+    assert len(reads) == 1
+
+
+async def test_a_run_that_is_too_long_is_not_judged_and_few_are_kept(store, monkeypatch):
+    monkeypatch.setattr(judged_runs, "MAX_TURNS", 0)
+    assert await JudgedRuns(store, OneAtATime()).view(await summary(store, "of suite"), link) is None
+    monkeypatch.setattr(judged_runs, "MAX_TURNS", 10)
+    monkeypatch.setattr(judged_runs, "MAX_KEPT", 1)
+    runs, both = JudgedRuns(store, OneAtATime()), [await summary(store, name) for name in ("of suite", "of another")]
+    for run in both:
+        await runs.view(run, link)
+    assert [runs.known(run, link) is None for run in both] == [True, False]
+
+
+async def test_a_judgement_outlives_the_request_that_did_not_wait_for_it(store, reads):
+    runs, run = JudgedRuns(store, OneAtATime()), await summary(store, "of suite")
+    assert await runs.view(run, link, within_s=0) is None
+    while runs.known(run, link) is None:
+        await asyncio.sleep(0.001)
+    assert await runs.view(run, link, within_s=0) is not None
+    assert reads == ["of suite"]

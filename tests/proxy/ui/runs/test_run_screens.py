@@ -1,0 +1,89 @@
+"""The screens of runs over HTTP, from a real proxy with its store."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from a2a_eval_proxy.ui.runs import judged_runs, run_list, run_page
+from support.turn_samples import call, result, turn
+
+MARKUP = "a/b <script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def runs(shown):
+    """Two runs of the same cases, one with a hostile name."""
+    for number, (name, score) in enumerate((("shop-1", 1.0), ("shop-2", 0.0), (MARKUP, 1.0), ("..", 1.0))):
+        shown.store(
+            *(
+                turn(
+                    f"{name}-{case}", "x", [call("pay")], [result("tool_error", score if case == "r1" else 1.0)],
+                    case=case if name.startswith("shop") else None, run=name, start=100 * number,
+                )
+                for case in ("r1", "r2")
+            )
+        )  # fmt: skip
+    return shown.admin
+
+
+def test_the_table_has_verdicts_links_and_a_trend(runs):
+    text = runs.get("/runs").text
+    order = [text.index(f'<a href="runs/{name}">') for name in ("shop-2", "shop-1")]
+    assert order == sorted(order)
+    assert "2 of 2" in text
+    assert "1 of 2" in text
+    assert 'aria-label="shop-1: 2 of 2 passed; shop-2: 1 of 2 passed"' in text
+    assert "<script>alert" not in text
+    assert 'href="runs/?name=.."' in text
+
+
+def test_the_table_has_pages(runs, monkeypatch):
+    monkeypatch.setattr(run_list, "PAGE", 1)
+    first = runs.get("/runs").text
+    assert first.count('name="a"') == 1
+    assert 'href="runs?page=2"' in first
+    assert 'href="runs?page=1"' in runs.get("/runs?page=2").text
+    assert "no more runs" in runs.get("/runs?page=999").text
+    for bad in ("0", "-1", "x", "1" * 20):
+        response = runs.get(f"/runs?page={bad}")
+        assert response.status_code == 400
+        assert "page: expected a whole number" in response.text
+
+
+def test_a_run_has_its_verdict_errors_and_conversations(runs):
+    text = runs.get("/runs/shop-2").text
+    assert 'class="verdict failed"' in text
+    assert '<a href="../conversations/conversation-shop-2-r1?run=shop-2">r1</a>' in text
+    assert 'href="../?run=shop-2&amp;verdict=failed&amp;evaluator=tool_error&amp;case=r1"' in text
+    assert 'href="../api/runs/shop-2/report"' in text
+    assert re.search(r"<h2[^>]*>1 distinct error</h2>", text)
+
+
+def test_names_of_runs_never_become_markup_or_another_path(runs):
+    for path in (f"/runs/{MARKUP.replace('/', '%2F').replace('<', '%3C')}", "/runs/?name=.."):
+        response = runs.get(path)
+        assert response.status_code == 200
+        assert "<script>alert" not in response.text
+    missing = runs.get("/runs/no such run")
+    assert missing.status_code == 404
+    assert "no run &#39;no such run&#39;" in missing.text
+
+
+def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, monkeypatch):
+    monkeypatch.setattr(judged_runs, "MAX_AGE_S", 0.0)
+    monkeypatch.setattr(run_list, "FIRST_PAINT_S", 0.0)
+    monkeypatch.setattr(run_page, "FIRST_PAINT_S", 0.0)
+    page, fragment = runs.get("/runs/shop-1").text, runs.get("/runs/shop-1?fragment=run").text
+    assert "Judging 2 turns" in page
+    assert "data-again" in page
+    assert fragment.lstrip().startswith("<div")
+    assert 'class="verdict passed"' in fragment
+    assert 'class="verdict passed"' in runs.get("/runs/shop-1?wait=1").text
+
+
+def test_a_run_that_is_too_long_shows_its_counts(runs, monkeypatch):
+    for module in (judged_runs, run_list, run_page):
+        monkeypatch.setattr(module, "MAX_TURNS", 1)
+    assert "has more than 1 turns" in runs.get("/runs/shop-1").text
+    assert "data-again" not in runs.get("/runs").text

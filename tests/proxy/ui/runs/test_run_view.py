@@ -1,0 +1,108 @@
+"""What a page shows of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from a2a_eval_proxy.ui.runs.run_view import MAX_CASES, RunView, last_rows, run_view
+from support.turn_samples import call, result, turn
+from tool_call_evaluators import parse_suite
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
+from tool_call_evaluators.suite import Suite
+
+SUITE = parse_suite(
+    "suite: orders\nevaluators: [tool_error]\ngates: {pass_rate: 0.5}\n"
+    "cases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}, {id: c, turns: [{user: z}]}]"
+)
+MARKUP = "</td><script>alert(1)</script>"
+
+
+def link(*segments: str, **query: str) -> str:
+    return "/" + "/".join(quote(segment, safe="") for segment in segments) + (f"?{urlencode(query)}" if query else "")
+
+
+def scored(name: str, score: float, case: str | None = None, **more: Any) -> dict[str, Any]:
+    return turn(name, "x", [call("pay")], [result("tool_error", score)], case=case or name, **more)
+
+
+def view(*turns: dict[str, Any], suite: Suite | None = SUITE, file: str | None = None) -> RunView:
+    conversations = follow(turns, suite)
+    verdict = run_verdict(suite or parse_suite("suite: none"), conversations)
+    return run_view(Report.build("nightly", turns, verdict.to_dict(), suite=suite), link, file)
+
+
+def test_a_run_counts_cases_gates_and_what_has_not_come_yet():
+    found = view(scored("a", 1.0), scored("b", 0.0, start=2))
+    assert (found.passed, found.judged, found.rate) == (1, 2, 0.5)
+    assert (found.planned, found.missing, found.missing_labels) == (3, 1, ("c",))
+    assert found.gates == 1
+    assert found.case_ids == {"a", "b"}
+
+
+def test_a_run_that_only_lacks_cases_has_not_failed_yet():
+    assert view(scored("a", 1.0)).status == "incomplete"
+    assert view(scored("a", 0.0), scored("b", 0.0)).status == "failed"
+    assert view(scored("a", 1.0), scored("b", 1.0), scored("c", 1.0)).status == "passed"
+
+
+def test_failures_come_first_with_their_reason_and_a_link_to_the_conversation():
+    ungated = parse_suite("suite: s\nevaluators: [tool_error]")
+    first, second = view(scored("a", 1.0), scored("b", 0.0, start=2, seconds=3), suite=ungated).cases
+    assert (first.label, first.status, first.note) == ("b", "failed", "tool_error failed: tool_error said so")
+    assert first.href == "/conversations/conversation-b?run=nightly"
+    assert (first.turns, first.calls, first.took) == (1, 1, "3.0 s")
+    assert (second.label, second.status, second.note) == ("a", "passed", "")
+
+
+def test_the_reason_names_the_turn_of_a_conversation_with_several():
+    turns = [scored("1", 1.0, case="a", conversation="c"), scored("2", 0.0, case="a", conversation="c", start=2)]
+    (row,) = view(*turns, suite=parse_suite("suite: s\nevaluators: [tool_error]")).cases
+    assert row.note == "turn 2: tool_error failed: tool_error said so"
+
+
+def test_a_failure_that_a_gate_tolerates_is_noted():
+    (row,) = view(
+        scored("a", 0.0), suite=parse_suite("suite: s\nevaluators: [tool_error]\ngates: {tool_error: {mean: 0}}")
+    ).cases
+    assert (row.status, row.note) == ("noted", "below threshold, tolerated by the gate")
+
+
+def test_an_error_links_to_the_turns_that_have_it():
+    ungated = parse_suite("suite: s\nevaluators: [tool_error]")
+    found = view(scored("a", 0.0), suite=ungated)
+    assert (
+        '<a class="times" href="/?run=nightly&amp;verdict=failed&amp;evaluator=tool_error&amp;case=a">'
+        in found.sections
+    )
+    assert '<a href="/turns/a">a, turn 1</a>' in found.sections
+
+
+def test_no_text_of_a_run_becomes_markup():
+    found = view(scored(MARKUP, 0.0, case=MARKUP, conversation=MARKUP), suite=None)
+    assert "<script" not in found.sections
+
+
+def test_the_command_runs_the_failed_cases_again():
+    assert view(scored("a", 1.0)).again is None
+    found = view(scored("a", 1.0), scored("b", 0.0), suite=SUITE, file="my suite.yaml")
+    assert found.again == "a2a-eval-proxy run 'my suite.yaml' --agent http://agent.example"
+    ungated = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: b, turns: [{user: x}]}]")
+    again = view(scored("b", 0.0), suite=ungated, file="s.yaml").again
+    assert again == "a2a-eval-proxy run s.yaml --agent http://agent.example --case b"
+
+
+def test_the_table_is_bounded():
+    found = view(*(scored(f"{n}", 1.0, case=f"c{n}", start=n) for n in range(MAX_CASES + 3)), suite=None)
+    assert len(found.cases) == MAX_CASES
+    assert found.more_cases == 3
+
+
+def test_the_last_conversation_of_a_case_is_of_the_newest_run_and_a_failure_if_there_is_one():
+    newest = view(scored("a", 1.0), scored("2", 0.0, case="a", start=3), suite=None)
+    rows = last_rows({"new": newest, "old": view(scored("a", 1.0), scored("b", 1.0), suite=None)})
+    assert {case: (run, row.status) for case, (run, row) in rows.items()} == {
+        "a": ("new", "failed"),
+        "b": ("old", "passed"),
+    }
