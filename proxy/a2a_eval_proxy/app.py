@@ -144,6 +144,10 @@ class RunningProxy:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
         return [turn async for turn in every_turn(self.store, TurnQuery(run=run))]
 
+    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+        """The exchanges of a turn that are in memory, see `relay.wire_log.WireLog.of_turn`."""
+        return await self.serving.wire(turn_id, tasks, began, ended)
+
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""
         return ["store: unavailable, turns wait in memory"] if self.store.health.problem else []

@@ -68,6 +68,21 @@ _USAGE = record(
     cost=nullable(NUMBER), unanswered=COUNT,
 )  # fmt: skip
 
+_HEADERS = listed({"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2})
+_CONTENT = {"bytes": COUNT, "text": TEXT, "base64": TEXT, "withheld": TEXT}
+_BODY = record(optional=["text", "base64", "withheld", "cut", "coding"], **_CONTENT, cut=BOOLEAN, coding=TEXT)
+_EXCHANGE = record(
+    offset_s=NUMBER, opens_turn=BOOLEAN,
+    request=record(method=TEXT, target=TEXT, headers=_HEADERS, body=_BODY),
+    response=nullable(record(
+        optional=["events", "events_left_out", "body", "pieces"],
+        offset_s=NUMBER, status=COUNT, headers=_HEADERS, bytes_left_out=COUNT,
+        events=listed(record(optional=["text", "base64", "withheld"], offset_s=NUMBER, **_CONTENT)),
+        events_left_out=COUNT, body=_BODY, pieces=listed(record(offset_s=NUMBER, bytes=COUNT)),
+    )),
+    end_s=nullable(NUMBER), problem=nullable(TEXT),
+)  # fmt: skip
+
 SCHEMAS: dict[str, Schema] = {
     "Error": record(error={"type": "string", "description": "What is wrong, and what is expected"}),
     "ToolCall": record(
@@ -118,6 +133,7 @@ SCHEMAS: dict[str, Schema] = {
         judge_usage=nullable(_USAGE),
     ),
     "RegisteredCase": record(case_id=TEXT, context_id=nullable(TEXT)),
+    "Wire": record(turn_id=TEXT, started_at=TIME, complete=BOOLEAN, exchanges=listed(_EXCHANGE)),
     "Flushed": record(done=BOOLEAN, pending=COUNT, open=COUNT),
 }  # fmt: skip
 """Objects may get further properties in later versions."""

@@ -152,6 +152,11 @@ class Exchange:
             self.report(NOT_ASKED, why)
 
     @property
+    def concerns_turns(self) -> bool:
+        """Whether the request sends a message or asks about tasks."""
+        return self._watcher is not None
+
+    @property
     def turn(self) -> Turn | None:
         """The turn this exchange opened."""
         return self._watcher.turn if self._watcher else None

@@ -23,6 +23,7 @@ from .card_relay import CardRelay
 from .negotiation import Negotiation
 from .opted_in_tasks import Callers, OptedInTasks, Request
 from .upstream import Upstream
+from .wire_log import WireLog
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class RelayContext:
     callers: Callers
     bodies: HeldBytes
     reachability: Reachability
+    wire_log: WireLog | None
     loop: asyncio.AbstractEventLoop
 
 

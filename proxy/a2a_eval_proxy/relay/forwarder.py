@@ -32,6 +32,7 @@ from .opted_in_tasks import Callers, OptedInTasks
 from .responses import ResponseRelay, UnreadableResponseError
 from .tap import Tap
 from .upstream import Upstream
+from .wire_log import WireLog
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestSpans, RequestTelemetry
@@ -55,8 +56,9 @@ class Forwarder:
         telemetry: RequestTelemetry | None = None,
         opted_in: OptedInTasks | None = None,
         callers: Callers | None = None,
+        wire_log: WireLog | None = None,
     ) -> None:
-        """`opted_in` and `callers`: those that other processes share."""
+        """`opted_in` and `callers`: those that other processes share. `wire_log` None: no bytes are kept."""
         self._telemetry = telemetry
         self._context = RelayContext(
             settings,
@@ -69,6 +71,7 @@ class Forwarder:
             callers=callers or Callers(),
             bodies=HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),
             reachability=Reachability(settings.upstream),
+            wire_log=wire_log,
             loop=asyncio.get_running_loop(),
         )
 
@@ -183,8 +186,10 @@ class _RequestRelay:
             self._asks = self._asks_extension(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
+        head = self._agent_head()
+        tap.sent(head, self._traceparent)
         response = await upstream.http.send(
-            self._agent_head(),
+            head,
             client.body if whole else self._upload(message, tap),
             length=client.head.length,
             field=self._traceparent,
@@ -222,6 +227,7 @@ class _RequestRelay:
             context.settings.max_body_bytes,
             caller=lambda: client.caller,
             request_coding=head.content_encoding,
+            wire_log=context.wire_log,
         )
 
     def _may_be_read(self, beginning: bytes) -> bool:

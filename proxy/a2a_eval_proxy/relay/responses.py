@@ -56,6 +56,7 @@ class ResponseRelay:
         request = tap.request
         media_type = response.fields.get(b"content-type", b"").lower()
         is_stream = media_type.startswith(b"text/event-stream")
+        tap.answered(response.status, response.headers, is_stream=is_stream)
         if request is not None and request.operation is Operation.EXTENDED_CARD:
             await self._relay_extended_card(request)
         elif not ((request is not None and request.operation in _READ) or self._may_be_a2a(media_type, is_stream)):
@@ -95,6 +96,7 @@ class ResponseRelay:
         """
         client, read = self._client, self._response.read
         if not beginning and check is None and (body := self._small_whole()) is not None:
+            self._tap.arrived(body)
             await client.send_complete(self._response.status, self._headers(), body)
             if observe is not None:
                 if body:
@@ -107,6 +109,7 @@ class ResponseRelay:
         if beginning:
             await client.write(beginning)
         while chunk := await read():
+            self._tap.arrived(chunk)
             await client.write(_checked(check, chunk))
             if observe is not None:
                 observe(chunk)
@@ -154,6 +157,7 @@ class ResponseRelay:
         withheld: set[str] = set()
         check = extension_filter.UnreadBodyFilter() if self._asked else None
         while chunk := await read():
+            tap.arrived(chunk)
             if tap.unreadable is None:
                 chunk = tap.decoded(chunk)
                 if tap.unreadable is None:
@@ -234,6 +238,7 @@ class ResponseRelay:
         limit = self._context.settings.max_body_bytes
         body = response.whole()
         if body is not None:
+            self._tap.arrived(body)
             return body, len(body) <= limit
         chunks: list[bytes] = []
         size = 0
@@ -241,6 +246,7 @@ class ResponseRelay:
             chunk = await response.read()
             if not chunk:
                 return b"".join(chunks), True
+            self._tap.arrived(chunk)
             chunks.append(chunk)
             size += len(chunk)
             if not client.hold(len(chunk), size):

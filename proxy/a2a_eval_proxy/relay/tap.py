@@ -13,11 +13,13 @@ from a2a_tool_capture import Finding, Severity
 from ..capture.exchange import Exchange, RequestFacts
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
+from ..net.http_client import RawHeaders, RequestHead
 from ..protocol.content_coding import WINDOWS, DecodedTooLargeError, Decoder, codings
 from ..protocol.json_density import is_dense
 from ..protocol.operations import A2ARequest, Operation
 from ..protocol.sse import EventTooLargeError, SseEvent, SseSplitter, event_data
 from .opted_in_tasks import OptedInTasks
+from .wire_log import WireExchange, WireLog
 
 logger = logging.getLogger(__name__)
 _reported: set[str] = set()
@@ -41,9 +43,15 @@ class Tap:
         *,
         caller: Callable[[], bytes | None],
         request_coding: str = "",
+        wire_log: WireLog | None = None,
     ) -> None:
         """`caller` returns the key of the caller (`Callers.key`); it is called only where the key is needed."""
         self._exchange = Exchange(book, facts, new_id)
+        self._began = facts.started_at
+        self._head: tuple[RequestHead | None, bytes] = None, b""
+        self._wire_log = wire_log
+        self._wire: WireExchange | None = None
+        """Set once the request is known to concern turns, if there is a log."""
         self._opted_in = opted_in
         self._caller = caller
         self._limit = max_bytes
@@ -104,6 +112,10 @@ class Tap:
             self._failed(error)
         return self._exchange.request
 
+    def sent(self, head: RequestHead, trace_line: bytes) -> None:
+        """Report the head of the request, which goes to the agent with one more line, `trace_line` (b"" for none)."""
+        self._head = head, trace_line
+
     def request_body(self, rest: A2ARequest | None, body: bytes, complete: bool) -> None:
         """Report the request, whose `body` is complete, or the beginning of one too large to keep. Counts once."""
         if self._request_reported:
@@ -116,8 +128,19 @@ class Tap:
             else:
                 self._exchange.unread_request(rest, self._unread_request, CLOCK.now())
                 self._unread_request = None
+            if self._wire_log is not None and self._exchange.concerns_turns:
+                self._wire = self._begin_wire(self._wire_log, body, complete)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
+
+    def _begin_wire(self, log: WireLog, body: bytes, complete: bool) -> WireExchange:
+        exchange, wire = self._exchange, WireExchange(log, self._began, *self._head)
+        turn, request = exchange.turn, exchange.request
+        wire.turn_id = turn.turn_id if turn is not None else ""
+        wire.named_task = request.named_task if request is not None else ""
+        wire.task_ids = exchange.task_ids
+        wire.keep(body, complete=complete)
+        return wire
 
     def _remember(self) -> None:
         """Remember the tasks of this exchange for later requests."""
@@ -127,6 +150,19 @@ class Tap:
         if exchange.request is not None and exchange.request.has_webhook:
             named = exchange.request.named_task
             self._opted_in.add_webhook([named, *exchange.task_ids] if named else exchange.task_ids)
+
+    def answered(self, status: int, headers: RawHeaders, *, is_stream: bool) -> None:
+        """The header of the response has arrived. `is_stream`: events follow, which `events` reports."""
+        wire = self._wire
+        if wire is not None:
+            wire.status, wire.headers, wire.is_stream = status, headers, is_stream
+            wire.response_at = CLOCK.now()
+
+    def arrived(self, data: bytes) -> None:
+        """Part of the body has arrived, as the agent sent it. Events are reported by `events` as long as it is read."""
+        wire = self._wire
+        if wire is not None and (not wire.is_stream or self.unreadable is not None):
+            wire.part(data, CLOCK.now())
 
     def decodes(self, encoding: str) -> bool:
         """Prepare for a `Content-Encoding`; False where capture cannot read it."""
@@ -169,6 +205,8 @@ class Tap:
         try:
             return self._splitter.feed(chunk)
         except EventTooLargeError as error:
+            if self._wire is not None:
+                self._wire.part(self.rest, CLOCK.now())
             self.stop_reading("event_too_large", f"{error}; the rest of the stream was not read")
             return []
 
@@ -183,8 +221,10 @@ class Tap:
 
     def events(self, events: list[SseEvent], payloads: Sequence[Any] = ()) -> None:
         """`payloads` has the decoded data of each event, None where the caller has not decoded it."""
+        now = CLOCK.now()
+        if self._wire is not None:
+            self._wire.events(events, now)
         try:
-            now = CLOCK.now()
             for event, payload in zip_longest(events, payloads):
                 if is_dense(event.data):
                     message = "an event has too many values; the rest of the stream was not read"
@@ -213,7 +253,11 @@ class Tap:
         self._ended = True
         try:
             problem = problem or self.unreadable
-            self._exchange.end(CLOCK.now(), problem=problem, lost=lost or self.unreadable is not None)
+            now = CLOCK.now()
+            self._exchange.end(now, problem=problem, lost=lost or self.unreadable is not None)
+            if self._wire is not None:
+                rest = self.rest if self.unreadable is None else b""
+                self._wire.end(now, problem.code if problem is not None else "", rest)
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 

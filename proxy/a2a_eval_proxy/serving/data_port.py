@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,13 @@ from ..net.client_limits import ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
 from ..net.http_server import HttpServer, listening
 from ..net.tls import ServerTls, TlsFiles
+from ..privacy.policy import privacy_of
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
 from ..relay.upstream import Upstream
+from ..relay.wire_json import exchange_json
+from ..relay.wire_log import WireLog
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -63,6 +67,8 @@ class DataPort:
             require_artifact_uri=settings.require_artifact_uri,
             dialects=settings.dialects,
         )
+        covered = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content).covers_texts
+        self._wire_log = WireLog() if covered else None
         self._server: HttpServer
 
     @property
@@ -73,6 +79,11 @@ class DataPort:
     def retire(self) -> None:
         """Keep serving, and ask clients to connect again."""
         self._server.retire()
+
+    def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+        """The exchanges of a turn in memory (`relay.wire_json`); none where rules cannot be applied to them."""
+        log = self._wire_log
+        return [] if log is None else [exchange_json(one) for one in log.of_turn(turn_id, tasks, began, ended)]
 
     async def answered_closed(self) -> None:
         """Returns when no turn that has its answer is open: a stream lingers until the book ends it."""
@@ -104,6 +115,7 @@ class DataPort:
             requests,
             self._opted_in,
             self._callers,
+            self._wire_log,
         )
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from .link import Link, history_to_message, turn_from_message
 from .opted_in import SHARED, OptedInEverywhere
 from .reports import TurnReports
 from .serving import ANSWER_S, NewReports
+from .wire_questions import WIRE, WireQuestions
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -125,6 +126,7 @@ class ServingProcesses:
         self._ended = self._open_turns(None)
         """For the turns of processes that are no more."""
         self._opted_in = OptedInEverywhere()
+        self._wire = WireQuestions()
         self._changed = asyncio.Condition()
         self._failure: Exception | None = None
         self._started = False
@@ -164,6 +166,9 @@ class ServingProcesses:
     def retire(self) -> None:
         for peer in self._peers:
             peer.link.send("retire")
+
+    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+        return await self._wire.ask([peer.link for peer in self._peers], turn_id, tasks, began, ended)
 
     async def settled(self) -> None:
         number = next(self._numbers)
@@ -215,6 +220,8 @@ class ServingProcesses:
                 self._opted_in.learn(message)
                 for other in self._peers - {peer}:
                     other.link.send(**message)
+            if message["kind"] == WIRE:
+                self._wire.answered(message)
             peer.take(message, self._metrics)
             self._failure = self._failure or peer.failure
             if message["kind"] in ("ready", "settled", "failed"):

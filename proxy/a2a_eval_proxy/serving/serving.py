@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..capture.lookups import OpenTurns
 from ..clock import CLOCK
@@ -54,6 +54,9 @@ class Serving(Protocol):
     def retire(self) -> None:
         """Keep serving, and ask clients to connect again."""
 
+    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+        """The exchanges of a turn in memory, see `relay.wire_log.WireLog.of_turn`."""
+
     async def settled(self) -> None:
         """Returns when nothing is `waiting`."""
 
@@ -100,6 +103,9 @@ class LocalServing:
 
     def retire(self) -> None:
         self._port.retire()
+
+    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+        return self._port.wire(turn_id, tasks, began, ended)
 
     async def settled(self) -> None:
         # A stream lingers until `expire` ends it within seconds; a store is slow to answer.

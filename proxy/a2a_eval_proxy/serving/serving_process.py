@@ -22,6 +22,7 @@ from .data_port import DataPort
 from .link import Link, history_from_message, turn_to_message
 from .opted_in import SHARED, SharedOptedInTasks
 from .serving import ANSWER_S
+from .wire_questions import WIRE
 
 _COUNT_EVERY_S = 1.0
 
@@ -125,6 +126,9 @@ class ServingProcess:
                     task = asyncio.get_running_loop().create_task(self._settle(message["number"]))
                     self._settling.add(task)
                     task.add_done_callback(self._settling.discard)
+                case kind if kind == WIRE:
+                    exchanges = self._port.wire(**message["question"])
+                    self._link.send(WIRE, number=message["number"], exchanges=exchanges)
                 case "retire":
                     self._port.retire()
                 case "stop":

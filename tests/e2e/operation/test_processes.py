@@ -72,10 +72,14 @@ def test_turns_of_all_processes_are_in_one_store_and_one_set_of_metrics(agent: s
         assert metric(proxy, "requests_total") == 40
         assert metric(proxy, 'responses_total{code="200"}') == 40
         assert metric(proxy, "turns_closed_total") == 40
+        wires = [proxy.get(f"/api/turns/{turn['turn_id']}/wire") for turn in turns]
         proxy.terminate()
         assert proxy.wait(30) == 0
     assert {turn["task_id"] for turn in turns} == {task["id"] for task in tasks}
     assert {(turn["status"], len(turn["tool_calls"]), len(turn["findings"])) for turn in turns} == {("done", 1, 0)}
+    for turn, wire in zip(turns, wires, strict=True):
+        assert wire["complete"], "whichever process has it"
+        assert turn["task_id"] in wire["exchanges"][0]["response"]["body"]["text"]
 
 
 def test_a_task_is_followed_to_its_end_by_whichever_process_its_client_reaches(agent: str, tmp_path: Path) -> None:

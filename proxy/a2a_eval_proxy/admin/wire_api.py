@@ -1,0 +1,136 @@
+"""The raw wire of a turn: its exchanges with the agent, while they are in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a_tool_capture.models import rfc3339
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ..privacy.policy import Privacy
+from ..privacy.wire_bodies import shown_body, shown_event
+from ..store.base import TurnJson
+from .api_operation import ApiAnswer, ApiOperation, Given
+from .control import Control
+from .schemas import named
+from .turns_api import TURN_ID
+
+
+class WireApi:
+    """Handles `/api/turns/{turn_id}/wire`."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def operations(self) -> list[ApiOperation]:
+        return [
+            ApiOperation(
+                "GET", "/api/turns/{turn_id}/wire", "Get the raw wire of a turn", self.wire,
+                {
+                    200: ApiAnswer("Its exchanges with the agent", named("Wire")),
+                    404: ApiAnswer("There is no such turn, or its wire is not in memory", named("Error")),
+                },
+                [TURN_ID],
+            ),
+        ]  # fmt: skip
+
+    async def wire(self, _: Request, given: Given) -> Response:
+        return JSONResponse(await wire_of(self._control, given["turn_id"]))
+
+
+async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
+    """The exchanges of a turn, masked and redacted. Raises HTTPException (404) where none is in memory."""
+    turn = await control.store.turn(turn_id)
+    if not control.privacy.covers_texts:
+        raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
+    exchanges = await _exchanges(control, turn_id, turn)
+    if not exchanges:
+        if turn is None:
+            raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
+        raise HTTPException(
+            404,
+            f"the wire of turn {turn_id!r} is not in memory: this proxy keeps the last exchanges since its start, and "
+            "no others",
+        )
+    return await asyncio.to_thread(_shown, control.privacy, turn_id, exchanges)
+
+
+async def _exchanges(control: Control, turn_id: str, turn: TurnJson | None) -> list[dict[str, Any]]:
+    """The exchanges in the order in which they began."""
+    tasks = {turn["task_id"]} - {""} if turn is not None else set()
+    began = _seconds(turn["started_at"]) if turn is not None else 0.0
+    ended = _seconds(turn["ended_at"]) if turn is not None and turn["ended_at"] else None
+    found = await control.wire(turn_id, sorted(tasks), began, ended)
+    named = {task_id for one in found if one["turn_id"] == turn_id for task_id in one["task_ids"]}
+    if not named <= tasks:  # the store has other ids where they are redacted; other processes do not know them yet
+        found = await control.wire(turn_id, sorted(tasks | named), began, ended)
+    return sorted(found, key=lambda one: float(one["started_at"]))
+
+
+def _shown(privacy: Privacy, turn_id: str, exchanges: list[dict[str, Any]]) -> dict[str, Any]:
+    began = exchanges[0]["started_at"]
+    return {
+        "turn_id": turn_id,
+        "started_at": _moment(began),
+        "complete": any(one["turn_id"] == turn_id for one in exchanges),
+        "exchanges": [_exchange(privacy, one, began) for one in exchanges],
+    }
+
+
+def _exchange(privacy: Privacy, one: Mapping[str, Any], began: float) -> dict[str, Any]:
+    """An exchange with offsets in seconds in place of times."""
+    request, response = one["request"], one["response"]
+    shown: dict[str, Any] = {
+        "offset_s": _offset(one["started_at"], began),
+        "opens_turn": bool(one["turn_id"]),
+        "request": {
+            **request,
+            "target": privacy.text(request["target"]),
+            "headers": _headers(privacy, request["headers"]),
+            "body": shown_body(privacy, request["body"]),
+        },
+        "response": None if response is None else _response(privacy, response, began),
+        "end_s": None if one["ended_at"] is None else _offset(one["ended_at"], began),
+        "problem": one["problem"] or None,
+    }
+    return shown
+
+
+def _response(privacy: Privacy, response: Mapping[str, Any], began: float) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "offset_s": _offset(response["at"], began),
+        "status": response["status"],
+        "headers": _headers(privacy, response["headers"]),
+        "bytes_left_out": response["bytes_left_out"],
+    }
+    if "events" in response:
+        shown["events"] = [
+            {"offset_s": _offset(at, began), **shown_event(privacy, content)} for at, content in response["events"]
+        ]
+        shown["events_left_out"] = response["events_left_out"]
+    else:
+        cut = {"cut": True} if response["bytes_left_out"] else {}
+        shown["body"] = shown_body(privacy, response["body"] | cut)
+        shown["pieces"] = [{"offset_s": _offset(at, began), "bytes": size} for at, size in response["pieces"]]
+    return shown
+
+
+def _headers(privacy: Privacy, headers: list[list[str]]) -> list[list[str]]:
+    return [[name, privacy.text(value)] for name, value in headers]
+
+
+def _offset(at: float, began: float) -> float:
+    return round(at - began, 6)
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def _moment(seconds: float) -> str:
+    return rfc3339(datetime.fromtimestamp(seconds, UTC))

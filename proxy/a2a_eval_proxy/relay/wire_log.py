@@ -1,0 +1,141 @@
+"""The bytes of recent exchanges with the agent, in memory only: what turns looked like on the wire.
+
+The log refers to bytes that the byte path has anyway, and gives up the oldest exchanges when it is full. Sans-io.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+
+from ..net.http_client import RawHeaders, RequestHead
+from ..protocol.sse import SseEvent
+
+MAX_BYTES = 16 * 1024 * 1024
+"""For all exchanges of this process."""
+MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
+"""For the request and the response of one exchange; of more, the beginning is kept."""
+
+_EXCHANGE_BYTES, _PART_BYTES = 2_000, 120
+"""Memory of an exchange and of a part in addition to their bytes: about what CPython takes."""
+
+Part = tuple[float, bytes]
+"""When bytes arrived, in seconds since the epoch, and the bytes."""
+
+
+class WireExchange:
+    """One exchange with the agent. Its log counts what it keeps; nothing is kept any more once `forgotten`."""
+
+    __slots__ = (
+        "_log", "body", "body_is_cut", "ended_at", "events_left_out", "forgotten", "head", "headers", "is_stream",
+        "left_out", "named_task", "parts", "problem", "response_at", "size", "started_at", "status", "task_ids",
+        "trace_line", "turn_id",
+    )  # fmt: skip
+
+    def __init__(self, log: WireLog, started_at: float, head: RequestHead | None, trace_line: bytes) -> None:
+        self._log = log
+        self.started_at = started_at
+        self.head = head
+        """The head sent to the agent, without `trace_line`; None where it was not sent."""
+        self.trace_line = trace_line
+        self.body = b""
+        """The body of the request, or its beginning (`body_is_cut`)."""
+        self.body_is_cut = False
+        self.turn_id = ""
+        """The turn that the request opened; "" for one that only asks about tasks."""
+        self.named_task = ""
+        """The task in the request."""
+        self.task_ids: Sequence[str] = ()
+        """The tasks in the response so far."""
+        self.status = 0
+        """0 until the header of the response arrives."""
+        self.headers: RawHeaders = []
+        self.response_at = 0.0
+        self.is_stream = False
+        """Whether `parts` are server-sent events without their content coding, or pieces of the body as received."""
+        self.parts: list[Part] = []
+        self.left_out = self.events_left_out = 0
+        """Bytes of the response that are not kept, and the number of events that have none in `parts`."""
+        self.ended_at: float | None = None
+        self.problem = ""
+        """The code of the finding that explains how it ended; "" for a complete response."""
+        self.size = 0
+        self.forgotten = False
+
+    def keep(self, body: bytes, *, complete: bool) -> None:
+        """Keep the request, whose `body` may be only its beginning, and what follows. Called once, first."""
+        most = MAX_EXCHANGE_BYTES // 2
+        self.body_is_cut = len(body) > most or not complete
+        self.body = body[:most]
+        self._log.add(self, _EXCHANGE_BYTES + len(self.body))
+
+    def events(self, events: Sequence[SseEvent], now: float) -> None:
+        for event in events:
+            self.part(event.raw, now)
+
+    def part(self, data: bytes, now: float) -> None:
+        """Bytes of the response arrived."""
+        if self.forgotten:
+            return
+        room = MAX_EXCHANGE_BYTES - self.size
+        if len(data) > room or self.left_out:
+            kept = data[: max(0, room - _PART_BYTES)] if not self.left_out else b""
+            self.left_out += len(data) - len(kept)
+            if not kept:
+                self.events_left_out += self.is_stream
+                return
+            data = kept
+        self.parts.append((now, data))
+        self._log.grow(self, _PART_BYTES + len(data))
+
+    def end(self, now: float, problem: str, rest: bytes) -> None:
+        """The exchange ended, with `problem` or as it should; `rest` is the event that was not complete then."""
+        self.ended_at, self.problem = now, problem
+        if rest and self.is_stream and not (self.parts and self.parts[-1][1] == rest):
+            self.part(rest, now)
+
+    def forget(self) -> None:
+        self.forgotten = True
+        self.parts = []
+
+    def concerns(self, turn_id: str, tasks: Collection[str], until: float | None) -> bool:
+        """Whether it opened this turn, or asked about one of its `tasks` before the turn ended."""
+        if self.turn_id:
+            return self.turn_id == turn_id
+        asked = self.named_task in tasks or any(task_id in tasks for task_id in self.task_ids)
+        return asked and (until is None or self.started_at <= until)
+
+
+class WireLog:
+    """The exchanges that concern turns, oldest first, of at most `max_bytes`. Belongs to one event loop."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._exchanges: deque[WireExchange] = deque()
+        self.held_bytes = 0
+
+    def __iter__(self) -> Iterator[WireExchange]:
+        return iter(self._exchanges)
+
+    def add(self, exchange: WireExchange, size: int) -> None:
+        self._exchanges.append(exchange)
+        self.grow(exchange, size)
+
+    def grow(self, exchange: WireExchange, more: int) -> None:
+        """`exchange` has `more` bytes: forget the oldest exchanges where that is too much."""
+        exchange.size += more
+        self.held_bytes += more
+        while self.held_bytes > self._max_bytes:
+            oldest = self._exchanges.popleft()
+            self.held_bytes -= oldest.size
+            oldest.forget()
+
+    def of_turn(self, turn_id: str, tasks: Collection[str], began: float, ended: float | None) -> list[WireExchange]:
+        """The exchanges of a turn: the one that opened it, and those about its tasks while it was open.
+
+        `tasks` are added to the tasks in the response to its message. Times are seconds since the epoch, `ended` is
+        None for an open turn.
+        """
+        known = {task_id for one in self if one.turn_id == turn_id for task_id in one.task_ids} | set(tasks)
+        found = [one for one in self if one.concerns(turn_id, known, ended)]
+        return [one for one in found if one.ended_at is None or one.ended_at >= began]

@@ -1,0 +1,248 @@
+"""The raw wire of turns over the admin API, of a running proxy before an agent that sends prepared bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.privacy.json_paths import parse_path
+from a2a_eval_proxy.privacy.redactor import PathRule, detector_rule
+from a2a_tool_capture import METADATA_KEY, URI
+from agents.replay_agent import Answer
+from support.proxied import Proxied, proxied
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def proxy(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxied]:
+    async with proxied(tmp_path_factory.mktemp("store")) as running:
+        yield running
+
+
+def response(body: bytes, kind: str = "application/json", *fields: str) -> bytes:
+    lines = ["HTTP/1.1 200 OK", f"content-type: {kind}", f"content-length: {len(body)}", *fields]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def event(result: Any) -> bytes:
+    return b"data: " + json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode() + b"\r\n\r\n"
+
+
+def stream(*events: bytes, cut: bool = False) -> Answer:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    chunks = [b"%x\r\n%b\r\n" % (len(one), one) for one in events]
+    return Answer([head, *chunks, b"" if cut else b"0\r\n\r\n"], cut=cut)
+
+
+def task(state: str, **more: Any) -> dict[str, Any]:
+    return {"task": {"id": "T1", "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}, **more}}
+
+
+def message(method: str = "SendMessage", text: str = "hi", **params: Any) -> bytes:
+    said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": said, **params}}
+    return json.dumps(request).encode()
+
+
+async def sent(proxy: Proxied, answer: Answer, content: bytes, **headers: str) -> str:
+    """The id of the turn that the message made."""
+    proxy.agent.prepare(answer)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        await proxy.data.post("/", content=content, headers={"a2a-version": "1.0", **named})
+    except httpx.RemoteProtocolError:
+        assert answer.cut
+    await proxy.flushed()
+    page = await proxy.get("/api/turns", limit=1000)
+    turn_id: str = page["items"][-1]["turn_id"]
+    return turn_id
+
+
+async def exchanges(proxy: Proxied, turn_id: str) -> list[dict[str, Any]]:
+    wire = await proxy.get(f"/api/turns/{turn_id}/wire")
+    assert (wire["turn_id"], wire["complete"]) == (turn_id, True)
+    found: list[dict[str, Any]] = wire["exchanges"]
+    return found
+
+
+async def test_a_message_and_its_answer(proxy: Proxied) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": task("COMPLETED")}).encode()
+    said = message()
+    headers = {"authorization": "Bearer s3cret", "cookie": "id=s3cret", "x-api-key": "s3cret"}
+    turn_id = await sent(proxy, Answer([response(body, "application/json", "set-cookie: id=s3cret")]), said, **headers)
+    (one,) = await exchanges(proxy, turn_id)
+    request, answer = one["request"], one["response"]
+    assert (request["method"], request["target"]) == ("POST", "/")
+    assert request["body"] == {"bytes": len(said), "text": said.decode()}
+    assert dict(request["headers"])["a2a-version"] == "1.0"
+    assert dict(request["headers"])["traceparent"].startswith("00-")
+    assert {dict(request["headers"])[name] for name in headers} == {"***"}
+    assert "s3cret" not in json.dumps(one)
+    assert (answer["status"], dict(answer["headers"])["content-type"]) == (200, "application/json")
+    assert answer["body"] == {"bytes": len(body), "text": body.decode()}
+    assert 0 == one["offset_s"] <= answer["offset_s"] <= answer["pieces"][0]["offset_s"] <= one["end_s"]
+    assert (one["opens_turn"], one["problem"]) == (True, None)
+
+
+async def test_events_with_their_offsets_as_the_agent_sent_them(proxy: Proxied) -> None:
+    artifact = {"artifactId": "a", "parts": [{"text": "done"}], "extensions": [URI]}
+    artifact["metadata"] = {METADATA_KEY: [{"id": "1", "name": "search", "arguments": {}, "result": "42"}]}
+    events = [
+        event(task("WORKING")),
+        b": ping\r\n\r\n",
+        event({"artifactUpdate": {"taskId": "T1", "contextId": "c", "artifact": artifact}}),
+        event({"statusUpdate": {"taskId": "T1", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}),
+    ]
+    turn_id = await sent(proxy, stream(*events), message("SendStreamingMessage"))
+    (one,) = await exchanges(proxy, turn_id)
+    found = one["response"]["events"]
+    assert [item["text"].encode() for item in found] == events, "with the extension, which the client did not get"
+    offsets = [item["offset_s"] for item in found]
+    assert offsets == sorted(offsets)
+    assert one["response"]["events_left_out"] == one["response"]["bytes_left_out"] == 0
+
+
+async def test_a_turn_that_is_completed_by_polling_has_all_its_exchanges(proxy: Proxied) -> None:
+    def answer(state: str) -> Answer:
+        return Answer([response(json.dumps({"jsonrpc": "2.0", "id": 1, "result": task(state)["task"]}).encode())])
+
+    begun = json.dumps({"jsonrpc": "2.0", "id": 1, "result": task("WORKING")}).encode()
+    proxy.agent.prepare(Answer([response(begun)]))
+    await proxy.data.post("/", content=message(text="polled"), headers={"a2a-version": "1.0"})
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "T1"}}).encode()
+    turn_id = ""
+    for state in ("WORKING", "COMPLETED", "COMPLETED"):  # the last one comes after the end of the turn
+        turn_id = await sent(proxy, answer(state), asked) if state == "COMPLETED" else turn_id
+        if state == "WORKING":
+            proxy.agent.prepare(answer(state))
+            await proxy.data.post("/", content=asked, headers={"a2a-version": "1.0"})
+    found = await exchanges(proxy, turn_id)
+    assert [one["opens_turn"] for one in found] == [True, False, False]
+    assert "GetTask" in found[1]["request"]["body"]["text"]
+
+
+async def test_a_cut_answer(proxy: Proxied) -> None:
+    whole, part = b": ping\r\n\r\n", b'data: {"jsonrpc": "2.0", "res'
+    turn_id = await sent(proxy, stream(whole, part, cut=True), message("SendStreamingMessage"))
+    (one,) = await exchanges(proxy, turn_id)
+    assert [item["text"].encode() for item in one["response"]["events"]] == [whole, part]
+    assert one["problem"] == "upstream_cut"
+
+
+async def test_an_agent_that_does_not_answer(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        proxy.agent.prepare(Answer([], cut=True))
+        await proxy.data.post("/", content=message(), headers={"a2a-version": "1.0"})
+        await proxy.flushed()
+        (turn,) = await proxy.turns()
+        (one,) = await exchanges(proxy, turn["turn_id"])
+        assert (one["response"], one["problem"]) == (None, "upstream_failed")
+
+
+async def test_a_compressed_answer_is_shown_decoded_and_says_so(proxy: Proxied) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": task("COMPLETED")}).encode()
+    packed = gzip.compress(body)
+    turn_id = await sent(
+        proxy,
+        Answer([response(packed, "application/json", "content-encoding: gzip")]),
+        message(),
+        accept_encoding="gzip",
+    )
+    (one,) = await exchanges(proxy, turn_id)
+    assert one["response"]["body"] == {"bytes": len(packed), "text": body.decode(), "coding": "gzip"}
+
+
+@pytest.mark.parametrize(("body", "shown"), [(b"{not json", {"text": "{not json"}), (b"\xff\xfe{", {"base64": "//57"})])
+async def test_broken_bytes_are_shown_as_they_are(proxy: Proxied, body: bytes, shown: dict[str, str]) -> None:
+    turn_id = await sent(proxy, Answer([response(body)]), message())
+    (one,) = await exchanges(proxy, turn_id)
+    assert one["response"]["body"] == {"bytes": len(body), **shown}
+
+
+async def test_of_a_large_answer_the_beginning_is_shown(proxy: Proxied) -> None:
+    body = b'{"jsonrpc": "2.0", "id": 1, "result": "' + b"x" * 32 * 1024 * 1024 + b'"}'
+    turn_id = await sent(proxy, Answer([response(body)]), message())
+    (one,) = await exchanges(proxy, turn_id)
+    answer = one["response"]
+    assert answer["body"]["cut"]
+    assert answer["body"]["bytes"] + answer["bytes_left_out"] == len(body)
+    assert 1_000_000 < answer["body"]["bytes"] < 3_000_000
+
+
+async def test_a_client_that_leaves(tmp_path: Path) -> None:
+    begun = stream(event(task("WORKING")), event(task("COMPLETED")))
+    content, headers = message("SendStreamingMessage"), {"a2a-version": "1.0"}
+    async with proxied(tmp_path) as proxy:
+        proxy.agent.prepare(Answer(begun.pieces, paced=True))
+        proxy.agent.release()
+        async with proxy.data.stream("POST", "/", content=content, headers=headers) as answer:
+            async for _ in answer.aiter_bytes():
+                break
+        async with asyncio.timeout(20):
+            while not (turns := await proxy.proxy.turns()):  # it is stored as open
+                await asyncio.sleep(0.01)
+        (one,) = await exchanges(proxy, turns[0]["turn_id"])
+        assert one["problem"] == "client_gone"
+        assert [item["text"].encode() for item in one["response"]["events"]] == [event(task("WORKING"))]
+
+
+async def test_credentials_in_bodies_are_masked(proxy: Proxied) -> None:
+    webhook = {"url": "http://example.com", "token": "s3cret", "authentication": {"credentials": "s3cret"}}
+    said = message(configuration={"taskPushNotificationConfig": webhook})
+    turn_id = await sent(proxy, Answer([response(b"{}")]), said)
+    assert "s3cret" not in json.dumps(await exchanges(proxy, turn_id))
+
+
+async def test_why_there_is_no_wire(proxy: Proxied, tmp_path: Path) -> None:
+    unknown = await proxy.admin.get("/api/turns/nobody/wire")
+    assert (unknown.status_code, unknown.json()["error"][:16]) == (404, "no turn 'nobody'")
+    async with proxied(tmp_path) as first:
+        await first.talks()
+        await first.flushed()
+        (turn,) = await first.turns()
+    async with proxied(tmp_path) as second:
+        gone = await second.admin.get(f"/api/turns/{turn['turn_id']}/wire")
+    assert gone.status_code == 404
+    assert "is not in memory: this proxy keeps the last exchanges since its start" in gone.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"no_content": True}, {"redact": (PathRule(parse_path("$..name")),)}], ids=["no-content", "paths"]
+)
+async def test_nothing_is_kept_where_the_rules_cannot_be_applied(tmp_path: Path, settings: dict[str, Any]) -> None:
+    async with proxied(tmp_path, **settings) as proxy:
+        await proxy.talks()
+        await proxy.flushed()
+        (turn,) = await proxy.turns()
+        off = await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")
+        assert (off.status_code, off.json()["error"]) == (
+            404,
+            "the wire is not kept with --no-content, or with redaction rules by path",
+        )
+
+
+async def test_rules_apply_and_texts_that_come_in_pieces_are_not_shown(tmp_path: Path) -> None:
+    async with proxied(tmp_path, redact=(detector_rule("email"),)) as proxy:
+        piece = {"artifactId": "a", "parts": [{"text": "ann@exa"}, {"raw": "YW5uQGV4YW1wbGUuY29t"}]}
+        events = [
+            event(task("WORKING", metadata={"by": "bob@example.com"})),
+            event({"artifactUpdate": {"taskId": "T1", "contextId": "c", "artifact": piece}}),
+            event(task("COMPLETED")),
+        ]
+        said = message("SendStreamingMessage", "I am ann@example.com")
+        turn_id = await sent(proxy, stream(*events), said)
+        (one,) = await exchanges(proxy, turn_id)
+        assert "I am [email]" in one["request"]["body"]["text"]
+        texts = [item["text"] for item in one["response"]["events"]]
+        assert "[email]" in texts[0]
+        assert "[not shown: 7 characters]" in texts[1]
+        for secret in ("ann@", "bob@", "YW5u"):
+            assert secret not in json.dumps(one)
