@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,16 +31,18 @@ MAX_ID_LENGTH = 48
 class _Recorded:
     case: Case
     comments: tuple[str, ...]
+    times: int
+    """Number of conversations."""
 
 
 def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     """An editable suite file that expects the tool calls of these turns (as in /api/turns).
 
     Conversations of the same case (or without a case) with the same user messages become one case, which expects their
-    most frequent calls. Values that changed between conversations, or look generated, become placeholders
-    (`generated_values`). Conversations that failed, have unknown tool calls or no user message are omitted; comments
-    state how many. A failed tool call is expected behaviour: its case omits `tool_error`. The same turns always give
-    the same text, which `load_suite` reads.
+    most frequent calls; cases that differ only in their id become the first of them. Values that changed between
+    conversations, or look generated, become placeholders (`generated_values`). Conversations that failed, have unknown
+    tool calls or no user message are omitted; comments state how many. A failed tool call is expected behaviour: its
+    case omits `tool_error`. The same turns always give the same text, which `load_suite` reads.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[RunConversation]] = {}
     left_out: Counter[str] = Counter()
@@ -52,7 +54,7 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
             said = tuple(turn["user_text"].strip() for turn in conversation.executed)
             groups.setdefault((conversation.case_id, said), []).append(conversation)
     ids: set[str] = set()
-    recorded = [_case(group, ids) for group in groups.values()]
+    recorded = _merged(_case(group, ids) for group in groups.values())
     kept = _within_bounds(recorded)
     if len(kept) < len(recorded):
         left_out["beyond the size limit of a suite file"] += len(recorded) - len(kept)
@@ -89,8 +91,6 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
             comments.append(f"turn {index + 1}: {count} of {len(group)} repetitions made these calls")
         context = Context(said, datetime.fromisoformat(first["started_at"]))
         turns.append(CaseTurn(first["user_text"], Expectation(tool_calls=_expected(typical, context))))
-    if len(group) > 1:
-        comments.insert(0, f"recorded {len(group)} times")
     failed = {
         call["name"]: None for turns in repetitions for turn in turns for call in turn["tool_calls"] if call["error"]
     }
@@ -98,7 +98,21 @@ def _case(group: Sequence[RunConversation], ids: set[str]) -> _Recorded:
         comments.append(f"without tool_error, as these tools failed: {', '.join(failed)}")
     case_id = free_id(printable_id(group[0].case_id or _slug(repetitions[0][0]["user_text"])), ids)
     case = Case(id=case_id, turns=tuple(turns), evaluators=(EXPECTED_CALLS,) if failed else None)
-    return _Recorded(case, tuple(comments))
+    return _Recorded(case, tuple(comments), len(group))
+
+
+def _merged(cases: Iterable[_Recorded]) -> list[_Recorded]:
+    """Each case once; one of several conversations has a comment with their number."""
+    equal: dict[str, list[_Recorded]] = {}
+    for item in cases:
+        content = canonical([case_dict(replace(item.case, id=""), Suite(name="")), item.comments])
+        equal.setdefault(content, []).append(item)
+    merged = []
+    for first, *others in equal.values():
+        times = first.times + sum(item.times for item in others)
+        comments = (f"recorded {times} times",) if times > 1 else ()
+        merged.append(_Recorded(first.case, comments + first.comments, times))
+    return merged
 
 
 def _typical(turns: Sequence[TurnJson]) -> tuple[list[TurnJson], int]:
