@@ -56,17 +56,20 @@ def gate(
     gates: Mapping[str, Gate] | None = None,
     tolerate: Collection[str] = frozenset(),
     run: RunGates | None = None,
+    allow_no_capture: bool = False,
 ) -> Verdict:
     """Judge a run.
 
     `metrics` names the configured metrics; `gates` holds their limits, `run` those of the whole run. A metric without a
     gate must pass everywhere. A run fails if tool calls are expected but none was captured, if the calls of a turn are
-    unknown to an evaluator that reads them, or without any metric. `tolerate` lists codes of `TOLERABLE`. Raises
-    ValueError for other codes.
+    unknown to an evaluator that reads them, or without any metric. `tolerate` lists codes of `TOLERABLE`; with
+    `allow_no_capture`, no reason counts that lies only in unknown calls. Raises ValueError for other codes.
     """
     if unknown := set(tolerate) - set(TOLERABLE):
         raise ValueError(f"cannot tolerate {min(unknown)}; accepted are {', '.join(TOLERABLE)}")
     gates, run = gates or {}, run or RunGates()
+    if allow_no_capture:
+        tolerate = {*tolerate, CALLS_UNSEEN, "nothing_captured"}
     outcomes = list(outcomes)
     found: dict[str, list[tuple[Outcome, EvalResult]]] = {name: [] for name in (*metrics, *gates)}
     checks = run.checks(outcomes)
@@ -78,16 +81,14 @@ def gate(
     for metric, results in found.items():
         reasons += _results_that(Status.ERRORED, metric, results)
         measured = [(outcome, result) for outcome, result in results if result.measured]
-        if not measured:
-            all_unseen = results and all(result.label == CALLS_UNSEEN for _, result in results)
-            if metric in gates:
-                checks += gates[metric].unmeasured(metric, _unmeasured(metric, results))
-            if metric in gates or not all_unseen:  # a reason of the run covers these
-                reasons.append(_unmeasured(metric, results))
-        elif metric in gates:
-            reached = gates[metric].checks(metric, measured)
+        if metric in gates:
+            unmeasured = _unmeasured(metric, results, allow_no_capture)
+            limits = gates[metric]
+            reached = limits.checks(metric, measured) if measured else limits.unmeasured(metric, unmeasured)
             checks += reached
-            reasons += _reasons_in(reached)
+            reasons += _reasons_in(reached) if measured else [unmeasured]
+        elif not measured and not _all_unseen(results):  # a reason of the run covers these
+            reasons.append(_unmeasured(metric, results))
         elif run.pass_rate is None:
             reasons += _results_that(Status.FAILED, metric, measured)
     if outcomes and not found:
@@ -130,7 +131,12 @@ def _results_that(ended: Status, metric: str, results: Measured) -> list[Reason]
     ]
 
 
-def _unmeasured(metric: str, results: Measured) -> Reason:
+def _all_unseen(results: Measured) -> bool:
+    """Whether each result was skipped because the calls are unknown."""
+    return bool(results) and all(result.label == CALLS_UNSEEN for _, result in results)
+
+
+def _unmeasured(metric: str, results: Measured, allow_no_capture: bool = False) -> Reason:
     errored = [result.reason for _, result in results if result.status is Status.ERRORED]
     skipped = [result.reason for _, result in results if result.status is Status.SKIPPED]
     if errored:
@@ -139,7 +145,8 @@ def _unmeasured(metric: str, results: Measured) -> Reason:
             why += f", skipped in {len(skipped)} ({skipped[0]})"
     else:
         why = f"every result was skipped ({skipped[0]})" if skipped else "no evaluator produced a score"
-    return Reason("unmeasured", f"{metric}: {why}", metric)
+    code = CALLS_UNSEEN if allow_no_capture and _all_unseen(results) else "unmeasured"
+    return Reason(code, f"{metric}: {why}", metric)
 
 
 def _always(outcomes: Sequence[Outcome]) -> Iterator[Reason]:

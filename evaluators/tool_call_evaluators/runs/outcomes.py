@@ -204,14 +204,15 @@ def _captured(expect: Expectation | None, executed: Sequence[TurnJson]) -> bool 
     return any(turn["tool_calls"] for turn in executed)
 
 
-def run_verdict(suite: Suite, conversations: Iterable[RunConversation]) -> Verdict:
-    """Judge the conversations of a run by the gates of its suite."""
+def run_verdict(suite: Suite, conversations: Iterable[RunConversation], *, allow_no_capture: bool = False) -> Verdict:
+    """Judge the conversations of a run by the gates of its suite; for `allow_no_capture`, see `verdict.gate`."""
     return gate(
         outcomes(conversations),
         metrics=suite.metrics,
         gates=suite.gates,
         tolerate=suite.tolerate,
         run=suite.run_gates,
+        allow_no_capture=allow_no_capture,
     )
 
 

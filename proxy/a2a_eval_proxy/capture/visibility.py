@@ -26,16 +26,19 @@ class CallVisibility:
     They are visible if the agent declares the extension and was asked for it, if it has sent traces (`traces`), if the
     operator named its dialect (`dialects`), and after any turn of the agent that has a tool call. A failed turn does
     not get the finding. `asks`: requests ask for the extension where the agent declares it.
+    `logs`: the first finding is logged.
     """
 
-    def __init__(self, *, asks: bool, dialects: bool, traces: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, *, asks: bool, dialects: bool, traces: Callable[[], bool] = lambda: False, logs: bool = True
+    ) -> None:
         self._asks = asks
         self._traces = traces
         self._calls_shown = dialects
-        self._warned = False
+        self._warned = not logs
 
     def judge(self, turn: Turn) -> None:
-        """Add the finding to `turn` where it applies. The first one is logged."""
+        """Add the finding to `turn` where it applies."""
         if turn.tool_calls:
             self._calls_shown = True
             return

@@ -71,6 +71,9 @@ class ReportOptions(Options):
         (),
         repeatable=True,
     )
+    allow_no_capture: bool = _run(
+        types.FLAG, "Accept an agent whose tool calls are not visible: what depends on them does not fail.", False
+    )
     output: str = option(types.one_of("text", "json"), "Output format; json: the whole result as one document.", "text")
     quiet: bool = option(
         types.FLAG, "No progress, tables or notes: only the verdict and its reasons.", False, alias="-q"

@@ -31,6 +31,7 @@ from ..runs.run_watch import RunWatch
 from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.tables import (
+    capture_line,
     conversation_lines,
     failures_first,
     fitting,
@@ -197,6 +198,8 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
 def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
     """Print the result of a run and write its report; returns whether it passed."""
     as_json = options.output == "json"
+    if options.allow_no_capture:
+        conclusion = conclusion.allowing_no_capture()
     console, details = wide_console(silent=as_json), wide_console(silent=as_json or options.quiet)
     report, verdict = conclusion.report, conclusion.verdict
     if as_json:
@@ -206,7 +209,9 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     _show_tables(details, report, None if options.verbose else _MOST_LINES - min(len(found), most))
     _show_causes(console, report, found, most)
     if verdict.tolerated:
-        console.print(f"tolerated by the suite: {counted(len(verdict.tolerated), 'reason')}")
+        console.print(f"tolerated: {counted(len(verdict.tolerated), 'reason')}")
+    if line := capture_line(report, conclusion.not_visible, allowed=options.allow_no_capture):
+        Console(stderr=as_json, highlight=False).print(line, soft_wrap=True)
     for sentence in () if options.quiet else plan.warnings:
         click.echo(printable(f"note: {sentence}"), err=as_json)
     for line in filter(None, (users_line(report.users), usage_line(conclusion.usage))):

@@ -216,7 +216,7 @@ async def _drive(
     watch: RunWatch,
 ) -> None:
     async with agent_client(agent) as (client, server):
-        visibility = CallVisibility(asks=True, dialects=bool(agent.dialects))
+        visibility = CallVisibility(asks=True, dialects=bool(agent.dialects), logs=False)
         name = server.name if server else client.url
         driver = _Driver(client, store, pipeline, run, users, advanced, privacy, visibility, name, server, watch)
         conversations = ((case, number) for case in suite.cases for number in todo.get(case.id, ()))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from a2a_tool_capture import Finding
 from tool_call_evaluators.behavior_failures import unique_errors
 from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.judged.base import judge_with
@@ -15,6 +16,7 @@ from tool_call_evaluators.report import Report, shortened_turn
 from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.turn_health import NO_CAPTURE, calls_unseen
 from tool_call_evaluators.verdict import Verdict
 
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -40,6 +42,27 @@ class RunResult:
     def usage(self) -> Usage:
         """What its judges cost; cached answers cost nothing."""
         return self.report.usage
+
+    @property
+    def not_visible(self) -> list[str]:
+        """Of each turn whose tool calls no source could show (finding `no_capture`), why."""
+        findings = (finding for turn in self.report.turns for finding in turn["findings"])
+        return [finding["message"] for finding in findings if finding["code"] == NO_CAPTURE]
+
+    def allowing_no_capture(self) -> RunResult:
+        """This result without the reasons that lie only in tool calls that no source could show.
+
+        Unchanged if the calls of any turn are unknown for another reason, such as an unreadable response.
+        """
+        unknown = sum(
+            calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])) is not None
+            for turn in self.report.turns
+        )
+        if not unknown or len(self.not_visible) < unknown:
+            return self
+        suite = self.report.suite or WITHOUT_SUITE
+        verdict = run_verdict(suite, self.report.conversations, allow_no_capture=True)
+        return RunResult(verdict, replace(self.report, verdict=verdict.to_dict()))
 
 
 @asynccontextmanager

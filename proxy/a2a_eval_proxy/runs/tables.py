@@ -11,11 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.judge.usage import Usage
-from tool_call_evaluators.model import Status
+from tool_call_evaluators.model import CALLS_UNSEEN, Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import GATE_NOT_MET
 from tool_call_evaluators.report.wording import (
     call_text,
+    counted,
     gate_name,
     gate_sign,
     one_line,
@@ -113,6 +114,20 @@ def conversation_lines(conversations: Iterable[RunConversation]) -> list[str]:
             scores = ", ".join(f"{result['evaluator']} {_score(result)}" for result in said)
             lines.append(f"{escape(plain(conversation.label))} as a whole: {scores}")
     return lines
+
+
+def capture_line(report: Report, not_visible: Sequence[str], *, allowed: bool) -> str:
+    """That tool calls are not visible, for each turn in `not_visible` with its reason; empty without any.
+
+    Dim if that is `allowed`, else amber. A verdict that gives the reason is not repeated.
+    """
+    if not not_visible:
+        return ""
+    line = f"tool calls are not visible in {len(not_visible)} of {counted(len(report.turns), 'turn')}"
+    if all(reason["code"] != CALLS_UNSEEN for reason in report.reasons):
+        line += f": {escape(plain(not_visible[0]))}"
+    style, end = ("dim", "") if allowed else ("yellow", "; if that is intended, add --allow-no-capture")
+    return f"[{style}]{line}{end}[/{style}]"
 
 
 def usage_line(usage: Usage) -> str:
