@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ from .serving.processes import ServingProcesses
 from .serving.reports import ScoringReports, TurnReports
 from .serving.serving import LocalServing, Serving
 from .settings import Settings
-from .store import StoreError, TurnQuery, every_turn, open_store
+from .store import StoreError, TurnQuery, every_turn, marked_in_use, open_store
 from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.instruments import COUNTED, OPEN, STORE, Source
@@ -46,6 +46,9 @@ from .ui.site import Site
 
 logger = logging.getLogger(__name__)
 
+_SHARED_FILE = (
+    "another proxy uses it, and may score turns of this one again; give each proxy its own --store, or use PostgreSQL"
+)
 _EXPIRE_EVERY_S = 0.5
 _PRUNE_EVERY_S = 600.0
 _ANSWER_S = 3.0
@@ -166,6 +169,7 @@ class RunningProxy:
         """Start every part; `stack` stops them in the opposite order, also where a later one cannot start."""
         settings = self.settings
         loop = asyncio.get_running_loop()
+        mark = stack.enter_context(ExitStack())
         stack.push_async_callback(self._close_store)
         self.serving.prepare(stack)
         names = HostNames(settings.host_names)
@@ -182,6 +186,8 @@ class RunningProxy:
             stack.push_async_callback(telemetry.close)
             self._listeners.add(telemetry.evaluations)
         stack.push_async_callback(self._finish)
+        if mark.enter_context(marked_in_use(settings.store)):
+            logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await self._open_store(stack)
         for work in (self._expire, self._prune):
             stack.callback(loop.create_task(work()).cancel)

@@ -6,6 +6,7 @@ be scored. The *write queue* commits in groups on a thread of its own; reads run
 Imported by telemetry, scoring, runs, worker, admin and the application. Imports settings (the store URL).
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tool_call_evaluators.judge.cache import JudgeCache, SqliteJudgeCache
@@ -25,7 +26,7 @@ from .base import (
     TurnQuery,
     every_turn,
 )
-from .sqlite.file import is_read_only
+from .sqlite.file import file_marked_in_use, is_read_only
 from .sqlite.store import CopiedSqliteStore, SqliteStore
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "TurnQuery",
     "every_turn",
     "judge_cache_at",
+    "marked_in_use",
     "open_store",
 ]
 
@@ -71,6 +73,15 @@ def open_store(location: str, *, must_exist: bool = False, for_workers: bool = F
     if must_exist and is_read_only(path):
         return CopiedSqliteStore(path)
     return SqliteStore(path, patient=patient)
+
+
+def marked_in_use(location: str) -> AbstractContextManager[bool]:
+    """Mark a store as that of a proxy until the end of the block; yields whether another proxy has marked it.
+
+    Always False for PostgreSQL, which is made for that. Enter it before the store is opened, leave it after it is
+    closed.
+    """
+    return nullcontext(False) if is_postgres(location) else file_marked_in_use(file_path(location))
 
 
 def judge_cache_at(location: str) -> JudgeCache:

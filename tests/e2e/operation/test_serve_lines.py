@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from a2a_eval_proxy.store import marked_in_use
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
 from support.processes import ChildProcess
 from support.proxy import Proxy
@@ -51,13 +52,16 @@ def test_each_turn_is_printed_once(agent: str, tmp_path: Path, processes: str) -
     assert sorted(case for case, _, _ in turns) == sorted(f"case-{number}" for number in range(40))
     assert {verdict for _, _, verdict in turns} == {"passed"}
     assert text.count("declares tool-call-capture: its tool calls are captured\n") == 1
+    assert "another proxy" not in text
 
 
 def test_without_scoring_each_stored_turn_is_printed(agent: str, tmp_path: Path) -> None:
-    with Proxy(agent, tmp_path / "turns.db", "--no-evaluate") as proxy:
+    store = tmp_path / "turns.db"
+    with marked_in_use(str(store)), Proxy(agent, store, "--no-evaluate") as proxy:
         say(proxy)
         text = printed(proxy)
     assert [(case, verdict) for case, _, verdict in TURN.findall(text)] == [("-", "stored")]
+    assert f"store {store}: another proxy uses it" in text
 
 
 def test_quiet_prints_no_turns(agent: str, tmp_path: Path) -> None:

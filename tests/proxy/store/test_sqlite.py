@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, open_store, write_queue
+from a2a_eval_proxy.store import Scored, SqliteStore, StoreError, marked_in_use, open_store, write_queue
 from a2a_eval_proxy.store.encoding import encoded_turn, json_text
 from a2a_eval_proxy.store.schema import POSTGRES, SQLITE
 from support.kept import Kept, result, turn
@@ -107,6 +107,21 @@ async def test_the_file_is_for_its_owner_alone(kept: Kept, path: Path) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in path.parent.iterdir()}
     assert modes
     assert set(modes.values()) == {0o600}
+
+
+def test_a_mark_shows_other_users_and_does_not_disturb_them(path: Path) -> None:
+    with marked_in_use(str(path)) as first:
+        store = SqliteStore(str(path))
+        with marked_in_use(f"sqlite:///{path}") as second, marked_in_use(str(path)) as third:
+            SqliteStore(str(path)).close()
+        with marked_in_use(str(path)) as fourth:
+            pass
+        store.close()
+    with marked_in_use(str(path)) as last:
+        assert [first, second, third, fourth, last] == [False, True, True, True, False]
+    with marked_in_use(str(path / "missing" / "x.db")) as nowhere, marked_in_use("postgresql://h/d") as shared:
+        assert not nowhere
+        assert not shared
 
 
 def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:

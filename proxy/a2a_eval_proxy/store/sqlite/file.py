@@ -1,11 +1,12 @@
-"""Opens and recognizes the file of an SQLite store, renames a damaged one, copies a read-only one."""
+"""Opens and recognizes the file of an SQLite store, renames a damaged one, copies a read-only one, shows its users."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -96,6 +97,34 @@ def _version_in_header(path: str) -> int | None:
     if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
         return None
     return int.from_bytes(header[60:64], "big")
+
+
+@contextmanager
+def file_marked_in_use(path: str) -> Iterator[bool]:
+    """Mark the file as in use until the end of the block; yields whether another block has marked it, in any process.
+
+    The mark is a lock that SQLite does not use. Enter while no connection is open, leave after all are closed: closing
+    any handle of a file ends the locks that SQLite holds in this process (https://www.sqlite.org/howtocorrupt.html,
+    2.2). A file that cannot be locked counts as not in use.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except (ImportError, OSError):  # Windows; a store that cannot be opened now
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = False
+        except OSError:
+            taken = True
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # of the first, too: the others see it
+        yield taken
+    finally:
+        os.close(handle)
 
 
 def is_read_only(path: str) -> bool:
