@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
-from .model import EvalCase, EvalResult
+from .model import EXPECT_KEYS, EvalCase, EvalResult
 from .options import IN_FILES, OptionError, check_options
 
 Scope = Literal["turn", "conversation"]
@@ -49,6 +49,12 @@ class SkipEvaluation(Exception):  # noqa: N818  # a result, not an error
     def __init__(self, message: str, label: str | None = None) -> None:
         super().__init__(message)
         self.label = label
+
+
+def field_text(field: str) -> str:
+    """A field of EvalCase by name, with its key in a suite where that differs."""
+    key = EXPECT_KEYS.get(field)
+    return f"{field} (in a suite: expect.{key})" if key else field
 
 
 def error_reason(error: BaseException) -> str:
@@ -116,7 +122,7 @@ class EvaluatorBase(ABC):
         if self.reads_calls and case.calls_unseen is not None:
             return EvalResult.unseen(self.metric, case.calls_unseen, version=self.version)
         if self.needs and (missing := [need for need in self.needs if getattr(case, need) is None]):
-            return self._failed(SkipEvaluation(f"not given: {', '.join(missing)}"))
+            return self._failed(SkipEvaluation(f"not given: {', '.join(map(field_text, missing))}"))
         return None
 
     def _failed(self, error: BaseException) -> EvalResult:

@@ -156,6 +156,14 @@ class ExpectedCalls(tuple[ToolCall, ...]):
     checks: Any
 
 
+EXPECT_KEYS: Mapping[str, str] = {
+    "expected_tool_calls": "tool_calls",
+    "expected_response": "response",
+    "expected_behavior": "behavior",
+}
+"""Keys of `expect` in a suite for fields of EvalCase, if they differ."""
+
+
 @dataclass(frozen=True, init=False)
 class EvalCase:
     """The input of an evaluator: what the agent did, and what was expected.

@@ -36,6 +36,7 @@ from .errors import AgentUnreachableError as AgentUnreachableError
 from .errors import CaptureError as CaptureError
 from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeoutError as TurnTimeoutError
+from .errors import connection_problem
 from .merge import TaskMerger
 from .models import CapturedTurn
 from .secret_references import resolve_header
@@ -336,8 +337,7 @@ class _Progress:
         return self._answered or self.state in SETTLED_STATES
 
     def feed(self, event: Mapping[str, Any]) -> None:
-        first = self.first_event_at is None
-        if first:
+        if first := self.first_event_at is None:
             self.first_event_at = _now()
         self.merger.feed(event)
         if "message" in event:
@@ -390,7 +390,7 @@ def _error_from(error: Exception, url: str) -> CaptureError:
             return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__})")
         if isinstance(cause, httpx.RequestError):
             what = "cannot be reached" if isinstance(cause, httpx.ConnectError) else "closed the connection"
-            return AgentUnreachableError(f"{url} {what}: {cause or type(cause).__name__}")
+            return AgentUnreachableError(f"{url} {what}: {connection_problem(cause)}")
     if isinstance(error, A2AClientError):
         return AgentError(f"{url} answered with an error: {error.message}")
     return AgentError(f"{url} answered with something that is not A2A: {error}")

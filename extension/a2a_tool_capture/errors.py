@@ -35,3 +35,17 @@ class TurnTimeoutError(CaptureError):
     """The turn did not finish in time; `turn` holds what was captured before."""
 
     exit_code = 3
+
+
+def connection_problem(error: BaseException) -> str:
+    """Why there is no connection: for a refused one that nothing listens, else the words of `error`.
+
+    HTTP libraries keep the operating system's error as the cause of theirs, one of several for several addresses.
+    """
+    causes: list[BaseException] = [error]
+    for cause in causes:
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused; is the agent running?"
+        causes += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+        causes += filter(None, [cause.__cause__ or cause.__context__])
+    return str(error) or type(error).__name__

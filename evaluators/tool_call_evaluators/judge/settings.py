@@ -157,7 +157,10 @@ class JudgeSettings:
         keyed = self.api_key(environ) or any(_SECRET.search(name) for name, _ in self._headers)
         if self.provider or keyed or not host.endswith(_KEYED_HOSTS):
             return ""
-        return f"{host} needs a key; set {ENVIRONMENT}API_KEY, or name its variable with the judge's option api_key_env"
+        return (
+            f"{host} needs a key; set {ENVIRONMENT}API_KEY{' or OPENAI_API_KEY' if host == 'api.openai.com' else ''}, "
+            "or name its variable with the judge's option api_key_env"
+        )
 
     @property
     def url(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..evaluator import SkipEvaluation
+from ..evaluator import SkipEvaluation, field_text
 from ..model import EvalCase, json_text
 from ..registry import register
 from .base import GradedEvaluator
@@ -34,7 +34,7 @@ class LlmJudgeOutput(GradedEvaluator):
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = json_text(self.expected if case.expected_response is None else case.expected_response)
         if expected is None and not self.criteria:
-            raise SkipEvaluation("not given: expected_response, or the option expected or criteria")
+            raise SkipEvaluation(f"not given: {field_text('expected_response')}, or the option expected or criteria")
         data = turn_data(case)
         data.pop("tool calls", None)
         return data if expected is None else {**data, "expected answer": expected}
@@ -65,7 +65,9 @@ class LlmJudgeTrajectory(GradedEvaluator):
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = self.expected_behavior if case.expected_behavior is None else case.expected_behavior
         if expected is None and not self.criteria:
-            raise SkipEvaluation("not given: expected_behavior, or the option expected_behavior or criteria")
+            raise SkipEvaluation(
+                f"not given: {field_text('expected_behavior')}, or the option expected_behavior or criteria"
+            )
         data = whole_data(case, reasoning=True)
         if not data:
             raise SkipEvaluation("not given: user_text, response_text, tool_calls or turns")

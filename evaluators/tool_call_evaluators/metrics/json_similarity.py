@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator
+from ..evaluator import Measurement, SkipEvaluation, SyncEvaluator, field_text
 from ..matching.explain import counted, sentence
 from ..matching.similarity import MISSING, leaves
 from ..model import EvalCase
@@ -44,7 +44,7 @@ class JsonSimilarity(SyncEvaluator):
     def measure(self, case: EvalCase) -> Measurement:
         expected = self.expected if case.expected_response is None else case.expected_response
         if expected is None:
-            raise SkipEvaluation("not given: expected_response, or the option expected")
+            raise SkipEvaluation(f"not given: {field_text('expected_response')}, or the option expected")
         try:
             expected = expected_part(expected, self.target_output_key)
             actual = from_json(output_part(select(case, self.field), self.target_output_key, self.field))

@@ -38,6 +38,7 @@ from ..judged.base import check_judges, with_judge
 from ..matching.placeholders import check_placeholders
 from ..model import (
     COMPARATORS,
+    EXPECT_KEYS,
     CountCriterion,
     EvalCase,
     EvalResult,
@@ -104,11 +105,7 @@ _OUTPUT = Value(
 )
 
 
-_CASE_FIELDS = {
-    "tool_calls": "expected_tool_calls",
-    "response": "expected_response",
-    "behavior": "expected_behavior",
-}
+_CASE_FIELDS = {key: field for field, key in EXPECT_KEYS.items()}
 """Names of EvalCase for keys of `expect`, if they differ."""
 
 _Calls = tuple[Annotated[ToolCall, _CALL], ...]

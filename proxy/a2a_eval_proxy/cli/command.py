@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Iterator
+import re
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import MISSING, Field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ import click
 
 from ..errors import GATE_FAILED
 from ..settings.loading import load, read_config_file
-from ..settings.option import Option, OptionGroup, Options, environment_name, flag_name, options_of
+from ..settings.option import ENV_PREFIX, Option, OptionGroup, Options, environment_name, flag_name, options_of
 from ..settings.parsing import FILE, FLAG, SWITCH
 from .completion import complete
 
@@ -29,6 +30,20 @@ _NO_TERMINAL = 120
 
 _MANY = 12
 """A command with more options than this has headings in its help."""
+
+_OTHER_VARIABLES = tuple(
+    f"{ENV_PREFIX}{name}_{key}"
+    for name, keys in (
+        ("JUDGE", ("MODEL", "BASE_URL", "API_KEY")),
+        ("SIMULATED_USER", ("MODEL", "BASE_URL", "API_KEY")),
+        ("AGENT", ("API_KEY",)),
+    )
+    for key in keys
+)
+"""Variables of models, which are no options of a command."""
+
+_OF_A_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$")
+"""The names end like this: https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables"""
 
 _EPILOG = (
     "Each option is also an environment variable (A2A_EVAL_PROXY_ and the name in capitals, with _ for -) and a key of "
@@ -54,6 +69,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> None:
         """Call the function with the options from flags, environment and file. Raises ConfigError."""
         flags = dict(ctx.params)
+        _warn_of_unknown_variables(_known_keys(ctx))
         path = flags.pop("config") or os.environ.get(environment_name("config"))
         file = read_config_file(path, _known_keys(ctx)) if path else None
         if self._function(load(self.options, flags, os.environ, file)) is False:
@@ -128,6 +144,16 @@ def _known_keys(ctx: click.Context) -> set[str]:
     commands = group.commands.values() if isinstance(group, click.Group) else [group]
     declared = [options_of(command.options) for command in commands if isinstance(command, Command)]
     return {name for options in declared for name, option in options.items() if not option.positional}
+
+
+def _warn_of_unknown_variables(options: Collection[str]) -> None:
+    """Name variables with our prefix that nothing reads, but for those that Kubernetes sets for a Service."""
+    known = {*map(environment_name, (*options, "config")), *_OTHER_VARIABLES}
+    for name in sorted(os.environ):
+        if name.startswith(ENV_PREFIX) and name not in known and not _OF_A_SERVICE.search(name):
+            from tool_call_evaluators.options import did_you_mean  # slow to import
+
+            click.echo(f"warning: nothing reads the variable {name}{did_you_mean(name, known)}", err=True)
 
 
 def wide_console(*, silent: bool = False) -> Console:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
-from a2a_tool_capture.errors import AgentUnreachableError
+from a2a_tool_capture.errors import AgentUnreachableError, connection_problem
 from a2a_tool_capture.secret_references import resolve_header
 from tool_call_evaluators.judge.answers import error_of, shortened
 from tool_call_evaluators.judge.retry import LONGEST_WAIT_S, asked_wait, backoff, is_transient
@@ -61,8 +61,7 @@ class ChatApi:
                 async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
                     await client.head(self._url)
             except (httpx.TransportError, TimeoutError) as error:
-                problem = f"{type(error).__name__}: {error}".rstrip(": ")
-                raise AgentUnreachableError(self._problem(client, problem)) from error
+                raise AgentUnreachableError(self._problem(client, connection_problem(error))) from error
 
     async def complete(self, client: httpx.AsyncClient, members: Mapping[str, Any]) -> dict[str, Any]:
         """The message of a completion. Raises ChatApiError."""

@@ -202,4 +202,6 @@ class HttpClient:
 
 def _refusal(error: OSError) -> str:
     """Why there is no connection."""
+    if isinstance(error, ConnectionRefusedError):
+        return "Connection refused"  # asyncio says otherwise
     return tls_problem(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)

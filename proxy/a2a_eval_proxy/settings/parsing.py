@@ -195,13 +195,12 @@ def _upstream_headers(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _output_directory(value: Any) -> Path:
-    """Created at once: a run must not fail at its end because the directory cannot be created."""
+    """Created when written; checked at once, so that a run does not fail at its end."""
     folder = Path(parse_text(value))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"cannot create the directory: {error.strerror}") from None
-    if not os.access(folder, os.W_OK):
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
+    if not existing.is_dir():
+        raise ValueError(f"cannot create the directory: {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise ValueError("expected a directory that can be written to")
     return folder
 

@@ -85,7 +85,7 @@ JUDGED = "judge: JUDGE\ntolerate: [errored]\n" + SUITE.replace("[tool_error,", "
             "{}",
             "no model is configured; give the suite a `judge` block with a model, or set A2A_EVAL_PROXY_JUDGE_MODEL",
         ),
-        ("{model: gpt-4o}", "api.openai.com needs a key; set A2A_EVAL_PROXY_JUDGE_API_KEY, or name its variable"),
+        ("{model: gpt-4o}", "api.openai.com needs a key; set A2A_EVAL_PROXY_JUDGE_API_KEY or OPENAI_API_KEY, or name"),
         ("{model: m, api_key_env: MINE}", "the environment variable MINE, which the judge's settings name, is not set"),
         ("{model: m, provider: anthropic}", "needs the library any-llm: pip install 'a2a-eval-proxy[judge-providers]'"),
     ],

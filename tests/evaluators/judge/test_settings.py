@@ -89,7 +89,7 @@ def test_identity_is_what_answers_depend_on():
             {"OPENAI_API_KEY": "a"},
             "no model is configured; give the suite a `judge` block with a model, or set A2A_",
         ),
-        ({"model": "m"}, {}, "api.openai.com needs a key; set A2A_EVAL_PROXY_JUDGE_API_KEY, or name its variable"),
+        ({"model": "m"}, {}, "api.openai.com needs a key; set A2A_EVAL_PROXY_JUDGE_API_KEY or OPENAI_API_KEY, or name"),
         ({"model": "m"}, {"OPENAI_API_KEY": "a"}, ""),
         ({"model": "m", "base_url": "http://localhost:8090/v1"}, {}, ""),
         ({"model": "m", "base_url": "https://x.openai.azure.com/openai/v1"}, {}, "x.openai.azure.com needs a key"),

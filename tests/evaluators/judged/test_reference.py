@@ -99,9 +99,17 @@ async def test_a_whole_conversation():
 @pytest.mark.parametrize(
     ("evaluator", "case", "reason"),
     [
-        (LlmJudgeOutput, EvalCase(**TURN), "not given: expected_response, or the option expected or criteria"),
+        (
+            LlmJudgeOutput,
+            EvalCase(**TURN),
+            "not given: expected_response (in a suite: expect.response), or the option expected or criteria",
+        ),
         (LlmJudgeOutput, EvalCase(expected_response="x"), "not given: response_text"),
-        (LlmJudgeTrajectory, EvalCase(**TURN), "not given: expected_behavior, or the option"),
+        (
+            LlmJudgeTrajectory,
+            EvalCase(**TURN),
+            "not given: expected_behavior (in a suite: expect.behavior), or the option",
+        ),
         (
             LlmJudgeTrajectory,
             EvalCase(expected_behavior="x"),

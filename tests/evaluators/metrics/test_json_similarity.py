@@ -95,7 +95,7 @@ def test_a_part_of_the_answer():
 
 def test_skips():
     assert JsonSimilarity().evaluate(EvalCase(response_text="x")).reason == (
-        "not given: expected_response, or the option expected"
+        "not given: expected_response (in a suite: expect.response), or the option expected"
     )
     assert JsonSimilarity(expected=1).evaluate(EvalCase()).status is Status.SKIPPED
 

@@ -120,7 +120,10 @@ def test_what_is_no_text_is_searched_as_json():
 
 
 def test_skips():
-    assert ExactMatch().evaluate(CASE).reason == "not given: expected_response, or the option expected"
+    assert (
+        ExactMatch().evaluate(CASE).reason
+        == "not given: expected_response (in a suite: expect.response), or the option expected"
+    )
     assert Contains().evaluate(CASE).reason == "not given: response_contains, or the option search_text"
     result = Contains(search_text="x").evaluate(EvalCase())
     assert (result.status, result.reason) == (Status.SKIPPED, "not given: response_text")

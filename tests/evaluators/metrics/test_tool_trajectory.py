@@ -62,7 +62,7 @@ def test_in_order_is_the_default():
 def test_without_expectation_it_is_skipped():
     result = ToolTrajectory().evaluate(EvalCase(tool_calls=calls("a")))
     assert (result.status, result.score, result.passed) == (Status.SKIPPED, None, None)
-    assert result.reason == "not given: expected_tool_calls"
+    assert result.reason == "not given: expected_tool_calls (in a suite: expect.tool_calls)"
 
 
 def test_the_threshold_decides():

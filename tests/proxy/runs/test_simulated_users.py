@@ -373,7 +373,10 @@ async def test_a_reply_that_is_missing_later_is_an_error_that_names_the_turn(
     ("user", "message"),
     [
         ({}, "case 'refund' has a simulated user, but no model is configured for it: .*--replay-user RUN"),
-        ({"model": "m"}, "but api.openai.com needs a key; set A2A_EVAL_PROXY_SIMULATED_USER_API_KEY, or "),
+        (
+            {"model": "m"},
+            "but api.openai.com needs a key; set A2A_EVAL_PROXY_SIMULATED_USER_API_KEY or OPENAI_API_KEY, or ",
+        ),
     ],
 )
 async def test_without_a_model_or_key_nothing_is_driven(

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
+from a2a_tool_capture.errors import connection_problem
 from a2a_tool_capture.secret_references import resolve_header
 from a2a_tool_capture.spec import EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER
 
@@ -186,4 +187,4 @@ def _describe_failure(error: Exception, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {timeout_s:g} s"
     what = "cannot connect" if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else "the request failed"
-    return f"{what}: {error or type(error).__name__}"
+    return f"{what}: {connection_problem(error)}"
