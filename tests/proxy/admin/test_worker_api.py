@@ -46,6 +46,7 @@ async def until(client: httpx.AsyncClient, series: str, wanted: float) -> str:
 async def worker(url: str) -> AsyncIterator[str]:
     """A worker as the command starts it; the URL of its port."""
     command = [sys.executable, "-m", "a2a_eval_proxy", "worker", "--store", url, "--admin", "127.0.0.1:0"]
+    command += ["--stalled-after", "3"]  # a third of it passes until the worker notices that its database is away
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     try:
