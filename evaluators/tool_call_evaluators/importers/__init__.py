@@ -7,6 +7,7 @@ Suite files of this project are accepted too. Each format is a module, listed in
 public.
 """
 
+from .folders import suite_files
 from .formats import FORMATS, Imported, import_suite, import_text
 
-__all__ = ["FORMATS", "Imported", "import_suite", "import_text"]
+__all__ = ["FORMATS", "Imported", "import_suite", "import_text", "suite_files"]

@@ -13,6 +13,7 @@ from ..suite.writing import suite_text
 from .model import Report
 
 ALL = "all-failures"
+"""In a run of several suites there is one for each: `all-failures-1-orders`."""
 MAX_FILES = 100
 """Maximum number of distinct errors with a suite of their own; `ALL` contains all."""
 
@@ -33,8 +34,14 @@ def focus_suites(report: Report) -> list[Focus]:
 
     Evaluators, gates and the rest are those of the run's suite. A suite with a part of its cases tolerates unmeasured
     metrics: only the omitted cases may have expectations for them. Conversations without a case are repeated with the
-    same messages, without expectations.
+    same messages, without expectations. In a run of several suites, each has its own focus suites.
     """
+    if report.parts:
+        return [
+            replace(focus, name=f"{focus.name}-{number}-{_slug(part.title)}")
+            for number, part in enumerate(report.parts, start=1)
+            for focus in focus_suites(part)
+        ]
     cases = _cases(report)
     failed = {failure.conversation for failure in failures(report.conversations)}
     everything = _focus(report, ALL, "All failures.", cases, failed)
@@ -44,11 +51,14 @@ def focus_suites(report: Report) -> list[Focus]:
     for number, error in enumerate(report.unique_errors[:MAX_FILES], start=1):
         names = {occurrence["conversation"] for occurrence in error["occurrences"]}
         title = f"{error['label']}: {error['description']}"
-        slug = re.sub(r"[^a-z0-9]+", "-", error["label"].casefold()).strip("-")[:40] or "unnamed"
-        found = _focus(report, f"error-{number:02}-{slug}", title, cases, names)
+        found = _focus(report, f"error-{number:02}-{_slug(error['label'])}", title, cases, names)
         if found is not None:
             focused.append(found)
     return focused
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")[:40] or "unnamed"
 
 
 def _cases(report: Report) -> dict[str, Case]:

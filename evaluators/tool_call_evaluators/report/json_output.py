@@ -16,13 +16,15 @@ from .wording import finite, printable
 
 
 def json_report(report: Report) -> str:
-    """One object: `run`, `suite`, the verdict, counts, `unique_errors`, and the `conversations` with their turns.
+    """One object: `run`, `suite` (`suites` if there are several), the verdict, counts, `unique_errors`, and the
+    `conversations` with their turns.
 
     Turns are named by `turn_id`; their texts and calls are in the export of the run.
     """
     summary: dict[str, Any] = {
         "run": report.run,
         "suite": report.suite.name if report.suite else None,
+        **({"suites": [_part(part) for part in report.parts]} if report.parts else {}),
         "agents": report.agents,
         "started_at": report.started_at,
         "ended_at": report.ended_at,
@@ -47,6 +49,11 @@ def json_report(report: Report) -> str:
     )
     closing = "\n  ]\n}\n" if conversations else "]\n}\n"
     return "".join((_text(summary).removesuffix("\n}"), ',\n  "conversations": [', conversations, closing))
+
+
+def _part(report: Report) -> dict[str, Any]:
+    """The verdict of one suite of several; its reasons, gates and conversations are among those of the run."""
+    return {"suite": report.title, "passed": report.passed, "counts": report.counts}
 
 
 def _text(value: Any) -> str:

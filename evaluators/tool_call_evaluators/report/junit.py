@@ -28,6 +28,10 @@ ERROR_CODES = ("nothing_ran", *TOLERABLE)
 
 def junit_xml(report: Report) -> str:
     """The run as JUnit XML, in the structure that Jenkins, GitLab, Azure and GitHub actions read."""
+    return junit_document(*map(_suite, report.parts or [report]))
+
+
+def _suite(report: Report) -> ET.Element:
     suite = ET.Element("testsuite", name=printable(report.title))
     properties = ET.SubElement(suite, "properties")
     for name, value in (("run", report.run), *(("agent", agent) for agent in report.agents)):
@@ -46,18 +50,20 @@ def junit_xml(report: Report) -> str:
         case = ET.SubElement(suite, "testcase", classname=f"{printable(report.title)}.gates", time="0.000")
         case.set("name", printable(reason["metric"] or reason["code"]))
         _problem(case, [reason])
-    moment = {"timestamp": report.started_at.partition(".")[0]} if report.started_at else {}
-    return junit_document(suite, time=f"{seconds:.3f}", **moment)
+    suite.set("time", f"{seconds:.3f}")
+    if report.started_at:
+        suite.set("timestamp", report.started_at.partition(".")[0])
+    return suite
 
 
-def junit_document(suite: ET.Element, **attributes: str) -> str:
-    """The document of one suite, which gets `attributes` and the numbers of its test cases and problems."""
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    for kind in ("failures", "errors", "skipped"):
-        suite.set(kind, str(len(suite.findall(f"testcase/{kind.removesuffix('s')}"))))
-    suite.attrib.update(attributes)
+def junit_document(*suites: ET.Element) -> str:
+    """The document of the suites, each of which gets the numbers of its test cases and problems."""
     root = ET.Element("testsuites")
-    root.append(suite)
+    for suite in suites:
+        suite.set("tests", str(len(suite.findall("testcase"))))
+        for kind in ("failures", "errors", "skipped"):
+            suite.set(kind, str(len(suite.findall(f"testcase/{kind.removesuffix('s')}"))))
+        root.append(suite)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

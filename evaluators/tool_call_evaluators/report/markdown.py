@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .causes import causes
-from .model import Report, seconds_between
+from .model import Report, seconds_between, verdict_sign
 from .wording import counted, duration_text, gate_name, gate_sign, one_line, printable, usage_text, users_text
 
 MAX_ROWS = 50
@@ -39,6 +39,7 @@ def markdown_summary(report: Report) -> str:
         f"## {'✅ Passed' if report.passed else '❌ Failed'}: {escaped(report.title)}",
         f"Run {escaped(report.run)} · {' · '.join(facts)}",
     ]
+    parts += _suites(report)
     parts += _reasons(report)
     parts += _tolerated(report)
     parts += _gates(report)
@@ -52,6 +53,11 @@ def escaped(text: str, limit: int = MAX_CELL) -> str:
     plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     plain = re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", plain)
     return re.sub(r":(?=//)|(?<=www)\.", r"\\\g<0>", plain, flags=re.IGNORECASE)  # GitHub links bare addresses
+
+
+def _suites(report: Report) -> list[str]:
+    rows = [[verdict_sign(part), escaped(part.title), part.share_text] for part in report.parts]
+    return ["### Suites", *_table(("", "suite", "conversations passed"), rows)] if rows else []
 
 
 def _reasons(report: Report) -> list[str]:

@@ -52,6 +52,8 @@ class Report:
     unique_errors: Sequence[Mapping[str, Any]] = ()
     merging: Usage = field(default_factory=Usage)
     """The cost of merging the distinct errors."""
+    parts: Sequence[Report] = ()
+    """The reports of each suite, in a run of several."""
 
     @classmethod
     def build(
@@ -89,6 +91,11 @@ class Report:
     def title(self) -> str:
         """The name of the suite, else of the run."""
         return self.suite.name if self.suite else self.run
+
+    @property
+    def share_text(self) -> str:
+        """`3 of 4`: the conversations in which everything passed, of those that were scored."""
+        return f"{self.counts['passed'] - self.noted_count:,} of {self.counts['passed'] + self.counts['failed']:,}"
 
     @cached_property
     def turns(self) -> list[TurnJson]:
@@ -162,6 +169,8 @@ class Report:
 
         `turn` is None for a result of the whole conversation.
         """
+        if part := self._part_by_case.get(conversation.case_id):
+            return part.note(conversation, turn, result)
         if result.status not in (Status.FAILED, Status.ERRORED):
             return ""
         places = {conversation.label} if turn is None else {conversation.label, conversation.where(turn)}
@@ -208,6 +217,8 @@ class Report:
 
     def _matcher(self, case: Case | None) -> Matcher:
         """The matcher of the first evaluator that compares arguments."""
+        if case is not None and (part := self._part_by_case.get(case.id)):
+            return part._matcher(case)
         own = case is not None and case.evaluators is not None
         key = case.id if case is not None and own else None
         if key not in self._matchers:
@@ -220,6 +231,10 @@ class Report:
     def _changes(self) -> dict[str, list[CallChange]]:
         """The comparisons of turns by turn id: several parts of a report read them."""
         return {}
+
+    @cached_property
+    def _part_by_case(self) -> dict[str | None, Report]:
+        return {case.id: part for part in self.parts if part.suite for case in part.suite.cases}
 
     @cached_property
     def _matchers(self) -> dict[str | None, Matcher]:
@@ -270,6 +285,10 @@ def _first_matcher(specs: Iterable[EvaluatorSpec]) -> Matcher:
         if getattr(evaluator, "subset", False):
             return ArgumentMatcher("subset")
     return ArgumentMatcher()
+
+
+def verdict_sign(report: Report) -> str:
+    return "✓" if report.passed else "✕"
 
 
 def made_calls(turn: TurnJson) -> list[ToolCall]:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from ..grouping import grouped
 from .causes import Cause, causes
 from .figures import percentile, tool_figures, turn_seconds
-from .model import Report, seconds_between
+from .model import Report, seconds_between, verdict_sign
 from .wording import counted, cut, duration_text, gate_name, gate_sign, gate_word, printable, usage_text, users_text
 
 BINS = 10
@@ -46,7 +46,7 @@ def overview(report: Report) -> str:
 def sections(report: Report, links: SectionLinks = _IN_PAGE) -> str:
     """The sections below the header, as HTML. Every text is escaped."""
     why, errors = _why(report, links), _errors(report, links)
-    found = [why, errors, _gates(report), _scores(report), _tools(report), _findings(report)]
+    found = [_suites(report), why, errors, _gates(report), _scores(report), _tools(report), _findings(report)]
     return html_text([_tiles(report), *found])
 
 
@@ -107,7 +107,7 @@ def _tiles(report: Report) -> ET.Element:
     rate = f"{passed / judged:.0%}" if judged else "–"
     seconds = turn_seconds(report)
     tiles = [
-        ("conversations passed", f"{passed:,} of {judged:,}", f"{rate}{', ' if aside else ''}{aside}"),
+        ("conversations passed", report.share_text, f"{rate}{', ' if aside else ''}{aside}"),
         ("turn latency, median", duration_text(percentile(seconds, 0.5)), counted(len(seconds), "turn")),
         ("turn latency, 95th percentile", duration_text(percentile(seconds, 0.95)), ""),
     ]
@@ -116,6 +116,22 @@ def _tiles(report: Report) -> ET.Element:
         for name, value, more in tiles
     )
     return element("dl.tiles", *listed, id="tiles")
+
+
+def _suites(report: Report) -> ET.Element | None:
+    """The verdict of each suite of several."""
+    rows = [
+        element(
+            "tr",
+            element("td", element(f"span.sign.{'passed' if part.passed else 'failed'}", verdict_sign(part))),
+            element("th", part.title, scope="row"),
+            element("td.number", part.share_text),
+        )
+        for part in report.parts
+    ]
+    head = element("tr", *(element("th", text, scope="col") for text in ("", "suite", "conversations passed")))
+    table = element("table.gates", element("thead", head), element("tbody", *rows))
+    return _section("suites", "Suites", table) if rows else None
 
 
 def _tools(report: Report) -> ET.Element | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from ..declared import TEXT, Check, FieldError, Value, at, checked_object, choice, text
 from ..evaluator import EvaluatorBase, Scope
 from ..gates import RUN_GATES
+from ..judge.settings import JudgeSettings
 from ..plugins import load_plugin
 from ..registry import evaluator_class, get_evaluator, named_options, option_names
 from .files import ReadContext, code_path
@@ -20,11 +21,13 @@ _FILE_OPTIONS = frozenset({"command", "folder", "judge"})
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorSpec:
-    """An evaluator as a suite names it. `scope` is set if it differs from the evaluator's own."""
+    """An evaluator as a suite names it. `scope` is set if it differs from the evaluator's own; `judge` if the evaluator
+    is of another suite than the one it stands in (see `combined`)."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     scope: Scope | None = None
+    judge: JudgeSettings | None = None
 
     def build(self) -> EvaluatorBase:
         return get_evaluator(self.name, **self.options)

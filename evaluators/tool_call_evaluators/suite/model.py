@@ -371,9 +371,9 @@ class Suite(Declared):
         the suite and the environment, which uses `judge_cache`.
         """
         specs = self.evaluators if case is None or case.evaluators is None else case.evaluators
-        built = [(spec, spec.build()) for spec in specs]
-        chosen = [evaluator for spec, evaluator in built if scope in (None, spec.scope or evaluator.scope)]
-        return with_judge(chosen, self.judge, cache=judge_cache)
+        built = [(spec.build(), spec) for spec in specs]
+        chosen = (pair for pair in built if scope in (None, pair[1].scope or pair[0].scope))
+        return [with_judge([item], spec.judge or self.judge, cache=judge_cache)[0] for item, spec in chosen]
 
     def check_judges(self, environ: Mapping[str, str] = os.environ) -> None:
         """Raise JudgeNotConfiguredError if an evaluator needs a judge without a model or key. Nothing is sent."""

@@ -114,7 +114,8 @@ def _parameters(spec: Field[Any]) -> Iterator[click.Parameter]:
     if option.positional:
         required = spec.default is MISSING
         words = partial(complete, option.type)
-        yield click.Argument([name], required=required, metavar=option.type.metavar, shell_complete=words)
+        nargs = -1 if option.repeatable else 1
+        yield click.Argument([name], required=required, nargs=nargs, metavar=option.type.metavar, shell_complete=words)
     elif option.type is FLAG:
         names = [flag, *([option.alias] if option.alias else []), name]
         yield click.Option(names, is_flag=True, default=None, help=option.help)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,16 @@ def _cases_of_suites(ctx: click.Context) -> Iterator[Mapping[str, Any]]:
     import yaml
 
     given = _given(ctx, "suite") or ctx.args  # where click leaves arguments before an option without a value
-    for path in map(Path, [given] if isinstance(given, str) else given):
-        with path.open("rb") as file:
+    paths = map(Path, [given] if isinstance(given, str) else given)
+    for file_path in chain.from_iterable(map(_files, paths)):
+        with file_path.open("rb") as file:
             text = file.read(_MOST_BYTES)
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # makes nothing but strings, lists and objects
         yield from yaml.load(text, loader).get("cases", ())  # noqa: S506
+
+
+def _files(path: Path) -> Iterable[Path]:
+    return sorted(path.glob("*.y*ml")) if path.is_dir() else [path]
 
 
 def _given(ctx: click.Context, name: str) -> Any:

@@ -199,7 +199,7 @@ class DrivenAgentOptions(AgentClientOptions):
 
 
 class RunOptions(SimulatedUserOptions, DrivenAgentOptions, PluginOption, ReportOptions, PrivacyOptions, StoreOption):
-    suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
+    suite: tuple[str, ...] = option(types.SUITE_FILES, "Suite files or folders.", positional=True, repeatable=True)
     concurrency: int | None = _agent(
         types.CONCURRENCY, "Conversations to run concurrently. Default: from the suite, or 4.", None
     )
@@ -233,12 +233,16 @@ class InitOptions(DrivenAgentOptions):
 
 
 class ValidateOptions(DrivenAgentOptions, PluginOption):
-    suite: str = option(types.SUITE_FILE, "Suite file.", positional=True)
+    suite: tuple[str, ...] = option(types.SUITE_FILES, "Suite files or folders.", positional=True, repeatable=True)
     format: str | None = option(types.one_of("suite", *_IMPORTED), "Suite file format; detected by default.", None)
 
 
 class EvaluateOptions(PluginOption, ReportOptions, RedactionOptions, StoredRunOptions):
-    suite: str = _run(types.FILE, "Suite file with cases and evaluators.")
+    suite: tuple[str, ...] = _run(
+        types.ValueType(types.TEXTS.parse, "FILE", completes="file"),
+        "Suite file with cases and evaluators, or a folder of them. Repeatable.",
+        repeatable=True,
+    )
     simulation_file_path: str | None = _run(
         types.FILE,
         "Conversations (ArkSim's simulation.json) to store as a new run and score. Default: as in the configuration.",

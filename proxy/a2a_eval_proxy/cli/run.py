@@ -8,7 +8,9 @@ from .options import EvaluateOptions, RunOptions
 
 @command(RunOptions)
 def run(options: RunOptions) -> bool:
-    """Send the cases of SUITE to an agent and score every turn.
+    """Send the cases of each SUITE to an agent and score every turn.
+
+    SUITE is a file, or a folder with suites. Several make one run, which passes if each of them does.
 
     The exit code says whether the run passed. What does not run counts as failed: a case without a response, an
     evaluator with an error, a metric that was never measured.
@@ -23,7 +25,7 @@ def run(options: RunOptions) -> bool:
 
 @command(EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> bool:
-    """Score stored turns again with a suite, without an agent.
+    """Score stored turns again with suites, without an agent.
 
     The exit code says whether they passed.
 

@@ -8,16 +8,19 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
-from tool_call_evaluators.importers import import_suite
+from tool_call_evaluators.importers import import_suite, suite_files
 from tool_call_evaluators.importers.arksim.simulation import load_simulation
 from tool_call_evaluators.options import OptionError
 from tool_call_evaluators.report import Report, json_report
 from tool_call_evaluators.report.causes import Cause, causes
 from tool_call_evaluators.report.wording import counted, printable
+from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.combined import combined
 from tool_call_evaluators.suite.lint import unknown_gates, unknown_placeholders, unused_expectations
 
 from ..errors import ConfigError
@@ -38,6 +41,7 @@ from ..runs.tables import (
     gate_table,
     plain,
     score_table,
+    suite_table,
     turn_table,
     usage_line,
     users_line,
@@ -47,6 +51,9 @@ from ..telemetry.logs import start_logging
 from .command import wide_console
 from .options import EvaluateOptions, RunOptions
 from .progress import shown_progress
+
+if TYPE_CHECKING:
+    from ..runs.drive import AgentOptions
 
 _MOST_LINES = 45
 """Of turns, metrics, gates and causes together; headings and the rest make it 60."""
@@ -60,25 +67,16 @@ async def run_and_show(options: RunOptions) -> bool:
     from ..runs.drive import run_suite  # slow to import, and `evaluate` does not need it
 
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
-    plan = _start(options, privacy)
-    if not plan.suite.cases:
-        raise ConfigError(f"{options.suite}: the suite has no cases")
-    suite = options.selection.of(plan.suite)
-    if plan.arksim is None and (wrong := unknown_gates(suite)):
-        raise ConfigError(f"{options.suite}: {'; '.join(wrong)}")
-    try:
-        suite = replace(suite, simulated_user=suite.simulated_user.overridden(options.simulated_user()))
-    except OptionError as error:
-        raise ConfigError(str(error)) from None
-    agent = options.agent_options(suite.agent)
-    name = options.run or new_run_name(suite.name)
+    plan = _start(options, privacy).selecting(options.selection)
+    parts = [_ready(file, suite, plan, options) for file, suite in plan.suites.items()]
+    name = options.run or new_run_name(plan.suite.name)
     try:
         with shown_progress(silent=options.quiet) as progress:
             conclusion = await run_suite(
-                suite,
-                agent,
+                *parts[0],
                 options.store,
                 name,
+                others=parts[1:],
                 resume=options.resume,
                 replay_user=options.replay_user,
                 texts=_keeps_texts(plan, options),
@@ -91,7 +89,7 @@ async def run_and_show(options: RunOptions) -> bool:
     except asyncio.CancelledError:  # Ctrl-C
         scenarios = ["--scenario-file-path", options.scenario_file_path] if options.scenario_file_path else []
         cases = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
-        command = shlex.join(["a2a-eval-proxy", "run", options.suite, *scenarios, *cases, "--run", name, "--resume"])
+        command = shlex.join(["a2a-eval-proxy", "run", *options.suite, *scenarios, *cases, "--run", name, "--resume"])
         Console(stderr=True).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
         raise
     if (simulation := plan.simulation_output) and privacy.keeps_content:
@@ -99,6 +97,17 @@ async def run_and_show(options: RunOptions) -> bool:
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
     return show_result(conclusion, plan, options)
+
+
+def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple[Suite, AgentOptions]:
+    """What the command line makes of a suite, and its agent. Raises ConfigError for what is known to fail."""
+    if plan.arksim is None and (wrong := unknown_gates(suite)):
+        raise ConfigError(f"{file}: {'; '.join(wrong)}")
+    try:
+        user = suite.simulated_user.overridden(options.simulated_user())
+        return replace(suite, simulated_user=user), options.agent_options(suite.agent)
+    except OptionError as error:
+        raise ConfigError(str(error)) from None
 
 
 async def evaluate_and_show(options: EvaluateOptions) -> bool:
@@ -113,11 +122,13 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
         await store_simulation(simulation, plan.cases, options.store, run, privacy)
     elif run is None:
         run = await _newest(options.store)
+    suite, *others = plan.suites.values()
     with shown_progress(silent=options.quiet) as progress:
         conclusion = await evaluate_store(
-            plan.suite,
+            suite,
             options.store,
             run,
+            others=others,
             texts=_keeps_texts(plan, options),
             privacy=privacy,
             selection=options.selection,
@@ -126,7 +137,7 @@ async def evaluate_and_show(options: EvaluateOptions) -> bool:
             planned=progress.planned,
             advanced=progress.advanced,
         )
-    return show_result(conclusion, plan, options)
+    return show_result(conclusion, plan.selecting(options.selection), options)
 
 
 async def _newest(store: str) -> str | None:
@@ -144,19 +155,31 @@ def _keeps_texts(plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
 
 
 def _start(options: RunOptions | EvaluateOptions, privacy: Privacy) -> RunPlan:
-    """The suite and where its results go. An importer prints its notes, instead of warnings about expectations that no
-    evaluator reads."""
+    """The suites and where their results go. An importer prints its notes, instead of warnings about expectations that
+    no evaluator reads."""
     start_logging("info" if options.verbose else "warning", "%(levelname)s %(name)s: %(message)s", privacy)
-    scenario_file = options.scenario_file_path and Path(options.scenario_file_path)
-    imported = import_suite(
-        options.suite, options.format, allow_plugins=options.allow_plugins, scenario_file=scenario_file or None
-    )
+    files, skipped = suite_files(options.suite)
+    plan = RunPlan({}, options.report, None, [f"{file} is skipped: it is not a suite" for file in skipped])
+    for file in files:
+        plan = _with_suite(plan, file, options)
+        if plan.arksim and len(files) > 1:
+            raise ConfigError(f"{file}: an ArkSim configuration cannot be run together with other suites")
+    without = [file for file, suite in plan.suites.items() if not suite.cases]
+    if without and (len(files) > 1 or isinstance(options, RunOptions)):
+        raise ConfigError(f"{without[0]}: the suite has no cases")
+    combined(list(plan.suites.values()), files)  # no two of them have a case of the same id
+    return plan
+
+
+def _with_suite(plan: RunPlan, file: str, options: RunOptions | EvaluateOptions) -> RunPlan:
+    scenario_file = Path(options.scenario_file_path) if options.scenario_file_path else None
+    imported = import_suite(file, options.format, allow_plugins=options.allow_plugins, scenario_file=scenario_file)
     suite = imported.suite.with_fresh_judge() if options.no_judge_cache else imported.suite
-    plan = RunPlan(suite, options.report, imported.arksim)
+    plan = replace(plan, suites={**plan.suites, file: suite}, arksim=imported.arksim)
     if not imported.notes:
-        return replace(plan, warnings=[*unused_expectations(suite), *unknown_placeholders(suite)])
+        return replace(plan, warnings=[*plan.warnings, *unused_expectations(suite), *unknown_placeholders(suite)])
     console = Console(stderr=True, highlight=False)
-    console.print(f"Imported {escape(options.suite)} ({imported.format}). Not imported:", soft_wrap=True)
+    console.print(f"Imported {escape(file)} ({imported.format}). Not imported:", soft_wrap=True)
     for note in imported.notes:
         console.print(f"  {escape(note)}", soft_wrap=True)
     return plan
@@ -176,7 +199,7 @@ def _show_causes(console: Console, report: Report, found: Sequence[Cause], shown
 def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     """Turns and conversations, scores and gates, in about that many lines; None: all."""
     metrics = report.verdict["metrics"]
-    room = None if lines is None else max(_FEWEST_LINES, lines - len(metrics) - len(report.gates))
+    room = None if lines is None else max(_FEWEST_LINES, lines - len(metrics) - len(report.gates) - len(report.parts))
     turns = failures_first(report)
     shown = len(turns) if room is None else fitting(console, turns, report, room)
     if turns:
@@ -193,6 +216,9 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     if report.gates:
         console.print()
         console.print(gate_table(report.gates))
+    if report.parts:
+        console.print()
+        console.print(suite_table(report.parts))
 
 
 def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | EvaluateOptions) -> bool:
@@ -216,7 +242,8 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
         click.echo(printable(f"note: {sentence}"), err=as_json)
     for line in filter(None, (users_line(report.users), usage_line(conclusion.usage))):
         details.print(line)
-    for line in github_annotations(verdict, Path(options.suite), os.environ):
+    reports = dict(zip(map(Path, plan.suites), report.parts or [report], strict=True))
+    for line in github_annotations(reports, os.environ):
         click.echo(line, err=True)
     page = plan.publish(report)  # last: a full disk does not hide the verdict
     where = f"store {masked_url(options.store)}" + (f", report {page}" if page else "")

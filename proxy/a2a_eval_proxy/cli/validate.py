@@ -1,6 +1,8 @@
-"""`validate`: everything that can be known about a suite and its agent before a run."""
+"""`validate`: everything that can be known about suites and their agents before a run."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,10 +10,13 @@ from ..errors import BAD_INPUT
 from .command import command, run_async
 from .options import ValidateOptions
 
+if TYPE_CHECKING:
+    from tool_call_evaluators.importers import Imported
+
 
 @command(ValidateOptions)
 def validate(options: ValidateOptions) -> None:
-    """Check a suite and its agent before a run.
+    """Check suites and their agents before a run.
 
     Finds errors of the suite, unknown gates, judges without a model or key, plug-ins that do not load, expectations
     that no evaluator reads, and misspelt placeholders. With an agent (--agent, or the suite's), reads its card. The
@@ -21,12 +26,28 @@ def validate(options: ValidateOptions) -> None:
     Exit codes: 0 valid, 2 not valid, 3 the agent is unreachable.
     Example: a2a-eval-proxy validate suite.yaml --agent localhost:9999
     """
-    from tool_call_evaluators.importers import import_suite
+    from tool_call_evaluators.importers import import_suite, suite_files
     from tool_call_evaluators.report.wording import counted, printable
+    from tool_call_evaluators.suite.combined import combined
+
+    files, skipped = suite_files(options.suite)
+    for file in skipped:
+        click.echo(printable(f"{file} is skipped: it is not a suite"))
+    imported = [import_suite(file, options.format, allow_plugins=options.allow_plugins) for file in files]
+    combined([item.suite for item in imported], files)  # no two of them have a case of the same id
+    errors = sum(_check(item, options) for item in imported)
+    if errors:
+        click.echo(f"\nnot valid: {counted(errors, 'error')}")
+        click.get_current_context().exit(BAD_INPUT)
+    click.echo("\nvalid")
+
+
+def _check(imported: Imported, options: ValidateOptions) -> int:
+    """Print what is wrong with a suite, and what its agent declares; the number of errors."""
+    from tool_call_evaluators.report.wording import printable
 
     from ..runs.preflight import check_agent, check_suite, suite_line
 
-    imported = import_suite(options.suite, options.format, allow_plugins=options.allow_plugins)
     suite = imported.suite
     found = check_suite(suite)
     lines = [suite_line(suite), *(f"not imported: {note}" for note in imported.notes)]
@@ -36,7 +57,4 @@ def validate(options: ValidateOptions) -> None:
     if options.agent or suite.agent.url:
         line, unseen = run_async(check_agent(options.agent_options(suite.agent), suite))
         click.echo(printable("\n".join([line, *(f"warning: {sentence}" for sentence in unseen)])))
-    if found.errors:
-        click.echo(f"\nnot valid: {counted(len(found.errors), 'error')}")
-        click.get_current_context().exit(BAD_INPUT)
-    click.echo("\nvalid")
+    return len(found.errors)

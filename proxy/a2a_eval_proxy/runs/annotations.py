@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 from tool_call_evaluators.grouping import grouped
+from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.wording import cut, printable
 from tool_call_evaluators.suite.files import read_source
 from tool_call_evaluators.suite.yaml_document import SuiteError
-from tool_call_evaluators.verdict import Verdict
 
 MAX_ANNOTATIONS = 10
 """GitHub shows this many errors of a step."""
@@ -18,24 +18,29 @@ _MAX_MESSAGE = 4_000
 """Characters; the report has the rest."""
 
 
-def github_annotations(verdict: Verdict, suite: Path, environ: Mapping[str, str]) -> list[str]:
+def github_annotations(reports: Mapping[Path, Report], environ: Mapping[str, str]) -> list[str]:
     """An `::error` command for each failed case, at its line, and for each reason of the run; none outside of Actions.
 
-    `suite` is the file with the cases. Its path is relative to GITHUB_WORKSPACE if it is in there. The form is that of
-    GitHub's workflow commands (`::error file={name},line={line}::{message}`).
+    `reports` has the report of each suite by its file. Its path is relative to GITHUB_WORKSPACE if it is in there. The
+    form is that of GitHub's workflow commands (`::error file={name},line={line}::{message}`).
     """
-    if environ.get("GITHUB_ACTIONS") != "true" or verdict.passed:
+    if environ.get("GITHUB_ACTIONS") != "true":
         return []
-    lines = _lines_of_cases(suite)
-    by_case = grouped((reason.case_id or reason.message, reason) for reason in verdict.reasons)
-    commands = [
-        _error(environ, suite, lines.get(reasons[0].case_id or ""), "\n".join(reason.message for reason in reasons))
-        for reasons in by_case.values()
-    ]
+    commands = [command for suite, report in reports.items() for command in _errors(environ, suite, report)]
     if (rest := len(commands) - MAX_ANNOTATIONS) > 0:
         more = f"{rest + 1} more failures are in the log and in the report"
-        commands[MAX_ANNOTATIONS - 1 :] = [_error(environ, suite, None, more)]
+        commands[MAX_ANNOTATIONS - 1 :] = [_error(environ, next(iter(reports)), None, more)]
     return commands
+
+
+def _errors(environ: Mapping[str, str], suite: Path, report: Report) -> Iterator[str]:
+    if not report.reasons:
+        return
+    lines = _lines_of_cases(suite)
+    by_case = grouped((reason["case_id"] or reason["message"], reason) for reason in report.reasons)
+    for reasons in by_case.values():
+        message = "\n".join(reason["message"] for reason in reasons)
+        yield _error(environ, suite, lines.get(reasons[0]["case_id"] or ""), message)
 
 
 def _error(environ: Mapping[str, str], suite: Path, line: int | None, message: str) -> str:

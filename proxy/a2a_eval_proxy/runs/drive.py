@@ -7,7 +7,7 @@ import itertools
 import logging
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +20,7 @@ from tool_call_evaluators.model import EvalResult
 from tool_call_evaluators.runs.outcomes import follow, remaining
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import AgentDefaults, Case, Suite
+from tool_call_evaluators.suite.combined import combined
 
 from ..capture.exchange import major_minor
 from ..capture.visibility import CallVisibility
@@ -118,6 +119,7 @@ async def run_suite(
     location: str,
     run: str,
     *,
+    others: Sequence[tuple[Suite, AgentOptions]] = (),
     resume: bool = False,
     replay_user: str | None = None,
     texts: bool = True,
@@ -129,6 +131,8 @@ async def run_suite(
 ) -> RunResult:
     """Hold every conversation of the suite with the agent, score the turns, and judge the run.
 
+    `others` are further suites of the run, each with its agent; they follow one after the other.
+
     With `resume`, conversations that an earlier process completed are skipped; an interrupted one is discarded and
     run again. With `replay_user`, simulated users write what they wrote in that run; no model is asked. `planned` is
     called with the number of turns to come (at most), `advanced` after each. Memory does not grow with the run; for
@@ -139,7 +143,10 @@ async def run_suite(
     simulated user without a model or, with `replay_user`, without a record, JudgeNotConfiguredError for a judge without
     a model or key. What goes wrong within a case is a finding of its turn; missing turns fail the gate.
     """
-    suite.check_judges()
+    parts = [(suite, agent), *others]
+    whole = combined([part for part, _ in parts])
+    for part, _ in parts:
+        part.check_judges()
     watch = watch or RunWatch()
     run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
@@ -149,16 +156,21 @@ async def run_suite(
                 f"run {run!r} already exists in {masked_url(location)}; "
                 "use --resume to continue it, or another --run name"
             )
-        expected = privacy.suite(suite)
-        async with scoring(store, suite, privacy, listener=watch) as (pipeline, scorer):
+        async with scoring(store, whole, privacy, listener=watch) as (pipeline, scorer):
             await pipeline.resume(run)
-            todo = await _todo(store, expected, run)
-            planned(sum(planned_turns(case) * len(todo.get(case.id, ())) for case in suite.cases))
-            if todo:
-                users = await users_of(suite, todo, store, replay_user)
-                await _drive(suite, todo, agent, store, pipeline, run, users, advanced, privacy, watch)
+            todo = await _todo(store, privacy.suite(whole), run)
+            planned(sum(planned_turns(case) * len(todo.get(case.id, ())) for case in whole.cases))
+            plans = [
+                (part, its_agent, own, await users_of(part, own, store, replay_user))
+                for part, its_agent in parts
+                if (own := {case.id: todo[case.id] for case in part.cases if case.id in todo})
+            ]
+            for part, its_agent, own, users in plans:
+                if not watch.stops:
+                    await _drive(part, own, its_agent, store, pipeline, run, users, advanced, privacy, watch)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
+        expected = [privacy.suite(part) for part, _ in parts]
         return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
     finally:
         await asyncio.to_thread(store.close)

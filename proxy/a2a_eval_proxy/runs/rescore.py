@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.combined import combined
 
 from ..privacy.content_removal import lacks_content
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -33,6 +34,7 @@ async def evaluate_store(
     privacy: Privacy = NO_PRIVACY,
     engine: Engine = "in-process",
     selection: Selection = ALL,
+    others: Sequence[Suite] = (),
     watch: RunWatch | None = None,
     planned: Callable[[int], None] = lambda turns: None,
     advanced: Callable[[int], None] = lambda turns: None,
@@ -40,24 +42,27 @@ async def evaluate_store(
     """Score the turns of `run` (None: all) in the store at `location` again, store the results, and judge the run.
 
     Which case a turn belongs to: see `Pipeline.rescoring`. `planned` is called with the number of turns, `advanced`
-    with the number of further turns that are done; for `texts`, see `load_and_judge_run`. Turns of cases that are not
-    selected keep their results and do not count. Evaluators see the turns as `privacy` redacts them; the store keeps
+    with the number of further turns that are done; for `texts`, see `load_and_judge_run`. `others` are further suites,
+    each for its own cases. Turns of cases that are not selected keep their results and do not count; with `others`, nor
+    do those without a case. Evaluators see the turns as `privacy` redacts them; the store keeps
     them as they are.
     Raises StoreError where there is no store, no such run in it, or no content in its turns; with the engine ray
     RayMissingError, and ExecutorLostError where Ray fails: then turns that are scored by then keep their new results;
     else JudgeNotConfiguredError for a judge without a model or key.
     """
-    selected = selection.of(suite) if selection else None
+    suites = [suite, *others]
+    whole = combined(suites)
+    selected = selection.of_each(suites) if selection else suites
     if engine != "ray":  # whose processes have their own environment
-        (selected or suite).check_judges()
+        for part in selected:
+            part.check_judges()
     async with open_existing_store(location) as store:
         planned(sum(summary.turns for summary in await store.runs(run)))
-        expected = privacy.suite(suite)
-        judged = privacy.suite(selected) if selected else expected
-        only = {case.id for case in (*judged.cases, *selected.cases)} if selected else None
-        executor = RayExecutor(expected, location, privacy) if engine == "ray" else None
+        judged = [privacy.suite(part) for part in selected]
+        only = {case.id for part in (*judged, *selected) for case in part.cases} if selection or others else None
+        executor = RayExecutor(privacy.suite(whole), location, privacy) if engine == "ray" else None
         page_size = executor.batch if executor else _PAGE
-        async with scoring(store, suite, privacy, executor, watch) as (pipeline, scorer):
+        async with scoring(store, whole, privacy, executor, watch) as (pipeline, scorer):
             await _score_again(store, run, pipeline, only, page_size, advanced)
         return await load_and_judge_run(
             store,
@@ -67,7 +72,7 @@ async def evaluate_store(
             moved=pipeline.moved,
             texts=texts,
             privacy=privacy,
-            partial=selected is not None,
+            partial=bool(selection),
         )
 
 

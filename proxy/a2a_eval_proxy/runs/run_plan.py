@@ -15,8 +15,11 @@ from tool_call_evaluators.importers.arksim.simulation import SimulationFile
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.arksim import ArksimResults
 from tool_call_evaluators.suite import Case, Suite
+from tool_call_evaluators.suite.combined import combined
 
+from ..errors import ConfigError
 from .report_files import PAGE, publish_report
+from .selection import Selection
 from .simulation_files import scored_by, simulation_id
 
 _NAMED = 20
@@ -24,9 +27,11 @@ _NAMED = 20
 
 @dataclass(frozen=True)
 class RunPlan:
-    """`given` is the folder for the report that the command line names; `arksim` the files that the suite is of."""
+    """`given` is the folder for the report that the command line names; `arksim` the files that the suite is of, which
+    then is the only one."""
 
-    suite: Suite
+    suites: Mapping[str, Suite]
+    """By file."""
     given: Path | None
     arksim: ArksimRun | None
     warnings: Sequence[str] = ()
@@ -35,15 +40,29 @@ class RunPlan:
     cases: Mapping[str, Case] = field(default_factory=dict)
     """Those of the conversations, by the ids of their scenarios."""
 
+    @property
+    def suite(self) -> Suite:
+        """The suite, or all as one. Raises CombinationError."""
+        return combined(list(self.suites.values()), list(self.suites))
+
+    def selecting(self, selection: Selection) -> RunPlan:
+        """This plan with the selected cases. Raises as `Selection.of`."""
+        chosen = {suite.name: suite for suite in selection.of_each(list(self.suites.values()))}
+        suites = {file: chosen[suite.name] for file, suite in self.suites.items() if suite.name in chosen}
+        return replace(self, suites=suites)
+
     def of_simulation(self, simulation: SimulationFile) -> RunPlan:
-        """This plan for these conversations."""
+        """This plan for these conversations. Raises ConfigError for several suites."""
+        if len(self.suites) > 1:
+            raise ConfigError("--simulation-file-path: needs one suite, the one of its conversations")
         suite, cases = scored_by(simulation, self.suite, self.scenarios)
         warnings = [*self.warnings, *simulation.notes]
         scored = {case.id for case in suite.cases}
         if absent := [case.id for case in self.suite.cases if case.id not in scored]:
             more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
             warnings.append(f"without a conversation, and not scored: {', '.join(absent[:_NAMED])}{more}")
-        return replace(self, suite=suite, simulation=simulation, cases=cases, warnings=warnings)
+        suites = dict.fromkeys(self.suites, suite)
+        return replace(self, suites=suites, simulation=simulation, cases=cases, warnings=warnings)
 
     @property
     def scenarios(self) -> Scenarios:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,9 +14,12 @@ from tool_call_evaluators.judge.usage import Usage
 from tool_call_evaluators.judged.base import judge_with
 from tool_call_evaluators.judged.unique_errors import errors_of_run
 from tool_call_evaluators.report import Report, shortened_turn
+from tool_call_evaluators.report.wording import counted
 from tool_call_evaluators.runs.outcomes import ConversationResults, failures, follow, run_verdict
+from tool_call_evaluators.runs.suites import verdict_of_suites
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.combined import combined
 from tool_call_evaluators.turn_health import NO_CAPTURE, calls_unseen
 from tool_call_evaluators.verdict import Verdict
 
@@ -29,6 +33,8 @@ from ..telemetry.counters import Metrics
 from ..telemetry.turn_listener import TurnListener
 from .selection import selected_turns
 from .stored_turns import conversation_results, without_texts
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ async def scoring(
 async def load_and_judge_run(
     store: Store,
     scorer: Scorer,
-    suite: Suite,
+    suites: Sequence[Suite],
     run: str | None,
     *,
     moved: Mapping[str, str] | None = None,
@@ -94,25 +100,44 @@ async def load_and_judge_run(
     privacy: Privacy = NO_PRIVACY,
     partial: bool = False,
 ) -> RunResult:
-    """Judge the stored turns of `run` (None: of all runs) by the suite. Everything must be scored by now.
+    """Judge the stored turns of `run` (None: of all runs) by the suites. Everything must be scored by now.
 
     `moved` has the cases of turns, by turn id, that differ from the stored ones. Only results of the suite's
-    evaluators count; with `partial`, only turns of the suite's cases. All turns are in memory together, with texts
-    shortened for the report; without `texts`, with what the verdict needs. `privacy` redacts turns that were
-    stored under other rules. The suite's judge, if there is one, merges distinct errors that mean the same, unless
-    content must not be kept.
+    evaluators count; with `partial`, and with several suites, only turns of their cases. All turns are in memory
+    together, with texts shortened for the report; without `texts`, with what the verdict needs. `privacy` redacts turns
+    that were stored under other rules. The first suite's judge, if there is one, merges distinct errors that mean the
+    same, unless content must not be kept.
     """
     turns = []
     async for stored in every_turn(store, TurnQuery(run=run)):
         turn = scorer.in_force(in_its_case(privacy.stored_turn(stored), moved or {}))
         turns.append(shortened_turn(turn) if texts else without_texts(turn))
-    judged = selected_turns(suite, turns) if partial else (suite, turns)
-    result = judge_turns(*judged, await _conversation_results(store, scorer, run), run)
+    result = _judge(suites, turns, await _conversation_results(store, scorer, run), run, partial=partial)
     cache = privacy.judge_cache(store.judge_cache)
-    judge = None if cache is None else judge_with(suite.judge, cache=cache)
+    judge = None if cache is None else judge_with(suites[0].judge, cache=cache)
     errors, spent = await errors_of_run(failures(result.report.conversations), judge)
     merged = replace(result.report, unique_errors=[error.to_dict() for error in errors], merging=spent)
     return RunResult(result.verdict, merged)
+
+
+def _judge(
+    suites: Sequence[Suite], turns: Sequence[TurnJson], results: ConversationResults, run: str | None, *, partial: bool
+) -> RunResult:
+    """As `judge_turns`; several suites judge the turns of their own cases, and all must pass."""
+    if len(suites) == 1 and not partial:
+        return judge_turns(suites[0], turns, results, run)
+    judged = [selected_turns(suite, turns, partial=partial) for suite in suites]
+    parts = [judge_turns(*each, results, run) for each in judged]
+    if len(parts) == 1:
+        return parts[0]
+    left = len(turns) - sum(len(own) for _, own in judged)
+    if left and not partial:
+        logger.warning("not counted, as they belong to no case of the suites: %s", counted(left, "turn"))
+    whole = combined(suites)
+    conversations = [item for part in parts for item in part.report.conversations]
+    verdict = verdict_of_suites(whole, conversations, [(part.report.title, part.verdict) for part in parts])
+    report = Report(parts[0].report.run, verdict.to_dict(), conversations, whole, parts=[part.report for part in parts])
+    return RunResult(verdict, report)
 
 
 def judge_turns(

@@ -9,6 +9,7 @@ from typing import Any
 
 from tool_call_evaluators.options import did_you_mean
 from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite.combined import combined
 from tool_call_evaluators.turn_health import TURN_SUCCEEDED
 
 from ..errors import ConfigError
@@ -50,18 +51,27 @@ class Selection:
             raise ConfigError(f"--case, --tag: no case of suite {suite.name!r} matches both")
         return replace(suite, cases=cases)
 
+    def of_each(self, suites: Sequence[Suite]) -> list[Suite]:
+        """The suites of one run with the selected cases, without those that have none. Raises as `of` does."""
+        if len(suites) == 1:
+            return [self.of(suites[0])]
+        ids = {case.id for case in self.of(combined(suites)).cases}
+        parts = (replace(suite, cases=tuple(case for case in suite.cases if case.id in ids)) for suite in suites)
+        return [suite for suite in parts if suite.cases]
+
 
 ALL = Selection()
 
 
-def selected_turns(suite: Suite, turns: Sequence[TurnJson]) -> tuple[Suite, Sequence[TurnJson]]:
-    """What the verdict on a selection reads: `suite`, and the turns of its cases.
+def selected_turns(suite: Suite, turns: Sequence[TurnJson], *, partial: bool) -> tuple[Suite, Sequence[TurnJson]]:
+    """What the verdict on a selection, or on one suite of several, reads: `suite`, and the turns of its cases.
 
-    An evaluator that measures nothing in them is tolerated if another one does: it may be for the other cases.
+    `partial`: `suite` has a part of its cases; an evaluator that measures nothing in them is tolerated if another one
+    does: it may be for the other cases.
     """
     ids = {case.id for case in suite.cases}
     turns = [turn for turn in turns if turn["case_id"] in ids]
-    if any(_is_measured(result) for turn in turns for result in turn["evaluations"]):
+    if partial and any(_is_measured(result) for turn in turns for result in turn["evaluations"]):
         suite = replace(suite, tolerate=suite.tolerate | {"unmeasured"})
     return suite, turns
 

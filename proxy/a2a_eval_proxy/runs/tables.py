@@ -181,6 +181,17 @@ def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
+def suite_table(parts: Iterable[Report]) -> Table:
+    """One row for each suite of several: its verdict, and how many of its conversations passed."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("suite", "verdict", "conversations passed"):
+        table.add_column(name, overflow="fold")
+    for part in parts:
+        verdict = "[green]passed[/green]" if part.passed else "[red]failed[/red]"
+        table.add_row(escape(plain(part.title)), verdict, part.share_text)
+    return table
+
+
 def _notes(report: Report) -> dict[tuple[str, str], str]:
     """How the verdict treats bad results without a reason of their own, by turn id and metric."""
     return {

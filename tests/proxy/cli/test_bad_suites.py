@@ -77,7 +77,8 @@ def test_a_wrong_suite(
 def test_no_file_at_all(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert "suite.yaml: cannot be read: No such file" in complaint(command, monkeypatch, capsys)
     Path("suite.yaml").mkdir()
-    assert "suite.yaml: cannot be read: Is a directory" in complaint(command, monkeypatch, capsys)
+    problem = "cannot be read: Is a directory" if command == "serve" else "the folder has no suite"
+    assert f"suite.yaml: {problem}" in complaint(command, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -30,6 +30,7 @@ def completed(line: str, word: str = "") -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "suite.yaml").write_text(SUITE)
+    (tmp_path / "other.yaml").write_text("suite: other\ncases: [{id: other, turns: [{user: Hello}]}]\n")
     (tmp_path / "raises.py").write_text("raise SystemExit('completion ran a plug-in')")
     store_turns(tmp_path / "a2a-eval-proxy.db", [turn("t-1", run="monday"), turn("t-2", run="tuesday", start=9.0)])
     monkeypatch.chdir(tmp_path)
@@ -46,7 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run --case", "", []),
         ("run absent.yaml --case", "", []),
         ("run raises.py --case", "", []),
-        ("run . --tag", "", []),
+        ("run . --tag", "", ["money", "smoke"]),
+        ("run other.yaml suite.yaml --tag", "m", ["money"]),
         ("run suite.yaml --run", "", ["tuesday", "monday"]),
         ("evaluate --run", "m", ["monday"]),
         ("compare monday", "t", ["tuesday"]),

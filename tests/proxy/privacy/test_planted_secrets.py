@@ -208,7 +208,7 @@ class Running:
             out.append(json.dumps(events.get_nowait()))
         out += [json.dumps(dict(item.log_record.attributes or {})) for item in self.exported.get_finished_logs()]
         expected = self.privacy.suite(self.suite or Suite(name="none"))
-        conclusion = await load_and_judge_run(self.store, self.scorer, expected, None)
+        conclusion = await load_and_judge_run(self.store, self.scorer, [expected], None)
         publish_report(conclusion.report, self.folder / "report", {})
         lines = io.StringIO()
         await write_turns(str(self.path), None, lines)

@@ -205,8 +205,8 @@ def test_a_run_of_a_thousand_cases_prints_sixty_lines_and_every_distinct_failure
         for number in range(1_000)
         for time in range(repetitions)
     ]  # fmt: skip
-    options = EvaluateOptions(suite="suite.yaml", store=str(tmp_path / "turns.db"))
-    assert not show_result(judge_turns(suite, turns, {}, "r"), RunPlan(suite, None, None), options)
+    options = EvaluateOptions(suite=("suite.yaml",), store=str(tmp_path / "turns.db"))
+    assert not show_result(judge_turns(suite, turns, {}, "r"), RunPlan({"suite.yaml": suite}, None, None), options)
     lines = capsys.readouterr().out.splitlines()
     assert 30 < len(lines) <= 60
     assert lines[1].startswith("case-500")

@@ -1,0 +1,155 @@
+"""`run`, `evaluate` and `validate` with several suites, or a folder of them: one run, one verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.cli.options import EvaluateOptions, RunOptions
+from a2a_eval_proxy.cli.run_display import evaluate_and_show, run_and_show
+from a2a_eval_proxy.demo.agent import run_agent
+from a2a_eval_proxy.errors import ConfigError
+from click.testing import CliRunner
+from tool_call_evaluators.suite import load_suite
+from tool_call_evaluators.suite.combined import CombinationError
+
+ORDERS = """\
+suite: orders
+evaluators: [tool_error, tool_trajectory]
+cases:
+  - id: status
+    tags: [smoke]
+    turns:
+      - user: Where is order ORD-1001?
+        expect: {tool_calls: [{name: lookup_order, arguments: {order_id: ORD-1001}}]}
+"""
+REFUNDS = """\
+suite: refunds
+evaluators: [{tool_trajectory: {mode: recall}}]
+gates: {tool_trajectory: 0.9}
+cases:
+  - id: partial-refund
+    turns:
+      - user: Please refund 14.50 EUR of order ORD-1002, one mug came broken.
+        expect:
+          tool_calls:
+            - {name: lookup_order, arguments: {order_id: ORD-1002}}
+            - {name: issue_refund, arguments: {order_id: ORD-1002, amount_eur: 14.5}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "suites"
+    folder.mkdir()
+    (folder / "orders.yaml").write_text(ORDERS)
+    (folder / "refunds.yml").write_text(REFUNDS)
+    (folder / "settings.yaml").write_text("suite: suites/orders.yaml\nstore: turns.db\n")
+    (folder / "notes.txt").write_text("no YAML")
+    return folder
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[str]:
+    async with run_agent(tmp_path / "shop.db") as url:
+        yield url
+
+
+async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
+    folder: Path, agent: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    report = Path("report")
+    assert not await run_and_show(
+        RunOptions(suite=("suites",), agent=agent, store="turns.db", run="monday", report=report)
+    )
+    shown = capsys.readouterr()
+    assert "note: suites/settings.yaml is skipped: it is not a suite" in shown.out
+    assert "orders   passed" in " ".join(shown.out.split("\n"))
+    assert "✕ tool_trajectory: mean ≥ 0.90 (refunds)" in shown.out
+    assert "::error file=suites/refunds.yml::tool_trajectory: mean 0.5 is below 0.9" in shown.err.replace(
+        str(folder.parent) + "/", ""
+    )
+    assert "suites/orders.yaml" not in shown.err
+
+    data = json.loads((report / "report.json").read_text())
+    assert data["suite"] == "orders, refunds"
+    assert [(part["suite"], part["passed"]) for part in data["suites"]] == [("orders", True), ("refunds", False)]
+    assert {item["case_id"]: [result["evaluator"] for result in item["turns"][0]["results"]]
+            for item in data["conversations"]} == {
+        "status": ["tool_error", "tool_trajectory"], "partial-refund": ["tool_trajectory"]
+    }  # fmt: skip
+    names = [suite.get("name") for suite in ET.parse(report / "junit.xml").getroot()]
+    assert names == ["orders", "refunds"]
+    assert "refunds" in (report / "summary.md").read_text()
+    focus = load_suite(report / "focus/all-failures-2-refunds.yaml")
+    assert (focus.name, [case.id for case in focus.cases]) == ("refunds", ["partial-refund"])
+    assert focus.gates
+    assert not list(report.glob("focus/*orders*"))
+
+    only = EvaluateOptions(suite=("suites/orders.yaml", "suites/refunds.yml"), store="turns.db", case=("status",))
+    assert await evaluate_and_show(only)
+    assert "1 turn" in capsys.readouterr().out
+
+
+async def test_evaluate_scores_each_turn_with_the_suite_of_its_case(
+    folder: Path, agent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    everything = "suite: all\nevaluators: [tool_error]\ncases: [{id: other, turns: [{user: Hi}]}]\n"
+    Path("all.yaml").write_text(everything)
+    await run_and_show(RunOptions(suite=("all.yaml", "suites"), agent=agent, store="turns.db", run="monday"))
+    lenient = REFUNDS.replace("0.9", "0.1")
+    (folder / "refunds.yml").write_text(lenient)
+    capsys.readouterr()
+    assert await evaluate_and_show(EvaluateOptions(suite=("suites",), store="turns.db", output="json"))
+    shown = capsys.readouterr()
+    data = json.loads(shown.out)
+    assert data["passed"]
+    assert len(data["conversations"]) == 2
+    assert "not counted, as they belong to no case of the suites: 1 turn" in shown.err
+
+
+def test_validate_checks_every_suite(folder: Path) -> None:
+    (folder / "refunds.yml").write_text(REFUNDS.replace("gates: {tool_trajectory", "gates: {tool_errr"))
+    result = CliRunner().invoke(cli, ["validate", "suites"])
+    assert result.exit_code == 2
+    assert "orders: 1 case" in result.output
+    assert "refunds: 1 case" in result.output
+    assert "not valid: 1 error" in result.output
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"a.yaml": ORDERS, "b.yaml": ORDERS.replace("suite: orders", "suite: copy")},
+         "the case 'status' is in suites/a.yaml and in suites/b.yaml"),
+        ({"a.yaml": ORDERS, "b.yaml": ORDERS}, "the suite 'orders' is in suites/a.yaml and in suites/b.yaml"),
+    ],
+)  # fmt: skip
+async def test_what_two_suites_share_is_an_error_that_names_both_files(
+    folder: Path, files: dict[str, str], problem: str
+) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    with pytest.raises(CombinationError, match=problem):
+        await run_and_show(RunOptions(suite=("suites",), agent="http://127.0.0.1:9", store="turns.db"))
+    assert CliRunner().invoke(cli, ["validate", "suites"]).exception is not None
+
+
+async def test_a_suite_without_cases_in_a_folder_is_named(folder: Path) -> None:
+    (folder / "orders.yaml").write_text("suite: orders\nevaluators: [tool_error]\n")
+    with pytest.raises(ConfigError, match=r"suites/orders\.yaml: the suite has no cases"):
+        await run_and_show(RunOptions(suite=("suites",), agent="http://127.0.0.1:9", store="turns.db"))
+
+
+def test_a_file_that_is_given_twice_is_read_once(folder: Path) -> None:
+    result = CliRunner().invoke(cli, ["validate", "suites", "suites/orders.yaml"])
+    assert result.exit_code == 0, result.output
+    assert result.output.count("orders: 1 case") == 1
