@@ -131,12 +131,11 @@ async def run_suite(
 ) -> RunResult:
     """Hold every conversation of the suite with the agent, score the turns, and judge the run.
 
-    `others` are further suites of the run, each with its agent; they follow one after the other.
-
-    With `resume`, conversations that an earlier process completed are skipped; an interrupted one is discarded and
-    run again. With `replay_user`, simulated users write what they wrote in that run; no model is asked. `planned` is
-    called with the number of turns to come (at most), `advanced` after each. Memory does not grow with the run; for
-    `texts` and `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
+    `others` are further suites of the run, each with its agent, which follow one after the other. With `resume`,
+    conversations that an earlier process completed are skipped; an interrupted one is discarded and run again. With
+    `replay_user`, simulated users write what they wrote in that run; no model is asked. `planned` is called with the
+    number of turns to come (at most), `advanced` after each. Memory does not grow with the run; for `texts` and
+    `partial`, see `load_and_judge_run`. `privacy` applies to everything but what is sent to the agent.
 
     Raises AgentUnreachableError or CaptureError if the agent's card cannot be read, NothingRanError if there was no
     turn at all, StoreError for the store, ConfigError for a `run` that exists when `resume` is False, and for a
@@ -147,33 +146,43 @@ async def run_suite(
     whole = combined([part for part, _ in parts])
     for part, _ in parts:
         part.check_judges()
-    watch = watch or RunWatch()
+    watch, expected = watch or RunWatch(), [privacy.suite(part) for part, _ in parts]
     run = privacy.identifier(run)  # as its turns will have it
     store = open_store(location)
     try:
-        if not resume and await store.runs(run):
-            raise ConfigError(
-                f"run {run!r} already exists in {masked_url(location)}; "
-                "use --resume to continue it, or another --run name"
-            )
+        await _check_new(run, store, location, resume=resume)
         async with scoring(store, whole, privacy, listener=watch) as (pipeline, scorer):
             await pipeline.resume(run)
-            todo = await _todo(store, privacy.suite(whole), run)
-            planned(sum(planned_turns(case) * len(todo.get(case.id, ())) for case in whole.cases))
-            plans = [
-                (part, its_agent, own, await users_of(part, own, store, replay_user))
-                for part, its_agent in parts
-                if (own := {case.id: todo[case.id] for case in part.cases if case.id in todo})
-            ]
-            for part, its_agent, own, users in plans:
-                if not watch.stops:
-                    await _drive(part, own, its_agent, store, pipeline, run, users, advanced, privacy, watch)
+            left = await _left(parts, privacy.suite(whole), store, run)
+            planned(sum(turns for _, _, own in left for turns in _turns(whole, own)))
+            users = [await users_of(part, own, store, replay_user) for part, _, own in left]
+            for each, its_users in zip(left, users, strict=True):
+                await _drive(*each, store, pipeline, run, its_users, advanced, privacy, watch)
             await pipeline.drained()
             await store.drained()  # of the records of conversations without turns
-        expected = [privacy.suite(part) for part, _ in parts]
         return await load_and_judge_run(store, scorer, expected, run, texts=texts, partial=partial)
     finally:
         await asyncio.to_thread(store.close)
+
+
+async def _check_new(run: str, store: Store, location: str, *, resume: bool) -> None:
+    if not resume and await store.runs(run):
+        raise ConfigError(
+            f"run {run!r} already exists in {masked_url(location)}; use --resume to continue it, or another --run name"
+        )
+
+
+def _turns(suite: Suite, todo: Conversations) -> Iterator[int]:
+    return (planned_turns(case) * len(todo.get(case.id, ())) for case in suite.cases)
+
+
+async def _left(
+    parts: Sequence[tuple[Suite, AgentOptions]], whole: Suite, store: Store, run: str
+) -> list[tuple[Suite, AgentOptions, Conversations]]:
+    """The suites with missing conversations, and the numbers of these; `whole` is all suites as one."""
+    todo = await _todo(store, whole, run)
+    left = ((part, agent, {case.id: todo[case.id] for case in part.cases if case.id in todo}) for part, agent in parts)
+    return [each for each in left if each[2]]
 
 
 async def _todo(store: Store, suite: Suite, run: str) -> dict[str, list[int]]:
@@ -217,8 +226,8 @@ async def agent_client(agent: AgentOptions) -> AsyncIterator[tuple[CaptureClient
 
 async def _drive(
     suite: Suite,
-    todo: Conversations,
     agent: AgentOptions,
+    todo: Conversations,
     store: Store,
     pipeline: Pipeline,
     run: str,
@@ -227,6 +236,8 @@ async def _drive(
     privacy: Privacy,
     watch: RunWatch,
 ) -> None:
+    if watch.stops:
+        return
     async with agent_client(agent) as (client, server):
         visibility = CallVisibility(asks=True, dialects=bool(agent.dialects), logs=False)
         name = server.name if server else client.url
