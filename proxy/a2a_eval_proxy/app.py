@@ -175,7 +175,7 @@ class RunningProxy:
         names = HostNames(settings.host_names)
         agent = AgentWatch(settings, self.files, lambda: self.otlp_url)
         stack.callback(agent.close)
-        self._site = Site(self, agent, settings.admin_token)
+        self._site = Site(self, agent, settings.admin_token, lambda: self.url)
         registry = self._registry(stack)
         admin = admin_app(self, registry, settings.admin_token, names, self._site.routes, self._site.access)
         self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)

@@ -91,7 +91,7 @@ def _conversation(report: Report, conversation: RunConversation, short: Shortene
                 "results": [
                     _result(result, short, report.note(conversation, None, result)) for result in conversation.results
                 ],
-                "turns": [_turn(report, conversation, turn, start, short) for turn in conversation.turns],
+                "turns": [turn_data(report, conversation, turn, start, short) for turn in conversation.turns],
             }
         )
         | _compared(report.changes_of_all(conversation), case.expect if case else None, short)
@@ -102,9 +102,10 @@ def _goal(case: Case) -> str | None:
     return case.user_goal or (case.simulate.goal if case.simulate else None)
 
 
-def _turn(
+def turn_data(
     report: Report, conversation: RunConversation, planned: ConversationTurn, start: str | None, short: Shortener
 ) -> dict[str, Any]:
+    """The data of one turn. Times are seconds since `start`. Empty values are missing."""
     turn = planned.turn
     if turn is None:
         return _without_empty(

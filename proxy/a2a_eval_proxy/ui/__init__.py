@@ -14,7 +14,8 @@ To add a screen, write one module and one template, and add its `Screen` to `SCR
    the pages allows no inline style or script: draw bars as SVG, with attributes.
 3. URLs are relative, so that pages work below a path prefix: `link("turns", turn_id)`, `link("", run="nightly")`. Ids
    that agents or users choose belong in the query: browsers resolve `..` in a path, however it is encoded.
-4. A block of the template that scripts replace is named in `fragments`: `?fragment=NAME` renders it alone.
+4. Blocks of the template that scripts replace are named in `fragments`: `?fragment=NAME,NAME` renders these alone.
+   Macros must be imported inside such a block.
 5. A form that changes something posts to a path with `action`; the guard of the admin port refuses other origins.
 6. A script is a file in `assets`, imported by `main.js`; it does nothing on pages without its elements.
 

@@ -18,6 +18,13 @@ SIGNS = {
     "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "spoilt": "!", "warning": "!", "unseen": "–",
 }  # fmt: skip
 
+SOURCES = {
+    "a2a_protocol": "A2A",
+    "otel_trace": "OpenTelemetry",
+    "openai_agents": "OpenAI Agents SDK",
+    "a2e": "A2E",
+    "adk": "google-adk",
+}
 _ROUNDED = re.compile(r"\d{16}|\d[eE]")
 
 
@@ -35,10 +42,13 @@ def environment() -> Environment:
         "counted": counted,
         "cut": cut,
         "duration": duration_text,
+        "json": json_line,
         "line": one_line,
         "pretty": pretty,
         "readable": readable,
         "score": score_text,
+        "sentence": sentence,
+        "source_name": lambda source: SOURCES.get(source, source),
     }
     made.globals |= {"signs": SIGNS, "named": named}
     return made
@@ -61,3 +71,13 @@ def pretty(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)
     except (ValueError, RecursionError):
         return str(value)
+
+
+def json_line(value: Any) -> str:
+    """JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

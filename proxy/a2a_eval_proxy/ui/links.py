@@ -11,6 +11,11 @@ from starlette.requests import Request
 class Links:
     """Makes URLs that lead from the page at `raw_path` (as in the request line) to others."""
 
+    @classmethod
+    def of(cls, request: Request) -> Links:
+        """URLs on the page that this request asks for."""
+        return cls(request.scope.get("raw_path") or request.scope["path"].encode())
+
     def __init__(self, raw_path: bytes) -> None:
         self.up = "../" * (raw_path.partition(b"?")[0].count(b"/") - 1)
 

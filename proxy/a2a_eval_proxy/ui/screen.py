@@ -22,7 +22,8 @@ class View:
     control: Control
     request: Request
     agent: AgentWatch | None
-    """None where there is no traffic, only a store."""
+    proxy_url: str | None
+    """Where clients connect. Both are None where there is no traffic, only a store."""
     runs: JudgedRuns
     link: Links
 

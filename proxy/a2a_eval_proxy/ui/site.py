@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from jinja2 import Template
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -49,11 +50,13 @@ class Site:
         control: Control,
         agent: AgentWatch | None = None,
         token: str | None = None,
+        proxy_url: Callable[[], str | None] = lambda: None,
         screens: Sequence[Screen] = SCREENS,
     ) -> None:
         self._control = control
         self._agent = agent
         self._runs = JudgedRuns(control.store, OneAtATime(), control.suite, control.suite_file, control.run)
+        self._proxy_url = proxy_url
         self._assets = AssetFiles()
         self._environment = environment()
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
@@ -84,13 +87,13 @@ class Site:
     def _page(self, screen: Screen, function: ScreenFunction) -> Callable[[Request], Awaitable[Response]]:
         async def page(request: Request) -> Response:
             try:
-                fragment = request.query_params.get("fragment")
-                if fragment is not None and fragment not in screen.fragments:
-                    raise HTTPException(400, f"fragment: expected one of {', '.join(screen.fragments)}")
-                values = await function(View(self._control, request, self._agent, self._runs, _links(request)))
+                fragments = request.query_params.get("fragment")
+                if fragments is not None and not set(fragments.split(",")) <= set(screen.fragments):
+                    raise HTTPException(400, f"fragment: expected names among {', '.join(screen.fragments)}")
+                values = await function(View(self._control, request, self._agent, self._proxy_url(), self._runs, Links.of(request)))
                 if isinstance(values, Response):
                     return values
-                return self._render(request, screen.template, values, fragment=fragment)
+                return self._render(request, screen.template, values, fragments=fragments)
             except HTTPException as error:
                 return self._error(request, error.status_code, error.detail)
             except StoreError as error:
@@ -99,9 +102,9 @@ class Site:
         return page
 
     def _render(
-        self, request: Request, name: str, values: Mapping[str, Any], status: int = 200, fragment: str | None = None
+        self, request: Request, name: str, values: Mapping[str, Any], status: int = 200, fragments: str | None = None
     ) -> Response:
-        link = _links(request)
+        link = Links.of(request)
         template = self._environment.get_template(name)
         own = {
             "link": link,
@@ -112,11 +115,16 @@ class Site:
             "with_login": self._login is not None,
         }
         context = {**own, **values}
-        if fragment is None:
+        if fragments is None:
             text = template.render(context)
         else:
-            text = "".join(template.blocks[fragment](template.new_context(context)))
+            text = "".join(self._fragment(template, name, context) for name in fragments.split(","))
         return HTMLResponse(text.encode("utf-8", "replace"), status, headers=PAGE_HEADERS)
+
+    @staticmethod
+    def _fragment(template: Template, name: str, context: Mapping[str, Any]) -> str:
+        content = "".join(template.blocks[name](template.new_context(dict(context))))
+        return f'<div data-fragment="{name}">{content}</div>'
 
     def _error(self, request: Request, status: int, message: str) -> Response:
         return self._render(request, "error.html", {"status": status, "message": message}, status)
@@ -147,10 +155,6 @@ class Site:
         again = request.scope["path"].rpartition("/")[2] or "./"
         response = self._render(request, "login.html", {"problem": "", "again": again}, 401)
         await response(scope, receive, send)
-
-
-def _links(request: Request) -> Links:
-    return Links(request.scope.get("raw_path") or request.scope["path"].encode())
 
 
 def _is_open(path: str) -> bool:

@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
 from ..store import TurnQuery
+from .finding_meanings import MEANINGS
 from .screen import Screen, View
 from .turn_rows import turn_row
 
 _PAGE = 50
-_FILTERS = ("run", "case", "conversation", "status", "cursor")
+_VERDICTS = (
+    ("", "All"),
+    ("failed", "Failed"),
+    ("errored", "Errored"),
+    ("passed", "Passed"),
+    ("unscored", "Not scored"),
+)
+_NARROWING = (("case", "Case"), ("tool", "Tool"), ("evaluator", "Evaluator"), ("finding", "Finding"))
+_FILTERS = ("verdict", "q", "run", "conversation", *(name for name, _ in _NARROWING))
 
 
-async def _values(view: View) -> dict[str, Any]:
-    given = {name: value for name, value in view.request.query_params.items() if value}
+async def _values(view: View) -> Mapping[str, Any]:
     store = view.control.store
+    filters = {name: value for name in _FILTERS if (value := view.request.query_params.get(name, "").strip())}
+    cursor = view.request.query_params.get("cursor")
+    own = {name: value for name, value in filters.items() if name in ("run", "case", "conversation")}
     try:
-        page = await store.turns(TurnQuery(limit=_PAGE, **{name: given.get(name) for name in _FILTERS}))
+        page = await store.turns(TurnQuery(**own, limit=_PAGE, cursor=cursor))
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
+    link = view.link
     return {
         "agent": await view.agent.status() if view.agent else None,
+        "proxy_url": view.proxy_url,
+        "is_live": view.agent is not None and cursor is None,
+        "counters": (),
         "rows": [turn_row(turn) for turn in reversed(page.items)],
-        "next_cursor": page.next_cursor,
+        "filters": filters,
+        "verdicts": _VERDICTS,
+        "is_narrowed": any(name in filters for name, _ in _NARROWING),
+        "narrowing": [(name, title, _known(view, name)) for name, title in _NARROWING],
         "runs": [run.name for run in reversed(await store.runs())],
-        "filters": given,
+        "first_page": link(**filters),
+        "next_page": link(**filters, cursor=page.next_cursor) if page.next_cursor else None,
     }
 
 
-SCREEN = Screen("/", "turns.html", _values, nav="Turns", fragments=("rows",))
+def _known(view: View, name: str) -> list[str]:
+    """Values to choose from."""
+    suite = view.control.suite
+    if name == "finding":
+        return list(MEANINGS)
+    if suite is None or name == "tool":
+        return []
+    return [case.id for case in suite.cases] if name == "case" else list(suite.metrics)
+
+
+SCREEN = Screen("/", "turns.html", _values, nav="Turns", fragments=("head", "list"))

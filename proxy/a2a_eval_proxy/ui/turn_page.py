@@ -1,21 +1,92 @@
-"""One turn in full."""
+"""One turn in full: what was said, the calls beside the expected ones, scores, findings, how it was captured."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from .finding_meanings import MEANINGS
 from .screen import Screen, View
-from .turn_rows import own_results, turn_row
+from .turn_rows import turn_row
+from .turn_view import shown_turn
+
+CHANGES = {
+    "same": ("=", "as expected"),
+    "moved": ("↕", "expected in another position"),
+    "changed": ("≠", "different arguments"),
+    "removed": ("−", "missing"),
+    "added": ("+", "unexpected"),
+    "awaited": ("…", "not called yet"),
+}
+"""Signs and words of the report, for a comparison of calls."""
+EXPECTED = {
+    "tool_calls_order": "order of tools",
+    "tool_calls_count": "number of calls",
+    "tool_outputs": "tool outputs",
+    "response": "response",
+    "response_contains": "response contains",
+    "behavior": "behaviour",
+}
 
 
-async def _values(view: View) -> dict[str, Any]:
+async def _values(view: View) -> Mapping[str, Any]:
     turn_id = view.request.path_params["turn_id"]
     turn = await view.control.store.turn(turn_id)
     if turn is None:
         raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")
-    return {"turn": turn, "row": turn_row(turn), "results": own_results(turn)}
+    row, link = turn_row(turn), view.link
+    shown = await shown_turn(view.control, turn)
+    return {
+        "turn": turn,
+        "row": row,
+        "shown": shown,
+        "is_open": row.verdict == "open",
+        "calls": _call_rows(shown, is_open=row.verdict == "open"),
+        "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
+        "expected_names": EXPECTED,
+        "captured": _captured(turn["capture"]),
+        "more_of": {
+            "conversation": (turn["conversation_id"], link(conversation=turn["conversation_id"])),
+            "run": (turn["run"], link(run=turn["run"])),
+            "case": (turn["case_id"], link(case=turn["case_id"])),
+        },
+    }
+
+
+def _call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]]:
+    """Each call once: `kind`, `sign` and `words` of the comparison (None without one), and both sides."""
+    made, expected = shown.get("calls", []), shown.get("expected_calls") or []
+    if "changes" not in shown:
+        return [{"kind": "alone", "sign": None, "expected": None, "made": call, "differing": ()} for call in made]
+    rows = []
+    for kind, left, right, *differing in shown["changes"]:
+        kind = "awaited" if is_open and kind == "removed" else kind
+        sign, words = CHANGES[kind]
+        sides = {"expected": _at(expected, left), "made": _at(made, right)}
+        rows.append(
+            {"kind": kind, "sign": sign, "words": words, **sides, "differing": differing[0] if differing else ()}
+        )
+    return rows
+
+
+def _at(calls: list[dict[str, Any]], index: int | None) -> dict[str, Any] | None:
+    return calls[index] if index is not None and index < len(calls) else None
+
+
+def _captured(capture: Mapping[str, Any]) -> list[str]:
+    """How the calls were captured, in words."""
+    facts = ["the agent's card declares the extension" if capture["declared"] else "the card declares no extension"]
+    if capture["requested_by_client"]:
+        facts.append("the client asked for tool calls")
+    counts = {
+        "matched_by_id": "in messages and traces, by id",
+        "matched_by_signature": "in messages and traces, by name and arguments",
+        "protocol_only": "in messages only",
+        "trace_only": "in traces only",
+    }
+    return facts + [f"{capture[name]:,} {words}" for name, words in counts.items() if capture[name]]
 
 
 SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn",))

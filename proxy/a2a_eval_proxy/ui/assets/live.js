@@ -1,0 +1,94 @@
+// Follows /api/events while the page is visible, and asks for fragments as seldom as it can.
+
+const SOON_MS = 80;
+const BUSY_MS = 500;
+const MANY = 5;
+
+// Calls `refresh` at once after a quiet time; then at most every 80 ms, under load every 500 ms, one at a time.
+export class Refresher {
+  constructor(refresh) {
+    this.refresh = refresh;
+    this.news = 0;
+    this.running = false;
+    this.notBefore = 0;
+    this.timer = 0;
+  }
+
+  ask() {
+    this.news += 1;
+    if (this.running || this.timer) return;
+    const wait = this.notBefore - performance.now();
+    if (wait <= 0) this.run();
+    else this.timer = setTimeout(() => this.run(), wait);
+  }
+
+  async run() {
+    const news = this.news;
+    this.timer = this.news = 0;
+    this.running = true;
+    try {
+      await this.refresh();
+    } catch {
+      this.news += 1; // the connection is lost, or the proxy restarts
+      this.notBefore = performance.now() + 2000;
+    }
+    this.running = false;
+    this.notBefore = Math.max(this.notBefore, performance.now() + (news > MANY ? BUSY_MS : SOON_MS));
+    if (this.news) {
+      this.news -= 1;
+      this.ask();
+    }
+  }
+}
+
+// Events of `url` while the page is visible and not paused. `opened` is called whenever some may have been missed.
+export class Events {
+  constructor(url, types, { opened, received, changed = () => {} }) {
+    Object.assign(this, { url, types, opened, received, changed, paused: false });
+    document.addEventListener("visibilitychange", () => this.update());
+    this.update();
+  }
+
+  pause(paused) {
+    this.paused = paused;
+    this.update();
+  }
+
+  close() {
+    this.paused = true;
+    this.update();
+  }
+
+  update() {
+    const wanted = !this.paused && document.visibilityState === "visible";
+    if (wanted && !this.source) this.connect();
+    if (!wanted && this.source) {
+      this.source.close();
+      this.source = null;
+    }
+    this.changed(this.state());
+  }
+
+  state() {
+    if (this.paused) return "paused";
+    return this.source && this.source.readyState === EventSource.OPEN ? "live" : "lost";
+  }
+
+  connect() {
+    const source = new EventSource(this.url);
+    this.source = source;
+    source.addEventListener("open", () => {
+      this.changed(this.state());
+      this.opened();
+    });
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED && this.source === source) {
+        this.source = null; // an error status: EventSource does not try again, the server may
+        setTimeout(() => this.update(), 3000);
+      }
+      this.changed(this.state());
+    });
+    source.addEventListener("reset", () => this.opened());
+    for (const type of this.types) source.addEventListener(type, (event) => this.received(type, JSON.parse(event.data)));
+  }
+}
