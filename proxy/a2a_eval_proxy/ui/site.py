@@ -90,7 +90,9 @@ class Site:
                 fragments = request.query_params.get("fragment")
                 if fragments is not None and not set(fragments.split(",")) <= set(screen.fragments):
                     raise HTTPException(400, f"fragment: expected names among {', '.join(screen.fragments)}")
-                values = await function(View(self._control, request, self._agent, self._proxy_url(), self._runs, Links.of(request)))
+                values = await function(
+                    View(self._control, request, self._agent, self._proxy_url(), self._runs, Links.of(request))
+                )
                 if isinstance(values, Response):
                     return values
                 return self._render(request, screen.template, values, fragments=fragments)

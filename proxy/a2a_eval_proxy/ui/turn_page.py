@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from tool_call_evaluators.report.wording import EXPECTATION_WORDS
 
 from .finding_meanings import MEANINGS
 from .screen import Screen, View
@@ -21,14 +22,6 @@ CHANGES = {
     "awaited": ("…", "not called yet"),
 }
 """Signs and words of the report, for a comparison of calls."""
-EXPECTED = {
-    "tool_calls_order": "order of tools",
-    "tool_calls_count": "number of calls",
-    "tool_outputs": "tool outputs",
-    "response": "response",
-    "response_contains": "response contains",
-    "behavior": "behaviour",
-}
 
 
 async def _values(view: View) -> Mapping[str, Any]:
@@ -45,7 +38,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "is_open": row.verdict == "open",
         "calls": _call_rows(shown, is_open=row.verdict == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
-        "expected_names": EXPECTED,
+        "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
         "more_of": {
             "conversation": (turn["conversation_id"], link(conversation=turn["conversation_id"])),
