@@ -19,6 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from tool_call_evaluators.suite import Suite, load_suite
 
 from ..app import RunningProxy, run_proxy
+from ..runs.report_files import publish_report
+from ..runs.run_result import judge_turns
 from ..runs.stored_turns import write_turns
 from ..runs.tables import passed, score_text, turn_table
 from ..settings import Settings
@@ -35,7 +37,7 @@ Turn = Mapping[str, Any]
 async def tell(keep: bool, *, console: Console | None = None) -> None:
     """Run the demo and print it; `keep` leaves agent and proxy running until SIGINT or SIGTERM.
 
-    Failing cases are intended. The store and the export stay in a new temporary folder. Raises ListenError if no port
+    Failing cases are intended. Store, export and report stay in a new temporary folder. Raises ListenError if no port
     is free.
     """
     console = console or Console(highlight=False)
@@ -60,12 +62,14 @@ async def tell(keep: bool, *, console: Console | None = None) -> None:
             turns = sorted(await proxy.turns(run=RUN), key=lambda turn: str(turn["started_at"]))
             with exported.open("w", encoding="utf-8") as out:
                 await write_turns(str(store), RUN, out)
-            _report(turns, suite, seen, console)
-            console.print(f"\nStore:  {store}\nExport: {exported} (one turn a line)", soft_wrap=True)
+            _summarize(turns, suite, seen, console)
+            page = publish_report(judge_turns(suite, turns, {}, RUN).report, folder / "report")
+            if not keep:
+                _by_hand(console)
+            files = f"Store:  {store}\nExport: {exported} (one turn a line)\nReport: {page} (open it in a browser)"
+            console.print(f"\n{files}", soft_wrap=True)
             if keep:
                 await _stay(proxy, console)
-    if not keep:
-        _by_hand(store, console)
 
 
 async def _traffic(url: str, suite: Suite, console: Console) -> int:
@@ -80,7 +84,7 @@ async def _traffic(url: str, suite: Suite, console: Console) -> int:
     return seen
 
 
-def _report(turns: Sequence[Turn], suite: Suite, seen: int, console: Console) -> None:
+def _summarize(turns: Sequence[Turn], suite: Suite, seen: int, console: Console) -> None:
     captured = sum(len(turn["tool_calls"]) for turn in turns)
     failed = [turn for turn in turns if not passed(turn)]
     console.print(
@@ -120,7 +124,7 @@ Still running; stop it with Ctrl-C. Try, in another terminal:
     await stopped.wait()
 
 
-def _by_hand(store: Path, console: Console) -> None:
+def _by_hand(console: Console) -> None:
     at_hand = shutil.which("a2a-eval-proxy") is not None  # not after `make demo`, which activates nothing
     python = "python" if at_hand else shlex.quote(sys.executable)
     command = "a2a-eval-proxy" if at_hand else f"{python} -m a2a_eval_proxy"
@@ -135,11 +139,7 @@ The same by hand:
 
 Or let the proxy drive the agent, with an exit code for CI:
 
-  {command} run {SUITE} --agent http://127.0.0.1:9999
-
-The turns of this demo again, as a report for the browser (report/report.html):
-
-  {command} evaluate --store {store} --run {RUN} --suite {SUITE} --report report""",
+  {command} run {SUITE} --agent http://127.0.0.1:9999 --report report""",
         markup=False,
         soft_wrap=True,
     )

@@ -49,6 +49,10 @@ async def test_the_story(told: Console, tmp_path: Path) -> None:
     assert len(turns) == 15
     assert sum(len(turn["tool_calls"]) for turn in turns) == 22
     assert {turn["status"] for turn in turns} == {"done"}
+    assert f"Report: {folder / 'report' / 'report.html'} (open it in a browser)" in text
+    assert (folder / "report" / "report.html").read_text("utf-8").count("partial-refund")
+    summary = (folder / "report" / "summary.md").read_text("utf-8").replace("\\", "")
+    assert all(case in summary for case, _ in rows[12:])
 
 
 async def test_keep_leaves_the_proxy_running_and_its_commands_work(tmp_path: Path) -> None:
