@@ -65,7 +65,7 @@ MISTAKES = {
     "other scheme": Mistake("run suite.yaml --agent ftp://x", "--agent: expected a URL such as http://127.0.0.1:9999"),
     "user in the URL": Mistake("run suite.yaml --agent http://a:b@c", "without user name and password"),
     # the command line
-    "no suite": Mistake("run", "Missing argument 'SUITE'"),
+    "no suite": Mistake("run", "Missing argument 'SUITE...'"),
     "unknown command": Mistake("evalute", "No such command 'evalute'"),
     "unknown option": Mistake(f"{RUN} --concurrncy 2", "Did you mean '--concurrency'?"),
     "no number": Mistake(f"{RUN} --concurrency abc", "expected a whole number from 1 to 1000, got 'abc'"),
@@ -84,7 +84,7 @@ MISTAKES = {
     "config that is missing": Mistake(f"{RUN} --config no.yaml", "--config: cannot read no.yaml: No such file"),
     # the suite
     "no such suite": Mistake("run no.yaml --agent {agent}", "no.yaml: cannot be read: No such file"),
-    "folder": Mistake("run folder --agent {agent}", "folder: cannot be read: Is a directory"),
+    "folder": Mistake("run folder --agent {agent}", "folder: the folder has no suite"),
     "empty suite": Mistake("run empty.yaml --agent {agent}", "empty.yaml: "),
     "suite without cases": Mistake("run no-cases.yaml --agent {agent}", "no-cases.yaml: the suite has no cases"),
     "broken YAML": Mistake("run broken.yaml --agent {agent}", "broken.yaml:2:1"),
