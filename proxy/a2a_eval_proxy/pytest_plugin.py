@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .testing.session import SessionResult
 
 MARKER = "a2a_case"
+_NODE = "a2a-eval-proxy"
+"""What the short summary calls a reason for which the session failed."""
 _RUN, _TURNS = "a2a_eval_proxy_run", "a2a_eval_proxy_turns"
 """Keys of what a worker of pytest-xdist gets and gives."""
 
@@ -32,16 +34,20 @@ _result: pytest.StashKey[SessionResult] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("a2a-eval-proxy", "evaluation of A2A agents (a2a-eval-proxy)")
-    group.addoption("--a2a-agent", metavar="URL", help="the agent that the fixture a2a_proxy stands before")
     group.addoption(
-        "--a2a-suite", metavar="FILE", help="score the turns with this suite; its gates decide the exit status, too"
+        "--a2a-agent", metavar="URL", help="URL of the agent under test, the target of the fixture a2a_proxy"
     )
-    group.addoption("--a2a-report", metavar="DIR", help="write a report of all turns there at the end of the session")
-    parser.addini("a2a_agent", "the agent's URL, where --a2a-agent is not given", default="")
+    group.addoption(
+        "--a2a-suite", metavar="FILE", help="score the turns with this suite; the session also fails if its gates do"
+    )
+    group.addoption(
+        "--a2a-report", metavar="DIR", help="directory for a report of all turns, written at the end of the session"
+    )
+    parser.addini("a2a_agent", "URL of the agent under test, unless --a2a-agent is given", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{MARKER}(id): what this test says to the agent belongs to this case")
+    config.addinivalue_line("markers", f"{MARKER}(id): the turns of this test belong to this case")
     from .ids import new_run_name
 
     stash = config.stash
@@ -208,3 +214,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"worker {worker} crashed; the turns of its tests are lost")
     for line in result.lines:
         terminalreporter.write_line(line)
+    reports = [
+        pytest.TestReport(_NODE, ("", None, _NODE), {}, "failed", reason, "teardown") for reason in result.reasons
+    ]
+    terminalreporter.stats.setdefault("error", []).extend(reports)  # so that the last lines are not those of success

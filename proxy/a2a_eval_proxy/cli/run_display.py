@@ -236,8 +236,11 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     _show_causes(console, report, found, most)
     if verdict.tolerated:
         console.print(f"tolerated: {counted(len(verdict.tolerated), 'reason')}")
-    if line := capture_line(report, conclusion.not_visible, allowed=options.allow_no_capture):
-        Console(stderr=as_json, highlight=False).print(line, soft_wrap=True)
+    if line := capture_line(report, conclusion.not_visible):
+        allowed = options.allow_no_capture
+        line += "" if allowed else "; if that is intended, add --allow-no-capture"
+        style = "dim" if allowed else "yellow"
+        Console(stderr=as_json, highlight=False).print(line, soft_wrap=True, markup=False, style=style)
     for sentence in () if options.quiet else plan.warnings:
         click.echo(printable(f"note: {sentence}"), err=as_json)
     for line in filter(None, (users_line(report.users), usage_line(conclusion.usage))):

@@ -116,18 +116,17 @@ def conversation_lines(conversations: Iterable[RunConversation]) -> list[str]:
     return lines
 
 
-def capture_line(report: Report, not_visible: Sequence[str], *, allowed: bool) -> str:
-    """That tool calls are not visible, for each turn in `not_visible` with its reason; empty without any.
+def capture_line(report: Report, not_visible: Sequence[str]) -> str:
+    """That tool calls are not visible, for turns with the reasons `not_visible`; empty without any.
 
-    Dim if that is `allowed`, else amber. A verdict that gives the reason is not repeated.
+    A reason that the verdict gives is not repeated.
     """
     if not not_visible:
         return ""
     line = f"tool calls are not visible in {len(not_visible)} of {counted(len(report.turns), 'turn')}"
     if all(reason["code"] != CALLS_UNSEEN for reason in report.reasons):
-        line += f": {escape(plain(not_visible[0]))}"
-    style, end = ("dim", "") if allowed else ("yellow", "; if that is intended, add --allow-no-capture")
-    return f"[{style}]{line}{end}[/{style}]"
+        line += f": {plain(not_visible[0])}"
+    return line
 
 
 def usage_line(usage: Usage) -> str:

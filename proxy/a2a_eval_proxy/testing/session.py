@@ -10,17 +10,18 @@ from tool_call_evaluators.suite import Suite
 
 from ..runs.report_files import publish_report
 from ..runs.run_result import RunResult, judge_turns
-from ..runs.tables import usage_line
+from ..runs.tables import capture_line, usage_line
 from .proxies import Export
 
-_SHOWN_REASONS = 50
+_SHOWN_REASONS, _LONGEST_REASON = 50, 500
 
 
 class SessionResult(NamedTuple):
-    """Whether the suite's gates `failed` (False without a suite), and the result for a terminal, as lines."""
+    """Whether the session `failed` for more than its tests, the result for a terminal, as lines, and each reason."""
 
     failed: bool
     lines: list[str]
+    reasons: list[str]
 
 
 def finish_session(run: str, exports: list[Export], suite: Suite | None, folder: Path | None) -> SessionResult:
@@ -35,9 +36,12 @@ def finish_session(run: str, exports: list[Export], suite: Suite | None, folder:
     try:
         page = publish_report(conclusion.report, folder)
     except OSError as error:
-        return SessionResult(True, [f"the report could not be written: {error}"])
+        problem = f"the report could not be written: {error}"
+        return SessionResult(True, [problem], [problem])
     lines = [*_lines(conclusion), *([f"report: {page}"] if page else [])]
-    return SessionResult(suite is not None and not conclusion.verdict.passed, list(map(printable, lines)))
+    reasons = [] if suite is None else conclusion.verdict.reasons
+    shown = [printable(one_line(reason.message, _LONGEST_REASON)) for reason in reasons[:_SHOWN_REASONS]]
+    return SessionResult(bool(reasons), list(map(printable, lines)), shown)
 
 
 def _lines(conclusion: RunResult) -> list[str]:
@@ -49,7 +53,7 @@ def _lines(conclusion: RunResult) -> list[str]:
         conversations = counted(len(report.conversations), "conversation")
         lines = [f"suite {report.suite.name}: {report.counts['passed']} of {conversations} passed ({captured})"]
         lines.append(f"gates failed, {counted(len(reasons), 'reason')}:" if reasons else "gates passed")
-        lines += [f"  {one_line(reason.message, 500)}" for reason in reasons[:_SHOWN_REASONS]]
+        lines += [f"  {one_line(reason.message, _LONGEST_REASON)}" for reason in reasons[:_SHOWN_REASONS]]
         if len(reasons) > _SHOWN_REASONS:
             lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
-    return [*lines, *filter(None, [usage_line(conclusion.usage)])]
+    return [*lines, *filter(None, [capture_line(report, conclusion.not_visible), usage_line(conclusion.usage)])]
