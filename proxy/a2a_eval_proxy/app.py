@@ -42,6 +42,7 @@ from .telemetry.instruments import COUNTED, OPEN, STORE, Source
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
 from .telemetry.turn_listener import TurnListener, TurnListeners
+from .ui.check.agent_check import AgentCheck
 from .ui.site import Site
 
 logger = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ class RunningProxy:
         names = HostNames(settings.host_names)
         agent = AgentWatch(settings, self.files, lambda: self.otlp_url)
         stack.callback(agent.close)
-        self._site = Site(self, agent, settings.admin_token, lambda: self.url)
+        self._site = Site(self, agent, settings.admin_token, lambda: self.url, check=AgentCheck.of(settings))
         registry = self._registry(stack)
         admin = admin_app(self, registry, settings.admin_token, names, self._site.routes, self._site.access)
         self._admin = await listening(stack, admin, settings.admin, "--admin", 1.0)

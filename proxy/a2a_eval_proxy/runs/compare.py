@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,12 +38,14 @@ FORMS: Mapping[str, Callable[[Comparison], str]] = {
 async def compare_runs(location: str, before: str, after: str) -> Comparison:
     """Two runs of one store. Raises StoreError where there is no store, or no such run in it."""
     async with open_existing_store(location) as store:
-        return compare(
-            await _turns(store, before),
-            await _turns(store, after),
-            names=(before, after),
-            conversation_results=(await conversation_results(store, before), await conversation_results(store, after)),
-        )
+        return await compare_stored(store, before, after)
+
+
+async def compare_stored(store: Store, before: str, after: str) -> Comparison:
+    """Two runs of an open store, compared in a thread. Raises UnknownRunError."""
+    runs = await _turns(store, before), await _turns(store, after)
+    results = await conversation_results(store, before), await conversation_results(store, after)
+    return await asyncio.to_thread(compare, *runs, names=(before, after), conversation_results=results)
 
 
 async def _turns(store: Store, run: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from tool_call_evaluators.suite import Case, Suite
 
@@ -122,6 +122,13 @@ class CaseBook:
 
     def case(self, case_id: str) -> Case | None:
         return self._registered_seen.get(case_id) or self._suite_cases.get(case_id)
+
+    def listed(self) -> list[tuple[Case, Literal["suite", "registered"]]]:
+        """The cases in force, as `case` returns them: those of the suite in its order, then the registered ones."""
+        of_suite = [case for case_id, case in self._suite_cases.items() if case_id not in self._registered]
+        return [(case, "suite") for case in of_suite] + [
+            (case, "registered") for case in self._registered_seen.values()
+        ]
 
     def match(self, case_id: str | None, conversation_id: str, user_text: str) -> str | None:
         """The id of the turn's case: as the client named it; else by a registered `context_id`; else what the

@@ -11,7 +11,9 @@ from starlette.responses import Response
 
 from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
+from .check.agent_check import AgentCheck
 from .links import Links
+from .runs.compared_runs import ComparedRuns
 from .runs.judged_runs import JudgedRuns
 
 
@@ -25,6 +27,9 @@ class View:
     proxy_url: str | None
     """Where clients connect. Both are None where there is no traffic, only a store."""
     runs: JudgedRuns
+    compared: ComparedRuns
+    check: AgentCheck | None
+    """None where there is no agent."""
     link: Links
 
 

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from . import turn_list, turn_page
-from .runs import run_list, run_page
+from .check import check_page
+from .runs import case_list, compare_page, run_list, run_page
 
-SCREENS = (turn_list.SCREEN, turn_page.SCREEN, run_list.SCREEN, run_page.SCREEN)
+SCREENS = (
+    turn_list.SCREEN,
+    turn_page.SCREEN,
+    run_list.SCREEN,
+    run_page.SCREEN,
+    compare_page.SCREEN,
+    case_list.SCREEN,
+    check_page.SCREEN,
+)

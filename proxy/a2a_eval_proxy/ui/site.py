@@ -17,9 +17,11 @@ from ..admin.control import Control
 from ..admin.guard import PageAccess
 from ..store import StoreError
 from .asset_files import AssetFiles
+from .check.agent_check import AgentCheck
 from .environment import environment
 from .links import Links
 from .login import LOGIN_PATH, Login
+from .runs.compared_runs import ComparedRuns
 from .runs.judged_runs import JudgedRuns
 from .runs.one_at_a_time import OneAtATime
 from .screen import Screen, ScreenFunction, View
@@ -52,11 +54,15 @@ class Site:
         token: str | None = None,
         proxy_url: Callable[[], str | None] = lambda: None,
         screens: Sequence[Screen] = SCREENS,
+        check: AgentCheck | None = None,
     ) -> None:
         self._control = control
         self._agent = agent
-        self._runs = JudgedRuns(control.store, OneAtATime(), control.suite, control.suite_file, control.run)
         self._proxy_url = proxy_url
+        self._check = check
+        work = OneAtATime()
+        self._runs = JudgedRuns(control.store, work, control.suite, control.suite_file, control.run)
+        self._compared = ComparedRuns(control.store, work)
         self._assets = AssetFiles()
         self._environment = environment()
         self._nav = [(screen.path.strip("/"), screen.nav) for screen in screens if screen.nav]
@@ -90,9 +96,7 @@ class Site:
                 fragments = request.query_params.get("fragment")
                 if fragments is not None and not set(fragments.split(",")) <= set(screen.fragments):
                     raise HTTPException(400, f"fragment: expected names among {', '.join(screen.fragments)}")
-                values = await function(
-                    View(self._control, request, self._agent, self._proxy_url(), self._runs, Links.of(request))
-                )
+                values = await function(self._view(request))
                 if isinstance(values, Response):
                     return values
                 return self._render(request, screen.template, values, fragments=fragments)
@@ -102,6 +106,18 @@ class Site:
                 return self._error(request, 503, str(error))
 
         return page
+
+    def _view(self, request: Request) -> View:
+        return View(
+            self._control,
+            request,
+            self._agent,
+            self._proxy_url(),
+            self._runs,
+            self._compared,
+            self._check,
+            Links.of(request),
+        )
 
     def _render(
         self, request: Request, name: str, values: Mapping[str, Any], status: int = 200, fragments: str | None = None

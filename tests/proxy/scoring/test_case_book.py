@@ -239,3 +239,13 @@ def test_registered_cases_have_a_limit(limit: str, most: int, monkeypatch: pytes
     book.remove("0")
     put("another")
     assert book.case("another") is not None
+
+
+def test_the_cases_in_force_are_listed_a_registered_one_in_place_of_the_suite_s():
+    book = CaseBook(parse_suite("suite: s\ncases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}]"))
+    registered = parse_case({"id": "b", "turns": [{"user": "z"}]}, "case")
+    book.put(RegisteredCase(registered))
+    assert [(case.id, case.input, origin) for case, origin in book.listed()] == [
+        ("a", "x", "suite"),
+        ("b", "z", "registered"),
+    ]

@@ -1,4 +1,5 @@
 // Starts what the page has elements for.
+import { startFragments } from "./fragments.js";
 import { startList } from "./list.js";
 import { startTurn } from "./turn.js";
 import { localTimes } from "./dom.js";
@@ -6,4 +7,5 @@ import { localTimes } from "./dom.js";
 localTimes(document);
 startList();
 startTurn();
+startFragments();
 document.documentElement.dataset.ready = "true";

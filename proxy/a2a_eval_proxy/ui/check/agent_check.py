@@ -16,6 +16,8 @@ from ...check.report.masking import mask_credentials
 from ...check.report.report import apply_rules
 from ...errors import ConfigError
 from ...loop_thread import LoopThread
+from ...net.tls import TlsFiles
+from ...settings import Settings
 from .check_view import CheckView, check_view
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,16 @@ class AgentCheck:
         self._headers = headers
         self._tls = tls
         self._running: asyncio.Task[None] | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> AgentCheck:
+        """The check of the agent that a proxy with these settings serves."""
+
+        def tls() -> ssl.SSLContext | None:
+            secure = settings.upstream.startswith("https:")
+            return TlsFiles.of(settings, "upstream", ca_setting="upstream_ca").client_context() if secure else None
+
+        return cls(settings.upstream, dict(settings.upstream_header), tls)
 
     def start(self) -> None:
         """Begin a check, unless one is running."""

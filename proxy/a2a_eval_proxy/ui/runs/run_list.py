@@ -6,7 +6,6 @@ import asyncio
 
 from starlette.exceptions import HTTPException
 
-from ...runs.summary import MAX_TURNS
 from ...store import RunSummary
 from ..screen import Screen, Values, View
 from .run_rows import RunRow, run_row, trends
@@ -32,11 +31,11 @@ async def _values(view: View) -> Values:
     page = page_number(query.get("page"))
     runs = list(reversed(await view.control.store.runs()))
     shown = runs[(page - 1) * PAGE : page * PAGE]
-    rows = await _rows(view, shown, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
+    rows = await judged(view, shown, FRAGMENT_S if "fragment" in query else FIRST_PAINT_S)
     return {
         "rows": rows,
         "trends": trends(rows),
-        "waits": any(row.view is None and row.run.turns <= MAX_TURNS for row in rows),
+        "waits": any(row.waits for row in rows),
         "count": len(runs),
         "page": page,
         "older": page + 1 if page * PAGE < len(runs) else None,
@@ -44,7 +43,8 @@ async def _values(view: View) -> Values:
     }
 
 
-async def _rows(view: View, runs: list[RunSummary], within_s: float) -> list[RunRow]:
+async def judged(view: View, runs: list[RunSummary], within_s: float) -> list[RunRow]:
+    """Rows of these runs, with the verdicts that are ready within that time. Raises StoreError."""
     clock = asyncio.get_running_loop().time
     until = clock() + within_s
     return [run_row(run, await view.runs.view(run, view.link, max(0.0, until - clock()))) for run in runs]

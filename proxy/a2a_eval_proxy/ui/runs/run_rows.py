@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import duration_text
 
+from ...runs.summary import MAX_TURNS
 from ...store import RunSummary
 from .run_view import RunView
 
@@ -26,6 +27,11 @@ class RunRow:
     view: RunView | None
     when: str
     took: str
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run is still to be judged."""
+        return self.view is None and self.run.turns <= MAX_TURNS
 
 
 @dataclass(frozen=True, slots=True)

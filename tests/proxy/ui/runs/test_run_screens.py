@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from a2a_eval_proxy.ui.runs import judged_runs, run_list, run_page
+from a2a_eval_proxy.ui.runs import compare_page, judged_runs, run_list, run_page, run_rows
 from support.turn_samples import call, result, turn
 
 MARKUP = "a/b <script>alert(1)</script>"
@@ -83,7 +83,33 @@ def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, mo
 
 
 def test_a_run_that_is_too_long_shows_its_counts(runs, monkeypatch):
-    for module in (judged_runs, run_list, run_page):
+    for module in (judged_runs, run_rows, run_page):
         monkeypatch.setattr(module, "MAX_TURNS", 1)
     assert "has more than 1 turns" in runs.get("/runs/shop-1").text
     assert "data-again" not in runs.get("/runs").text
+
+
+def test_two_runs_are_compared_with_the_differences_of_their_report(runs):
+    response = runs.get("/compare?a=shop-1&b=shop-2")
+    assert "<h1>shop-1 → shop-2</h1>" in response.text
+    assert "newly failing: " in response.text
+    assert "<option selected>shop-1</option>" in response.text
+    assert 'href="compare?a=shop-2&amp;b=shop-1"' in response.text
+    assert response.text.count("<style") == 0
+
+
+def test_what_cannot_be_compared_is_explained(runs, monkeypatch):
+    assert "<h1>Compare runs</h1>" in runs.get("/compare").text
+    assert "Choose two different runs." in runs.get("/compare?a=shop-1&b=shop-1").text
+    unknown = runs.get("/compare?a=shop-1&b=<script>")
+    assert unknown.status_code == 404
+    assert "<script>" not in unknown.text.replace('<script type="module"', "")
+    monkeypatch.setattr(compare_page, "MAX_TURNS", 1)
+    assert "a2a-eval-proxy compare" in runs.get("/compare?a=shop-1&b=shop-2").text
+
+
+def test_a_comparison_that_takes_time_is_fetched_later(runs, monkeypatch):
+    monkeypatch.setattr(compare_page, "FIRST_PAINT_S", 0.0)
+    assert 'data-again="0">Comparing' in runs.get("/compare?a=shop-2&b=shop-1").text
+    assert "<h1>shop-2 → shop-1</h1>" in runs.get("/compare?a=shop-2&b=shop-1&fragment=comparison").text
+    assert "<h1>shop-2 → shop-1</h1>" in runs.get("/compare?a=shop-2&b=shop-1").text

@@ -1,0 +1,62 @@
+"""The screen of cases, of a proxy with a suite and registered cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from a2a_eval_proxy.ui.runs import case_list
+from support.turn_samples import result, turn
+
+from ..conftest import Shown, shown_proxy
+
+SUITE = """
+suite: orders
+evaluators: [tool_error]
+cases:
+  - id: status
+    tags: [smoke]
+    turns:
+      - user: Where is <b>my</b> order?
+        expect: {tool_calls: [{name: lookup_order, arguments: {id: {$regex: 'O-[0-9]+'}}}]}
+  - {id: never, turns: [{user: Never sent.}]}
+  - {id: replaced, turns: [{user: Of the suite.}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    folder = tmp_path_factory.mktemp("cases")
+    (folder / "suite.yaml").write_text(SUITE)
+    with shown_proxy(folder, suite=str(folder / "suite.yaml")) as proxy:
+        scored = turn("1", "x", evaluations=[result("tool_error", 0.0)], case="status", run="monday")
+        proxy.store(scored)
+        case = {"turns": [{"user": "Registered.", "expect": {"tool_calls": []}}]}
+        assert proxy.admin.put("/api/cases/replaced", json=case).status_code == 200
+        yield proxy
+
+
+def test_cases_have_their_expectations_their_last_verdict_and_a_link_to_their_turns(shop):
+    text = shop.admin.get("/cases").text
+    status, never, replaced = text.split("<section")[1:]
+    assert "Where is &lt;b&gt;my&lt;/b&gt; order?" in status
+    assert "lookup_order(id=/O-[0-9]+/)" in status
+    assert 'href="./?case=status"' in status
+    assert '<a href="conversations/conversation-1?run=monday">failed</a> in <a href="runs/monday">' in status
+    assert "smoke" in status
+    assert "not seen in the last runs" in never
+    assert "nothing expected" in never
+    assert "registered" in replaced
+    assert "no call" in replaced
+    assert "Of the suite." not in text
+
+
+def test_verdicts_that_take_time_are_fetched_later(shop, monkeypatch):
+    monkeypatch.setattr(case_list, "MAX_RUNS", 0)
+    assert "failed</a>" not in shop.admin.get("/cases").text
+    monkeypatch.undo()
+    assert "failed</a> in" in shop.admin.get("/cases?fragment=cases").text
+
+
+def test_a_proxy_without_cases_says_where_they_come_from(shown):
+    assert "--suite suite.yaml" in shown.admin.get("/cases").text
