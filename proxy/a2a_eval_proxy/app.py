@@ -41,6 +41,7 @@ from .telemetry.event_bus import EventBus
 from .telemetry.instruments import COUNTED, OPEN, STORE, Source
 from .telemetry.prometheus import BacklogWatch, process_registry
 from .telemetry.start import start_telemetry
+from .telemetry.turn_events import TurnEvents
 from .telemetry.turn_listener import TurnListener, TurnListeners
 from .ui.check.agent_check import AgentCheck
 from .ui.site import Site
@@ -86,7 +87,8 @@ class RunningProxy:
         self.cases = CaseBook(suite, redactor=self.privacy.redactor)
         self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         self._tracing = self._traces()
-        self._listeners = TurnListeners(*listeners, self.bus, *([self._tracing] if self._tracing else []))
+        self._events = TurnEvents(self.bus, self.privacy, lambda turn: self.cases.case_of(turn, self.privacy))
+        self._listeners = TurnListeners(*listeners, self._events, *([self._tracing] if self._tracing else []))
         self.pipeline = self._pipeline()
         self._visibility = CallVisibility(
             asks=settings.negotiate != "never",
@@ -99,6 +101,7 @@ class RunningProxy:
             if serving_processes is None
             else ServingProcesses(settings, self.metrics, self._new_reports, serving_processes)
         )
+        self.bus.on_live = self._watch
         self._sources = Source(COUNTED, lambda: self.metrics), Source(OPEN, lambda: self)
         self._admin: HttpServer
         self._site: Site
@@ -195,6 +198,11 @@ class RunningProxy:
         await self.serving.open(stack, telemetry.requests if telemetry is not None else None)
         stack.callback(self._not_ready_any_more)
         self._problems = []
+
+    def _watch(self, live: bool) -> None:
+        """Report the changes of open turns while a client listens to them."""
+        self._events.watch(self.serving.heads() if live else ())
+        self.serving.watch(live)
 
     def _registry(self, stack: AsyncExitStack) -> CollectorRegistry:
         """What `/metrics` reports."""

@@ -1,4 +1,4 @@
-"""The route of live events: server-sent events as turns close and results arrive."""
+"""The route of live events: what happens to turns, as server-sent events."""
 
 from __future__ import annotations
 
@@ -8,9 +8,24 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ..store.encoding import json_text
-from .api_operation import ApiAnswer, ApiOperation, Given
+from ..telemetry.event_bus import TYPES, EventBus, EventFilter
+from ..telemetry.event_log import Event
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
 from .control import Control
+
+_PARAMETERS = (
+    ApiParameter("run", "Events of this run"),
+    ApiParameter("case", "Events of the case with this id"),
+    ApiParameter("types", "Events with these names", {"type": "array", "items": choice(sorted(TYPES))}),
+    ApiParameter("view", "Large events in short, or all events whole", choice(("summary", "whole"), "summary")),
+    ApiParameter("last_event_id", "As the header Last-Event-ID: events after the one with this id"),
+)
+
+_PING_S = 15.0
+_PAUSE_S = 0.05
+"""Least time between two writes to one listener: under load, many events go out at once."""
+
+_RETRY_MS = 2_000
 
 
 class EventsApi:
@@ -21,20 +36,35 @@ class EventsApi:
 
     def operations(self) -> list[ApiOperation]:
         stream = ApiAnswer("A stream of server-sent events, without end", media_type="text/event-stream")
-        return [ApiOperation("GET", "/api/events", "Follow live events", self.events, {200: stream})]
+        return [ApiOperation("GET", "/api/events", "Follow live events", self.events, {200: stream}, _PARAMETERS)]
 
-    async def events(self, _: Request, given: Given) -> Response:
-        async def stream() -> AsyncIterator[bytes]:
-            async with self._control.bus.listen() as events:
-                yield b": listening\n\n"
-                while True:
-                    try:
-                        event = await asyncio.wait_for(events.get(), 15.0)
-                    except TimeoutError:
-                        yield b": ping\n\n"
-                        continue
-                    if event is None:
-                        return
-                    yield f"event: {event.name}\ndata: {json_text(event.data)}\n\n".encode()
+    async def events(self, request: Request, given: Given) -> Response:
+        types = TYPES if given["types"] is None else frozenset(given["types"])
+        selection = EventFilter(types, given["run"], given["case"])
+        after = request.headers.get("last-event-id") or given["last_event_id"] or None
+        stream = _stream(self._control.bus, selection, after, whole=given["view"] == "whole")
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
-        return StreamingResponse(stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+async def _stream(bus: EventBus, selection: EventFilter, after: str | None, *, whole: bool) -> AsyncIterator[bytes]:
+    with bus.listen(selection, after) as listener:
+        known = "" if after else f"id: {listener.last_id}\n"  # for a client that loses its connection before an event
+        yield f": listening\n\nretry: {_RETRY_MS}\n{known}\n".encode()
+        while True:
+            try:
+                news = await asyncio.wait_for(listener.news(), _PING_S)
+            except TimeoutError:
+                yield f": ping\nid: {listener.last_id}\n\n".encode()
+                continue
+            if news.lost:
+                yield f'event: reset\ndata: {{"reason":"{news.lost}"}}\nid: {listener.last_id}\n\n'.encode()
+            if news.events:
+                yield b"".join(_message(bus, event, whole) for event in news.events)
+            if news.ended:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+
+def _message(bus: EventBus, event: Event, whole: bool) -> bytes:
+    data = event.whole if whole else event.summary
+    return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), data, bus.id_of(event.number).encode())

@@ -16,6 +16,9 @@ from .dialect_hints import DialectMark
 from .lookups import Lookup, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 
+_WAITING_S = 3600.0
+"""Time that a task waiting for its user is remembered: in a later turn its earlier calls would count as new."""
+
 _ANSWERS = (TurnEvent.ANSWER, TurnEvent.QUESTION_REPEATED)
 
 
@@ -102,6 +105,10 @@ class TaskRecord:
         """The least important is evicted first: a task without an open turn, then one without its client."""
         rank = 0 if self.open is None else 1 if self.opener is None and not self.streams else 2
         return rank, self.touched_at
+
+    def kept_s(self, timeout_s: float) -> float:
+        """Seconds for which a silent task without an open turn is remembered."""
+        return max(_WAITING_S, timeout_s) if self.merger.state in INTERRUPTED_STATES else timeout_s
 
     def is_news(self, now: float, interval_s: float) -> bool:
         """Whether the store needs a newer copy of the open turn, or another process would take it for abandoned."""

@@ -13,6 +13,9 @@ from .lookups import Lookup
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import OBJECTS_BYTES, UNCOUNTED_BYTES, OpenTurn, TaskRecord, TaskWatcher
 
+MAX_OPEN_BYTES = 64 * 1024 * 1024
+"""Limit of memory for tasks and open turns."""
+
 _FREED_SHARE = 8
 """An eviction frees an eighth of the limit at once: finding the oldest takes time."""
 

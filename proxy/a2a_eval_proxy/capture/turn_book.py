@@ -16,6 +16,7 @@ from a2a_tool_capture.wire import INTERRUPTED_STATES, TERMINAL_STATES
 
 from ..turn import Turn
 from .dialect_hints import DIALECT_MARKS
+from .live_turns import LiveTurns
 from .lookups import MAX_WAITING, AskStore, Lookups, TaskHistory
 from .phases import TRANSITIONS, TurnEvent, TurnPhase
 from .records import (
@@ -28,16 +29,10 @@ from .records import (
     shows_end,
     task_id_of,
 )
-from .task_table import TaskTable
+from .task_table import MAX_OPEN_BYTES, TaskTable
 
 LINGER_S = 2.0
 """Longest time that the stream of an answered turn may stay open before the turn closes."""
-
-WAITING_S = 3600.0
-"""Time that a task waiting for its user is remembered: in a later turn its earlier calls would count as new."""
-
-MAX_OPEN_BYTES = 64 * 1024 * 1024
-"""Limit of memory for tasks and open turns."""
 
 
 class TurnBook:
@@ -82,6 +77,8 @@ class TurnBook:
         self._tasks = TaskTable(self._new_merger, max_open_bytes, max_open)
         self.unread = tuple(mark for mark in DIALECT_MARKS if mark.dialect not in dialects)
         """Marks of dialects that are not read."""
+        self.live: LiveTurns | None = None
+        """Who watches open turns, if anyone does."""
 
     @property
     def open_turns(self) -> list[Turn]:
@@ -184,6 +181,8 @@ class TurnBook:
                 record.update_answered(event, now, conclusive=False)
             else:
                 record.finished_by(watcher.merger, now)
+        if self.live is not None:
+            self.live.changed(record)
         grown = watcher.merger.growth if live else record.merger.growth
         if grown > UNCOUNTED_BYTES and (live or not record.closes_with(watcher)):  # see `expire`
             self._tasks.hold(watcher if live and watcher.merger is not record.merger else record)
@@ -277,8 +276,7 @@ class TurnBook:
             self._tasks.recount(record)
             open_turn, idle_s = record.open, now - record.touched_at
             if open_turn is None:
-                waiting = record.merger.state in INTERRUPTED_STATES
-                if not record.streams and idle_s > (max(WAITING_S, self._timeout_s) if waiting else self._timeout_s):
+                if not record.streams and idle_s > record.kept_s(self._timeout_s):
                     self._tasks.forget(record)
                 continue
             row = TRANSITIONS[open_turn.phase]

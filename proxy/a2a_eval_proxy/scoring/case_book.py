@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tool_call_evaluators.suite import Case, Suite
 
+from ..privacy.policy import Privacy
 from ..privacy.redactor import NO_RULES, Redactor
 from ..privacy.suites import redacted_case
 from ..turn import Turn
@@ -136,6 +137,19 @@ class CaseBook:
 
         None where no case, or more than one, would fit.
         """
+        found = self._find(case_id, conversation_id, user_text)
+        if found is not None and conversation_id:
+            self.remember(conversation_id, found)
+        return found
+
+    def case_of(self, turn: Turn, privacy: Privacy) -> str | None:
+        """The case of an open turn that is not redacted, as far as it is known. Remembers nothing."""
+        named = turn.case_id
+        if named and self.case(named) is None:
+            named = privacy.identifier(named)
+        return self._find(named, privacy.identifier(turn.conversation_id), turn.user_text)
+
+    def _find(self, case_id: str | None, conversation_id: str, user_text: str) -> str | None:
         contexts = self._contexts.get(conversation_id)
         found = case_id or (next(iter(contexts)) if contexts else None)
         if found is None:
@@ -145,8 +159,6 @@ class CaseBook:
                 found = remembered
             elif len(texts) == 1:
                 found = texts[0]
-        if found is not None and conversation_id:
-            self.remember(conversation_id, found)
         return found
 
     def remember(self, conversation_id: str, case_id: str) -> None:

@@ -26,6 +26,8 @@ from ..relay.wire_log import WireLog
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
+from ..turn import Turn
+from .live import LiveReports
 from .reports import TurnReports
 
 if TYPE_CHECKING:
@@ -57,8 +59,9 @@ class DataPort:
         self._upstream = Upstream(settings, files)
         self.negotiation = Negotiation(settings.negotiate, self._upstream.fetch_card)
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
+        self._reports = reports
         self.book = TurnBook(
-            reports.closed,
+            self._closed,
             on_opened=reports.opened,
             on_outliving=reports.outlives,
             on_evicted=self._evicted,
@@ -69,6 +72,7 @@ class DataPort:
         )
         covered = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content).covers_texts
         self._wire_log = WireLog() if covered else None
+        self.live = LiveReports(self.book, reports.changed)
         self._server: HttpServer
 
     @property
@@ -149,6 +153,10 @@ class DataPort:
         tls = ServerTls(files)
         self._files.add("TLS for clients", files.paths, tls.load)
         return tls.context
+
+    def _closed(self, turn: Turn) -> None:
+        self.live.closed(turn)
+        self._reports.closed(turn)
 
     def _evicted(self, turns: int) -> None:
         """Turns were closed before their time, because there was no room for them."""

@@ -6,10 +6,12 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any
 
 import orjson
 
+from ..capture.live_turns import TurnChanges
 from ..capture.lookups import TaskHistory
 from ..turn import Turn
 
@@ -69,6 +71,16 @@ def turn_from_message(message: dict[str, Any]) -> Turn:
     turn = Turn.from_dict(message)
     turn.parent_span_id, turn.in_store = message["parent_span_id"], message["in_store"]
     return turn
+
+
+def changes_to_message(changes: TurnChanges, *, all_calls: bool) -> dict[str, Any]:
+    """The JSON form of what is new in a turn."""
+    turn = turn_to_message(changes.brief(all_calls=all_calls))
+    return {spec.name: getattr(changes, spec.name) for spec in fields(changes)} | {"turn": turn}
+
+
+def changes_from_message(message: dict[str, Any]) -> TurnChanges:
+    return TurnChanges(**message | {"turn": turn_from_message(message["turn"])})
 
 
 def history_to_message(history: TaskHistory) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..turn import Turn
 from .counts import add_counts
-from .link import Link, history_to_message, turn_from_message
+from .link import Link, changes_from_message, history_to_message, turn_from_message
 from .opted_in import SHARED, OptedInEverywhere
 from .reports import TurnReports
 from .serving import ANSWER_S, NewReports
@@ -86,6 +86,8 @@ class _Peer:
                 turn = turn_from_message(message["turn"])
                 turns[turn.turn_id] = turn
                 reports.opened(turn)
+            case "changed":
+                reports.changed(changes_from_message(message["changes"]))
             case "closed":
                 turn = turn_from_message(message["turn"])
                 turns.pop(turn.turn_id, None)
@@ -130,6 +132,7 @@ class ServingProcesses:
         self._changed = asyncio.Condition()
         self._failure: Exception | None = None
         self._started = False
+        self._live = False
         self._numbers = itertools.count(1)
 
     @property
@@ -144,6 +147,14 @@ class ServingProcesses:
         ready = sum(peer.ready for peer in self._peers)
         wanted = self._settings.processes
         return [] if ready >= wanted else [f"{ready} of {wanted} serving processes are ready"]
+
+    def heads(self) -> list[Turn]:
+        return [turn for peer in self._peers for turn in peer.open.turns.values()]
+
+    def watch(self, live: bool) -> None:
+        self._live = live
+        for peer in self._peers:
+            peer.link.send("watch", live=live)
 
     def prepare(self, stack: AsyncExitStack) -> None:
         """Nothing: serving processes report what they cannot do."""
@@ -215,6 +226,8 @@ class ServingProcesses:
         peer = _Peer(link, self._open_turns(link))
         self._peers.add(peer)
         self._opted_in.send_all(link)
+        if self._live:
+            link.send("watch", live=True)
         async for message in link.messages():
             if message["kind"] in SHARED:
                 self._opted_in.learn(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ..capture.live_turns import TurnChanges
 from ..capture.lookups import OpenTurns
 from ..capture.visibility import CallVisibility
 from ..privacy.policy import Privacy
@@ -20,6 +21,8 @@ class TurnReports(Protocol):
     """Receives what a data port reports. The methods are those that a `TurnBook` calls; none waits or raises."""
 
     def opened(self, turn: Turn) -> None: ...
+
+    def changed(self, changes: TurnChanges) -> None: ...
 
     def closed(self, turn: Turn) -> None: ...
 
@@ -59,6 +62,9 @@ class ScoringReports:
 
     def opened(self, turn: Turn) -> None:
         self._listeners.opened(turn)
+
+    def changed(self, changes: TurnChanges) -> None:
+        self._listeners.changed(changes)
 
     def closed(self, turn: Turn) -> None:
         self._listeners.ended(turn)

@@ -12,6 +12,7 @@ from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
 from ..settings import Settings
 from ..telemetry.counters import Metrics
+from ..turn import Turn
 from .data_port import DataPort
 from .reports import ScoringReports, TurnReports
 
@@ -41,6 +42,12 @@ class Serving(Protocol):
     @property
     def waiting(self) -> int:
         """Number of turns that have their answer and are not closed, or are closed and wait for the store."""
+
+    def heads(self) -> list[Turn]:
+        """The open turns as they were opened: later calls and text may be missing."""
+
+    def watch(self, live: bool) -> None:
+        """Start or stop to report changes of open turns."""
 
     def problems(self) -> list[str]:
         """Why it cannot serve; [] when it can."""
@@ -89,6 +96,12 @@ class LocalServing:
     @property
     def waiting(self) -> int:
         return self.book.answered + self._continuity.waiting
+
+    def heads(self) -> list[Turn]:
+        return self.book.open_turns
+
+    def watch(self, live: bool) -> None:
+        self._port.live.watch(live)
 
     def problems(self) -> list[str]:
         return []

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from ..capture.live_turns import TurnChanges
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
 from ..privacy.policy import privacy_of
+from ..privacy.redactor import PathRule
 from ..relay.opted_in_tasks import Callers
 from ..settings import Settings
 from ..telemetry.counters import Metrics
@@ -19,7 +21,7 @@ from ..telemetry.start import start_telemetry
 from ..turn import Turn
 from .counts import take_counts
 from .data_port import DataPort
-from .link import Link, history_from_message, turn_to_message
+from .link import Link, changes_to_message, history_from_message, turn_to_message
 from .opted_in import SHARED, SharedOptedInTasks
 from .serving import ANSWER_S
 from .wire_questions import WIRE
@@ -30,12 +32,18 @@ _COUNT_EVERY_S = 1.0
 class _LinkReports:
     """Sends the reports of the data port to the main process."""
 
-    def __init__(self, link: Link, metrics: Metrics) -> None:
+    def __init__(self, link: Link, metrics: Metrics, *, all_calls: bool) -> None:
+        """`all_calls`: changes of a turn are sent with its other calls, which redaction by path needs."""
         self._link = link
+        self._all_calls = all_calls
         self._metrics = metrics
 
     def opened(self, turn: Turn) -> None:
         self._link.send("opened", turn=turn_to_message(turn))
+
+    def changed(self, changes: TurnChanges) -> None:
+        if not self._link.is_full:
+            self._link.send("changed", changes=changes_to_message(changes, all_calls=self._all_calls))
 
     def closed(self, turn: Turn) -> None:
         if self._link.is_full:
@@ -69,7 +77,8 @@ class ServingProcess:
             max_client_connections=-(-settings.max_client_connections // each),
         )
         self._opted_in = SharedOptedInTasks(link)
-        reports = _LinkReports(link, self._metrics)
+        by_path = any(isinstance(rule, PathRule) for rule in settings.redact)
+        reports = _LinkReports(link, self._metrics, all_calls=by_path)
         self._port = DataPort(share, self._files, self._metrics, reports, self._opted_in, Callers(caller_key))
         self._stop = asyncio.Event()
         self._settling: set[asyncio.Task[None]] = set()
@@ -129,6 +138,8 @@ class ServingProcess:
                 case kind if kind == WIRE:
                     exchanges = self._port.wire(**message["question"])
                     self._link.send(WIRE, number=message["number"], exchanges=exchanges)
+                case "watch":
+                    self._port.live.watch(message["live"])
                 case "retire":
                     self._port.retire()
                 case "stop":

@@ -1,60 +1,200 @@
-"""Live events for whoever listens to /api/events; a listener that is too slow loses the oldest."""
+"""Live events for the listeners of /api/events. Listeners read from one bounded log: a slow one holds no memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..store import ScoredConversation
-from ..turn import Turn
-from .turn_listener import TurnListener
+from ..store.encoding import json_bytes
+from .event_data import SMALL_BYTES, shortened
+from .event_log import Event, EventLog
+
+LIVE_TYPES = frozenset({"turn.opened", "tool_call", "text", "state"})
+"""Events during a turn."""
+
+TYPES = LIVE_TYPES | {"turn.closed", "turn.done", "conversation.done"}
+
+LINGER_S = 60.0
+"""How long events are recorded after the last listener has left: it may only reload its page."""
+
+_NEWS_BYTES = 256 * 1024
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-class Event(NamedTuple):
-    name: str
-    data: dict[str, Any]
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """The events a listener wants; None: of every run, of every case."""
+
+    types: frozenset[str] = TYPES
+    run: str | None = None
+    case: str | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has events during a turn."""
+        return not LIVE_TYPES.isdisjoint(self.types)
+
+    def takes(self, event: Event) -> bool:
+        return (
+            event.name in self.types
+            and (self.run is None or event.run == self.run)
+            and (self.case is None or event.case_id == self.case)
+        )
 
 
-class EventBus(TurnListener):
-    """Publishes to any number of bounded queues. Single event loop."""
+EVERYTHING = EventFilter()
 
-    def __init__(self, backlog: int = 1_000) -> None:
-        self._backlog = backlog
-        self._queues: set[asyncio.Queue[Event | None]] = set()
 
-    def closed(self, turn: Turn) -> None:
-        if self._queues:  # building an event takes time
-            self.publish("turn.closed", {**turn.to_dict(), "evaluations": []})
+class News(NamedTuple):
+    """What a listener has not read yet."""
 
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        if self._queues:
-            self.publish("turn.done", {**turn.to_dict(), "status": "done", "evaluations": results})
+    events: list[Event]
+    """At most about `_NEWS_BYTES`; the next ones follow."""
+    lost: str
+    """Why events are missing; "" if none are."""
+    ended: bool
+    """Whether no further event will come."""
 
-    def conversation_scored(self, scored: ScoredConversation) -> None:
-        if self._queues:
-            self.publish("conversation.done", {**scored.key._asdict(), "evaluations": scored.evaluations})
 
-    def publish(self, name: str, data: dict[str, Any]) -> None:
-        self._put(Event(name, data))
+class EventBus:
+    """Records events while there are listeners, and for `linger_s` seconds afterwards. Single event loop.
 
-    def _put(self, event: Event | None) -> None:
-        for waiting in self._queues:
-            if waiting.full():
-                waiting.get_nowait()
-            waiting.put_nowait(event)
+    Ids are those of this process: a random part, and the number of the event.
+    """
 
-    @asynccontextmanager
-    async def listen(self) -> AsyncIterator[asyncio.Queue[Event | None]]:
-        """A queue of events from now on; None ends it."""
-        waiting: asyncio.Queue[Event | None] = asyncio.Queue(self._backlog)
-        self._queues.add(waiting)
+    def __init__(self, log: EventLog | None = None, linger_s: float = LINGER_S) -> None:
+        self._log = EventLog() if log is None else log
+        self._linger_s = linger_s
+        self._origin = secrets.token_hex(4)
+        self._listeners: set[Listener] = set()
+        self._lingering: dict[bool, asyncio.TimerHandle] = {}
+        """Timers for listeners that have left; True: for one that wanted events during a turn."""
+        self._live_since = 0
+        """The number of the last event before `live` became true."""
+        self.closed = False
+        """Whether nothing is recorded any more."""
+        self.recording = False
+        """Whether events are recorded."""
+        self.live = False
+        """Whether events during a turn are recorded."""
+        self.on_live: Callable[[bool], None] = lambda live: None
+        """Called when `live` changes."""
+
+    @property
+    def last_id(self) -> str:
+        """The id of the latest event."""
+        return self.id_of(self._log.last)
+
+    def id_of(self, number: int) -> str:
+        return f"{self._origin}-{number}"
+
+    def publish(self, name: str, data: Mapping[str, Any]) -> None:
+        """Record an event with the JSON-like `data`, and wake the listeners."""
+        whole = json_bytes(data)
+        summary = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
+        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, summary))
+        for listener in self._listeners:
+            listener.wake()
+
+    @contextmanager
+    def listen(self, selection: EventFilter = EVERYTHING, after: str | None = None) -> Iterator[Listener]:
+        """A listener, from now on, or from the event with the id `after` on."""
+        listener = Listener(self, self._log, selection)
+        self._listeners.add(listener)
+        self._update()
+        number = self._log.last if after is None else self._number(after)
+        listener.number = -1 if selection.is_live and number < self._live_since else number
         try:
-            yield waiting
+            yield listener
         finally:
-            self._queues.discard(waiting)
+            self._listeners.discard(listener)
+            if not self.closed:
+                self._linger(selection.is_live)
 
     def close(self) -> None:
-        """Send every listener the end."""
-        self._put(None)
+        """End every listener, and record nothing from now on."""
+        self.closed = True
+        for listener in self._listeners:
+            listener.wake()
+        for timer in self._lingering.values():
+            timer.cancel()
+        self._lingering.clear()
+        self._update()
+
+    def _number(self, event_id: str) -> int:
+        """The number in an id; -1 for an id of another process, and for any other text."""
+        origin, _, number = event_id.rpartition("-")
+        return int(number) if origin == self._origin and _NUMBER.fullmatch(number) else -1
+
+    def _linger(self, live: bool) -> None:
+        if (timer := self._lingering.get(live)) is not None:
+            timer.cancel()
+        self._lingering[live] = asyncio.get_running_loop().call_later(self._linger_s, self._left, live)
+
+    def _left(self, live: bool) -> None:
+        del self._lingering[live]
+        self._update()
+
+    def _update(self) -> None:
+        """Record what listeners want, or have wanted a short time ago."""
+        wanted = () if self.closed else {*self._lingering, *(one.selection.is_live for one in self._listeners)}
+        if self.recording and not wanted and not self.closed:
+            self._log.forget()
+        self.recording = bool(wanted)
+        live = True in wanted
+        if live != self.live:
+            self.live, self._live_since = live, self._log.last
+            self.on_live(live)
+
+
+class Listener:
+    """Reads the events that `selection` takes from the log of `bus`. It holds nothing but its place in the log."""
+
+    def __init__(self, bus: EventBus, log: EventLog, selection: EventFilter) -> None:
+        self._bus = bus
+        self._log = log
+        self._woken = asyncio.Event()
+        self.selection = selection
+        self.number = -1
+        """That of the last event that was read; -1 if it is not known."""
+
+    @property
+    def last_id(self) -> str:
+        """The id of the last event that was read."""
+        return self._bus.id_of(self.number)
+
+    def wake(self) -> None:
+        """There may be news."""
+        self._woken.set()
+
+    def now(self) -> News:
+        """What is new, without waiting."""
+        unread = self._log.after(self.number)
+        if unread is None:
+            self.number = self._log.last
+            return News([], "the events that follow the last one received are not available", False)
+        taken: list[Event] = []
+        size = 0
+        for event in unread:
+            if size > _NEWS_BYTES:
+                return News(taken, "", False)
+            self.number = event.number
+            if self.selection.takes(event):
+                taken.append(event)
+                size += event.size
+        return News(taken, "", self._bus.closed)
+
+    async def news(self) -> News:
+        """What is new; waits for an event, a loss or the end."""
+        while True:
+            news = self.now()
+            if news.events or news.lost or news.ended:
+                return news
+            self._woken.clear()
+            await self._woken.wait()

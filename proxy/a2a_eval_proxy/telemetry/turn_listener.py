@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..capture.live_turns import TurnChanges
 from ..store import ScoredConversation
 from ..turn import Turn
 
@@ -14,6 +15,9 @@ class TurnListener:
 
     def opened(self, turn: Turn) -> None:
         """A turn began, or one of another process continues here. A listener may name its case."""
+
+    def changed(self, changes: TurnChanges) -> None:
+        """An open turn has changed. Reported only while a client listens to live events."""
 
     def ended(self, turn: Turn) -> None:
         """The agent is done with a turn, or the proxy waits no longer; it is not in the store as closed yet."""
@@ -40,6 +44,10 @@ class TurnListeners(TurnListener):
     def opened(self, turn: Turn) -> None:
         for listener in self._listeners:
             listener.opened(turn)
+
+    def changed(self, changes: TurnChanges) -> None:
+        for listener in self._listeners:
+            listener.changed(changes)
 
     def ended(self, turn: Turn) -> None:
         for listener in self._listeners:

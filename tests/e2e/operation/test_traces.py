@@ -25,6 +25,7 @@ from a2a_eval_proxy.net.http_server import HttpServer
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
+from a2a_eval_proxy.telemetry.event_bus import EventFilter
 from a2a_eval_proxy.worker.job_scorer import JobScorer
 from a2a_tool_capture import METADATA_KEY, URI, agent_extension
 from a2a_tool_capture.client import CaptureClient
@@ -232,10 +233,10 @@ async def test_spans_after_scoring_merge_and_score_again(tmp_path: Path) -> None
         assert called(scored_first) == []
         assert [finding["code"] for finding in scored_first["findings"]] == ["no_capture"]
         assert [result["status"] for result in scored_first["evaluations"]] == ["skipped"]
-        async with proxy.bus.listen() as events:
+        with proxy.bus.listen() as events:
             assert agent.provider is not None
             await asyncio.to_thread(agent.provider.force_flush)
-            while (event := await events.get()) is not None and event.name != "turn.done":
+            while "turn.done" not in [event.name for event in (await events.news()).events]:
                 pass
         assert (await proxy.flush(30))["pending"] == 0
         (turn,) = await proxy.turns()
@@ -276,11 +277,10 @@ async def test_workers_get_a_turn_when_its_traces_are_there(tmp_path: Path, post
     url = postgres.new_database()
     agent = Agent(emits_extension=False, held_back=True)
     async with behind_proxy(agent, tmp_path, evaluate=False, store=url) as proxy:
-        async with proxy.bus.listen() as events, CaptureClient(proxy.url) as client:
-            await client.send("Is the kettle in stock?")
-            event = await events.get()
-            assert event is not None
-            assert event.name == "turn.closed"  # stored, that is
+        with proxy.bus.listen(EventFilter(frozenset({"turn.closed"}))) as events:
+            async with CaptureClient(proxy.url) as client:
+                await client.send("Is the kettle in stock?")
+            await events.news()  # the turn is stored
         assert await asyncio.to_thread(queued, url) == []
         assert agent.provider is not None
         await asyncio.to_thread(agent.provider.force_flush)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import httpx
 import pytest
@@ -18,6 +18,7 @@ from a2a_eval_proxy.scoring import case_book
 from a2a_eval_proxy.scoring.pipeline import Pipeline
 from a2a_tool_capture import METADATA_KEY, URI
 from agents.replay_agent import Answer
+from support.live import live
 from support.proxied import Proxied, proxied
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
@@ -198,18 +199,13 @@ async def test_what_agents_say_never_breaks_an_answer(it: Proxied) -> None:
     call = {"name": "\ud800", "arguments": arguments, "result": "\ud800\x00"}
     artifact = {"artifactId": "\ud800", "metadata": {METADATA_KEY: [call, None]}, "extensions": [URI]}
     status = {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": "\ud800"}]}}
-    async with it.admin.stream("GET", "/api/events") as events:
-        lines = events.aiter_lines()
-        assert await anext(lines) == ": listening"
+    async with live(it.admin, types="turn.closed,turn.done") as events:
         task = {"id": "\ud800", "contextId": "\ud800", "status": status, "artifacts": [artifact]}
         await it.answers({"task": task}, "\ud800")
         await it.talks("after")
         await it.flushed()
-        heard: list[dict[str, Any]] = []
-        while len(heard) < 4:
-            line = await anext(lines)
-            if line.startswith("data: "):
-                heard.append(json.loads(line[6:], parse_constant=pytest.fail))
+        for _ in range(4):
+            await events.next()
     assert len(await it.texts()) == 2
     (turn, _) = await it.turns()
     assert turn["tool_calls"][0]["arguments"] == {"nan": None, "big": 10**30, "text": "\ufffd"}
@@ -417,14 +413,11 @@ async def test_flushing_is_a_post(it: Proxied) -> None:
 
 
 async def test_live_events(it: Proxied) -> None:
-    async with it.admin.stream("GET", "/api/events") as response:
-        assert response.headers["content-type"].startswith("text/event-stream")
-        lines = response.aiter_lines()
-        assert [await anext(lines), await anext(lines)] == [": listening", ""]
+    async with live(it.admin, types="turn.closed,turn.done") as events:
         await it.talks("hello")
-        heard = [[await anext(lines) for _ in range(3)] for _ in range(2)]
-    assert [event[0] for event in heard] == ["event: turn.closed", "event: turn.done"]
-    closed, done = (json.loads(event[1].removeprefix("data: ")) for event in heard)
+        heard = [await events.next(), await events.next()]
+    assert [event.name for event in heard] == ["turn.closed", "turn.done"]
+    closed, done = (event.data for event in heard)
     assert (closed["user_text"], closed["status"], closed["evaluations"]) == ("hello", "pending", [])
     assert await it.turns() == [done]
 
@@ -436,7 +429,7 @@ async def test_listeners_are_let_go_when_the_proxy_stops(tmp_path: Path) -> None
             response = await listener.send(request, stream=True)
             lines = response.aiter_lines()
             assert await anext(lines) == ": listening"
-        assert [line async for line in lines if line] == []
+        assert [line async for line in lines if line and not line.startswith(("retry:", "id:"))] == []
 
 
 # ── health, metrics ─────────────────────────────────────────────────────────────────────────────────────────

@@ -31,7 +31,8 @@ from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.store import SqliteStore, TurnQuery
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.evaluations import EvaluationTelemetry
-from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
+from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.telemetry.turn_listener import TurnListeners
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import METADATA_KEY, URI, ToolCall
@@ -43,6 +44,7 @@ from judges.fake_api import KEY, MODEL, FakeApi
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from support.live import heard
 from tool_call_evaluators.suite import Suite, parse_case, parse_suite
 
 EVERY = "token,email,iban,card,phone,ip"
@@ -195,17 +197,16 @@ class Running:
         provider = LoggerProvider(shutdown_on_exit=False)
         provider.add_log_record_processor(SimpleLogRecordProcessor(self.exported))
         telemetry = EvaluationTelemetry(provider.get_logger("test"), NoOpMeterProvider().get_meter("test"))
-        listeners = TurnListeners(self.bus, telemetry)
+        listeners = TurnListeners(TurnEvents(self.bus), telemetry)
         self.pipeline = Pipeline(self.store, self.cases, self.scorer, listeners, self.metrics, privacy=privacy)
 
     async def turns(self) -> list[dict[str, Any]]:
         return (await self.store.turns(TurnQuery(limit=1000))).items
 
-    async def told(self, events: asyncio.Queue[Any]) -> str:
+    async def told(self, events: Listener) -> str:
         """All that came out of the proxy: events, telemetry, reports, export, the bytes of its files."""
         out = [repr(self.metrics)]
-        while not events.empty():
-            out.append(json.dumps(events.get_nowait()))
+        out += [f"{event.name} {json.dumps(event.data)}" for event in heard(events)]
         out += [json.dumps(dict(item.log_record.attributes or {})) for item in self.exported.get_finished_logs()]
         expected = self.privacy.suite(self.suite or Suite(name="none"))
         conclusion = await load_and_judge_run(self.store, self.scorer, [expected], None)
@@ -289,10 +290,11 @@ def test_no_secret_gets_out(
     rules = [{"detector": name, "action": action} for name in EVERY.split(",")]
 
     async def play() -> str:
-        async with running(judged_suite(url), privacy(rules, no_content=no_content)) as it, it.bus.listen() as events:
-            Exchanged(place, WRAPPINGS[wrapping](secret)).through(it.pipeline)
-            await it.pipeline.drained()
-            return await it.told(events)
+        async with running(judged_suite(url), privacy(rules, no_content=no_content)) as it:
+            with it.bus.listen() as events:
+                Exchanged(place, WRAPPINGS[wrapping](secret)).through(it.pipeline)
+                await it.pipeline.drained()
+                return await it.told(events)
 
     with caplog.at_level(logging.DEBUG, "a2a_eval_proxy"):
         told = "\n".join([asyncio.run(play()), json.dumps(api.requests), caplog.text])
@@ -319,11 +321,12 @@ def test_no_secret_gets_out_where_none_is_expected(
     answer = spoilt(base.answer, spot, secret, rename=rename) if in_answer else base.answer
 
     async def play() -> str:
-        async with running(None, privacy(EVERY)) as it, it.bus.listen() as events:
-            pass_on(base.facts, request, answer, it.pipeline)
-            it.pipeline.take(paid("somebody"))  # lest nothing be there to look at
-            await it.pipeline.drained()
-            return await it.told(events)
+        async with running(None, privacy(EVERY)) as it:
+            with it.bus.listen() as events:
+                pass_on(base.facts, request, answer, it.pipeline)
+                it.pipeline.take(paid("somebody"))  # lest nothing be there to look at
+                await it.pipeline.drained()
+                return await it.told(events)
 
     told = asyncio.run(play())
     for mark in marks(secret):
@@ -338,10 +341,11 @@ def test_without_rules_it_would_get_out(
     monkeypatch.setenv("A2A_EVAL_PROXY_JUDGE_API_KEY", KEY)
 
     async def play() -> str:
-        async with running(judged_suite(judge[1])) as it, it.bus.listen() as events:
-            Exchanged(place, SECRETS[0]).through(it.pipeline)
-            await it.pipeline.drained()
-            return await it.told(events)
+        async with running(judged_suite(judge[1])) as it:
+            with it.bus.listen() as events:
+                Exchanged(place, SECRETS[0]).through(it.pipeline)
+                await it.pipeline.drained()
+                return await it.told(events)
 
     assert SECRETS[0] in asyncio.run(play())
 
@@ -373,17 +377,18 @@ def test_no_content_keeps_nothing_of_what_was_said(place: str) -> None:
     planted = "Rosebud was the name of 1 sledge"
 
     async def play() -> str:
-        async with running(None, privacy(None, None, no_content=True)) as it, it.bus.listen() as events:
-            Exchanged(place, planted).through(it.pipeline)
-            await it.pipeline.drained()
-            (turn,) = await it.turns()
-            assert turn["status"] == "done"
-            assert lacks_content(turn["user_text"])
-            if place != "agent error":
-                (call,) = turn["tool_calls"]
-                assert call["name"] == "lookup"
-                assert call["arguments"]["a"] == "string"
-            return await it.told(events)
+        async with running(None, privacy(None, None, no_content=True)) as it:
+            with it.bus.listen() as events:
+                Exchanged(place, planted).through(it.pipeline)
+                await it.pipeline.drained()
+                (turn,) = await it.turns()
+                assert turn["status"] == "done"
+                assert lacks_content(turn["user_text"])
+                if place != "agent error":
+                    (call,) = turn["tool_calls"]
+                    assert call["name"] == "lookup"
+                    assert call["arguments"]["a"] == "string"
+                return await it.told(events)
 
     assert "Rosebud" not in asyncio.run(play())
 

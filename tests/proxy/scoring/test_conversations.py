@@ -17,8 +17,10 @@ from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.store import SqliteStore, TurnQuery, every_turn
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
+from support.live import heard
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import AsyncEvaluator, Measurement
 from tool_call_evaluators.model import EvalCase
@@ -96,7 +98,7 @@ async def running(path: Path, suite_text: str = SUITE, *, evaluate: bool = True)
     cases, bus, metrics = CaseBook(suite), EventBus(), Metrics()
     store = SqliteStore(str(path))
     scorer = Scorer(cases, suite, store.judge_cache) if evaluate else None
-    pipeline = Pipeline(store, cases, scorer, bus, metrics)
+    pipeline = Pipeline(store, cases, scorer, TurnEvents(bus), metrics)
     try:
         yield Running(pipeline, store, cases, bus, metrics)
     finally:
@@ -120,18 +122,12 @@ async def test_a_conversation_is_scored_when_the_last_turn_of_its_case_is_done(p
 
 
 async def test_turns_that_come_in_one_batch_are_one_conversation(path: Path) -> None:
-    async with running(path) as it, it.bus.listen() as events:
-        await it.take(turn(1, "Refund it", "find"), turn(2, "Really", "refuse"))
-        assert await it.said() == {("c", "refund"): {"whole": 0.5}}
-        names = [event.name for event in iter_now(events) if event is not None]
-        assert names.count("conversation.done") == 1
-
-
-def iter_now(events: Any) -> list[Any]:
-    found = []
-    while not events.empty():
-        found.append(events.get_nowait())
-    return found
+    async with running(path) as it:
+        with it.bus.listen() as events:
+            await it.take(turn(1, "Refund it", "find"), turn(2, "Really", "refuse"))
+            assert await it.said() == {("c", "refund"): {"whole": 0.5}}
+            names = [event.name for event in heard(events)]
+            assert names.count("conversation.done") == 1
 
 
 async def test_conversations_are_apart(path: Path) -> None:

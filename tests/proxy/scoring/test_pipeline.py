@@ -18,8 +18,10 @@ from a2a_eval_proxy.scoring.scorer import Scorer
 from a2a_eval_proxy.store import SqliteStore, TurnQuery, write_queue
 from a2a_eval_proxy.telemetry.counters import Metrics
 from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.telemetry.turn_events import TurnEvents
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import Finding, ToolCall, ToolCallSource
+from support.live import heard
 from tool_call_evaluators import registry
 from tool_call_evaluators.evaluator import Measurement, SyncEvaluator
 from tool_call_evaluators.model import EvalCase
@@ -91,7 +93,7 @@ class Running:
 async def running(path: Path, suite: Suite | None = None, *, evaluate: bool = True) -> AsyncIterator[Running]:
     cases, bus, metrics = CaseBook(suite), EventBus(), Metrics()
     store = SqliteStore(str(path))
-    pipeline = Pipeline(store, cases, Scorer(cases, suite) if evaluate else None, bus, metrics)
+    pipeline = Pipeline(store, cases, Scorer(cases, suite) if evaluate else None, TurnEvents(bus), metrics)
     try:
         yield Running(pipeline, store, cases, bus, metrics)
     finally:
@@ -294,13 +296,11 @@ async def test_a_locked_store_holds_nobody_up(path: Path) -> None:
 @pytest.mark.parametrize("suite", [SUITE, GATED])
 async def test_listeners_hear_of_each_turn_twice(path: Path, suite: str, gate: type[Gate]) -> None:
     gate.opened.set()
-    async with running(path, parse_suite(suite)) as it, it.bus.listen() as events:
-        it.pipeline.take(turn(1, "search"))
-        await it.pipeline.drained()
-        closed, done = events.get_nowait(), events.get_nowait()
-        assert closed is not None
-        assert done is not None
-        assert (closed.name, closed.data["status"], closed.data["evaluations"]) == ("turn.closed", "pending", [])
-        assert (done.name, done.data["status"]) == ("turn.done", "done")
-        assert [{**item} for item in await it.stored()] == [done.data]
-        assert events.empty()
+    async with running(path, parse_suite(suite)) as it:
+        with it.bus.listen() as events:
+            it.pipeline.take(turn(1, "search"))
+            await it.pipeline.drained()
+            closed, done = heard(events)
+            assert (closed.name, closed.data["status"], closed.data["evaluations"]) == ("turn.closed", "pending", [])
+            assert (done.name, done.data["status"]) == ("turn.done", "done")
+            assert [{**item} for item in await it.stored()] == [done.data]

@@ -26,7 +26,7 @@ from a2a_eval_proxy.store import Scored, SqliteStore, TurnQuery, write_items, wr
 from a2a_eval_proxy.store.encoding import EncodedTurn, encoded_turn
 from a2a_eval_proxy.store.write_items import Mark
 from a2a_eval_proxy.telemetry.counters import Metrics
-from a2a_eval_proxy.telemetry.event_bus import EventBus
+from a2a_eval_proxy.telemetry.turn_listener import TurnListener
 from a2a_eval_proxy.turn import Turn
 from a2a_tool_capture import ToolCall
 from support.kept import result, turn
@@ -59,7 +59,7 @@ def locked(path: Path) -> Iterator[None]:
 @asynccontextmanager
 async def running(path: Path, suite: Suite | None = None, privacy: Privacy = NO_PRIVACY) -> AsyncIterator[Pipeline]:
     store, cases = SqliteStore(str(path)), CaseBook(suite)
-    it = Pipeline(store, cases, Scorer(cases, suite), EventBus(), Metrics(), privacy=privacy)
+    it = Pipeline(store, cases, Scorer(cases, suite), TurnListener(), Metrics(), privacy=privacy)
     try:
         yield it
     finally:

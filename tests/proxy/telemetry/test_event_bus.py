@@ -1,38 +1,116 @@
-"""Live events: everybody hears everything, and who is slow loses the oldest."""
+"""Live events: listeners read what they select from one bounded log, and are told of gaps."""
 
 from __future__ import annotations
 
-from a2a_eval_proxy.telemetry.event_bus import Event, EventBus
+import asyncio
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.telemetry.event_bus import EventBus, EventFilter
+from a2a_eval_proxy.telemetry.event_log import EventLog
+from support.live import heard
+
+
+def publish(bus: EventBus, name: str = "turn.done", **data: Any) -> None:
+    bus.publish(name, {"run": "r", "case_id": None, **data})
 
 
 async def test_every_listener_hears_what_happens_while_it_listens() -> None:
     bus = EventBus()
-    bus.publish("before", {})
-    assert not bus._queues
-    async with bus.listen() as one:
-        bus.publish("first", {"n": 1})
-        async with bus.listen() as two:
-            bus.publish("second", {"n": 2})
-            assert [await one.get(), await one.get()] == [Event("first", {"n": 1}), Event("second", {"n": 2})]
-            assert await two.get() == Event("second", {"n": 2})
-        assert bus._queues
-    assert not bus._queues
+    assert not bus.recording
+    with bus.listen() as one:
+        publish(bus, "turn.closed", n=1)
+        with bus.listen() as two:
+            publish(bus, n=2)
+            assert [(event.name, event.data["n"]) for event in heard(one)] == [("turn.closed", 1), ("turn.done", 2)]
+            assert [event.data["n"] for event in heard(two)] == [2]
+    assert bus.recording
+    bus.close()
+    assert not bus.recording
 
 
-async def test_a_slow_listener_loses_the_oldest() -> None:
-    bus = EventBus(backlog=2)
-    async with bus.listen() as slow:
-        for number in range(5):
-            bus.publish("turn", {"n": number})
-        assert [await slow.get(), await slow.get()] == [Event("turn", {"n": 3}), Event("turn", {"n": 4})]
-        assert slow.empty()
+async def test_a_slow_listener_is_told_of_its_loss_and_goes_on() -> None:
+    bus = EventBus(EventLog(max_events=2))
+    with bus.listen() as slow, bus.listen() as quick:
+        for number in range(4):
+            publish(bus, n=number)
+            assert [event.data["n"] for event in heard(quick)] == [number]
+        assert slow.now().lost
+        assert heard(slow) == []
+        publish(bus, n=4)
+        assert [event.data["n"] for event in heard(slow)] == [4]
+    bus.close()
 
 
-async def test_closing_tells_everybody_even_the_slow() -> None:
-    bus = EventBus(backlog=1)
-    async with bus.listen() as slow, bus.listen() as idle:
-        bus.publish("turn", {})
-        assert await idle.get() == Event("turn", {})
+async def test_news_come_in_parts_of_bounded_size() -> None:
+    bus = EventBus()
+    with bus.listen() as listener:
+        for number in range(8):
+            publish(bus, n=number, text="x" * 100_000)
+        parts = []
+        while events := (await listener.news() if len(parts) < 3 else listener.now()).events:
+            parts.append(len(events))
+    assert sum(parts) == 8
+    assert max(parts) < 8
+    bus.close()
+
+
+async def test_closing_ends_every_listener_after_what_it_has_not_read() -> None:
+    bus = EventBus()
+    with bus.listen() as slow, bus.listen() as idle:
+        publish(bus)
         bus.close()
-        assert await slow.get() is None
-        assert await idle.get() is None
+        for listener in (slow, idle):
+            news = await listener.news()
+            assert ([event.name for event in news.events], news.ended) == (["turn.done"], True)
+
+
+async def test_events_are_recorded_for_a_while_after_the_last_listener() -> None:
+    bus = EventBus(linger_s=0.0)
+    with bus.listen() as listener:
+        publish(bus)
+        heard(listener)
+        known = listener.last_id
+    assert bus.recording
+    publish(bus, n="between")
+    with bus.listen(after=known) as again:
+        assert [event.data["n"] for event in heard(again)] == ["between"]
+        known = again.last_id
+    while bus.recording:
+        await asyncio.sleep(0)
+    with bus.listen(after=known) as late:  # what happened meanwhile was not recorded, if anything did
+        assert late.now().lost
+    bus.close()
+
+
+async def test_events_during_a_turn_are_wanted_only_by_those_who_select_them() -> None:
+    bus, switched = EventBus(linger_s=0.0), []
+    bus.on_live = switched.append
+    with bus.listen(EventFilter(frozenset({"turn.done"}))) as some:
+        publish(bus)
+        assert (bus.recording, bus.live, switched) == (True, False, [])
+        heard(some)
+        known = some.last_id
+        with bus.listen(after=known) as returned:
+            assert (bus.live, switched) == (True, [True])
+            assert returned.now().lost == ""  # nothing happened since
+        publish(bus)
+        while bus.live:
+            await asyncio.sleep(0)
+        assert (bus.recording, switched) == (True, [True, False])
+        with bus.listen(after=known) as returned:
+            assert returned.now().lost  # events during turns were not recorded all the time
+    bus.close()
+
+
+@pytest.mark.parametrize("number", ["", "1" * 5000, "+1", "٣", "99"])
+async def test_ids_that_were_never_given(number: str) -> None:
+    bus = EventBus()
+    origin = bus.last_id.rpartition("-")[0]
+    with bus.listen(after=f"{origin}-{number}") as listener:
+        assert listener.now().lost
+    bus.close()
+
+
+def test_ids_of_another_process_are_others() -> None:
+    assert EventBus().last_id != EventBus().last_id

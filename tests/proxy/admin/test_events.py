@@ -1,0 +1,185 @@
+"""GET /api/events: events arrive while a turn is open; reconnecting loses nothing and repeats nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.settings import Settings
+from agents.scenario_agent import RPC_PATH, scenario_agent
+from agents.scenarios import CONVERT, SEARCH
+from support.live import LiveStream, live
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+GATES = itertools.count()
+
+
+@dataclass
+class Proxied:
+    """A proxy before a real agent that stops in the middle of a turn until the test opens a gate."""
+
+    proxy: RunningProxy
+    agent: httpx.AsyncClient
+    data: httpx.AsyncClient
+    admin: httpx.AsyncClient
+
+    @asynccontextmanager
+    async def turn(self, **headers: str) -> AsyncIterator[None]:
+        """A streaming turn that is at the gate in the block, after its calls and half its text; and over behind it."""
+        gate = f"g{next(GATES)}"
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": f"slow {gate}"}]}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+        named = {"a2a-version": "1.0", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        async with self.data.stream("POST", RPC_PATH, json=request, headers=named) as response:
+            chunks = response.aiter_text()
+            while "before" not in await anext(chunks):
+                pass
+            try:
+                yield
+            finally:
+                await self.agent.post("/_control/open", params={"gate": gate})
+                async for _ in chunks:
+                    pass
+                await self.flushed()
+
+    async def flushed(self) -> None:
+        assert (await self.admin.post("/api/flush")).json()["done"]
+
+
+@asynccontextmanager
+async def proxied(agent: str, folder: Path, **settings: Any) -> AsyncIterator[Proxied]:
+    everything = Settings(
+        upstream=agent, listen="127.0.0.1:0", admin="127.0.0.1:0", otlp=None, store=str(folder / "turns.db"), **settings
+    )
+    async with AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(run_proxy(everything))
+        urls = agent, proxy.url, proxy.admin_url
+        clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60)) for url in urls]
+        yield Proxied(proxy, *clients)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[str]:
+    with scenario_agent() as server:
+        yield server.url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def it(agent: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Proxied]:
+    async with proxied(agent, tmp_path_factory.mktemp("store")) as running:
+        yield running
+
+
+async def names(stream: LiveStream, last: str = "turn.done") -> list[str]:
+    return [event.name for event in await stream.until(last)]
+
+
+async def test_events_arrive_while_the_turn_is_open(it: Proxied) -> None:
+    async with live(it.admin) as stream:
+        async with it.turn(a2a_eval_run="live", a2a_eval_case="weather"):
+            opened, *changes = await stream.until("text")
+            assert (await it.admin.get(f"/api/turns/{opened.data['turn_id']}")).status_code == 404
+        rest = await stream.until("turn.done")
+    assert opened.name == "turn.opened"
+    assert (opened.data["run"], opened.data["case_id"], opened.data["status"]) == ("live", "weather", "open")
+    assert opened.data["user_text"].startswith("slow g")
+    assert (opened.data["tool_calls"], opened.data["evaluations"]) == ([], [])
+    events = [*changes, *rest]
+    assert {event.data["turn_id"] for event in events} == {opened.data["turn_id"]}
+    assert {(event.data["run"], event.data["case_id"]) for event in events} == {("live", "weather")}
+    calls = [(event.data["index"], event.data["call"]["name"]) for event in changes if event.name == "tool_call"]
+    assert calls == [(0, SEARCH["name"]), (1, CONVERT["name"])]
+    assert {event.data["count"] for event in changes if event.name == "tool_call"} <= {1, 2}
+    texts = [event.data for event in events if event.name == "text"]
+    assert (texts[0]["text"], texts[0]["append"], texts[0]["characters"]) == ("before ", True, 7)
+    assert "".join(text["text"] for text in texts) == "before after"
+    states = [event.data["state"] for event in events if event.name == "state"]
+    assert (states[-2:], changes[-1].name) == (["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"], "text")
+    assert [event.name for event in rest[-2:]] == ["turn.closed", "turn.done"]
+    done = (await it.admin.get(f"/api/turns/{opened.data['turn_id']}")).json()
+    assert rest[-1].data == done
+    assert done["tool_calls"][1] == next(
+        event.data["call"] for event in reversed(changes) if event.name == "tool_call" and event.data["index"] == 1
+    )
+
+
+async def test_a_turn_that_was_open_before_anyone_listened(agent: str, tmp_path: Path) -> None:
+    async with proxied(agent, tmp_path) as it, AsyncExitStack() as stack:
+        async with it.turn(a2a_eval_case="weather"):
+            stream = await stack.enter_async_context(live(it.admin, types="tool_call,text,turn.done"))
+        events = await stream.until("turn.done")
+        assert [event.name for event in events if event.name != "text"] == ["tool_call", "tool_call", "turn.done"]
+        assert "".join(event.data["text"] for event in events if event.name == "text") == "before after"
+        assert {event.data["case_id"] for event in events} == {"weather"}
+
+
+async def test_reconnecting_loses_nothing_and_repeats_nothing(it: Proxied) -> None:
+    async with live(it.admin) as whole, live(it.admin) as first:
+        async with it.turn():
+            begun = await first.until("tool_call")
+            ids = [event.id for event in begun]
+        all_names = await names(whole)
+    for headers, query in (({"last-event-id": ids[-1]}, {}), ({}, {"last_event_id": ids[-1]})):
+        async with live(it.admin, headers, **query) as again:
+            rest = await again.until("turn.done")
+        assert [event.name for event in [*begun, *rest]] == all_names
+        assert not {event.id for event in rest} & set(ids)
+
+
+async def test_a_client_that_lost_its_connection_before_any_event(it: Proxied) -> None:
+    async with live(it.admin) as first:
+        known = first.last_id
+    async with it.turn():
+        pass
+    async with live(it.admin, {"last-event-id": known}) as again:
+        assert (await again.next()).name == "turn.opened"
+
+
+@pytest.mark.parametrize("known", ["nonsense", "deadbeef-1", "-1", "1"])
+async def test_an_id_of_another_process_is_answered_with_reset(it: Proxied, known: str) -> None:
+    async with live(it.admin, {"last-event-id": known}) as stream:
+        async with it.turn():
+            pass
+        events = await stream.until("turn.done")
+    assert [event.name for event in events[:2]] == ["reset", "turn.opened"]
+    assert "reason" in events[0].data
+
+
+async def test_filters(it: Proxied) -> None:
+    async with (
+        live(it.admin, run="a") as run,
+        live(it.admin, case="one", types="turn.closed") as case,
+        live(it.admin, run="b", types="tool_call,turn.done") as types,
+    ):
+        async with it.turn(a2a_eval_run="b", a2a_eval_case="one"):
+            pass
+        async with it.turn(a2a_eval_run="a", a2a_eval_case="two"):
+            pass
+        assert {event.data["run"] for event in await run.until("turn.done")} == {"a"}
+        assert (await case.next()).data["run"] == "b"
+        assert await names(types) == ["tool_call", "tool_call", "turn.done"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("types=turn.done,turn.over", "turn.over"),
+        ("types=", "types"),
+        ("view=short", "view: expected one of summary, whole"),
+        ("rum=x", "rum"),
+    ],
+)
+async def test_what_is_not_known_is_refused(it: Proxied, query: str, expected: str) -> None:
+    response = await it.admin.get(f"/api/events?{query}")
+    assert response.status_code == 400
+    assert expected in response.json()["error"]
