@@ -23,9 +23,13 @@ def init(options: InitOptions) -> None:
     """
     from tool_call_evaluators.report.wording import printable
 
+    from ..privacy.policy import NO_PRIVACY
     from ..privacy.private_files import write_out
     from ..runs.init import CONFIG, SUITE, files, first_suite
+    from ..runs.report_files import PAGE
+    from ..telemetry.logs import start_logging
 
+    start_logging("error", "%(levelname)s %(name)s: %(message)s", NO_PRIVACY)  # `unseen` says what a warning would
     folder = options.dir
     if (folder / SUITE).exists():
         raise click.UsageError(f"{folder / SUITE} already exists; choose another directory with --dir")
@@ -47,7 +51,7 @@ def init(options: InitOptions) -> None:
         how = f"Declare it (see `a2a-eval-proxy check {agent.url}`), or send the agent's traces to `serve`"
         click.echo(f"warning: no tool calls can be seen: {suite.unseen}. {how}", err=True)
     where = Path(SUITE) if folder == Path() else folder / SUITE
-    click.echo(f"\nnext: a2a-eval-proxy run {where} --config {folder / CONFIG}")
+    click.echo(f"\nnext: a2a-eval-proxy run {where} --config {folder / CONFIG}\nthen open {Path('report', PAGE)}")
 
 
 def _agent_url(text: str) -> str:

@@ -51,13 +51,24 @@ on: [push, pull_request]
 jobs:
   evaluate:
     runs-on: ubuntu-latest
+    env:
+      PACKAGE: a2a-eval-proxy  # not on PyPI yet: write git+https://HOST/a2a-eval-proxy@REVISION
+      A2A_EVAL_PROXY_AGENT: {url}
     steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {{python-version: "3.13"}}
-      - run: pip install a2a-eval-proxy
-      # - run: start the agent here, in the background, at {url}
-      - run: a2a-eval-proxy run suite.yaml --agent {url} --report report
+      - name: Install
+        run: pip install "$PACKAGE"
+      # - run: start the agent here, in the background
+      - name: Wait for the agent
+        run: |
+          until a2a-eval-proxy validate suite.yaml; do
+              [ $? = 3 ] && [ "$SECONDS" -lt 60 ] || exit 1
+              sleep 1
+          done
+      - name: Run
+        run: a2a-eval-proxy run suite.yaml --report report
       - uses: actions/upload-artifact@v4
         if: always()
         with: {{name: report, path: report}}
@@ -110,8 +121,8 @@ def _suite_text(recorded: str, url: str, asked: Suite) -> str:
     body = [line for line in recorded.splitlines() if not line.startswith("#")]
     if not parse_suite(recorded).cases:
         (case,) = asked.cases
-        turn = [{"user": case.turns[0].user}]
-        body += ["", "cases:", *block([{"id": case.id, "turns": turn}], 2), "        # expect: {tool_calls: [...]}"]
+        body += ["", "cases:", f"  - id: {flow(case.id)}", "    turns:", f"      - user: {flow(case.turns[0].user)}"]
+        body.append("        # expect: {tool_calls: [{name: NAME, arguments: {KEY: VALUE}}]}")
     first = next(index for index, line in enumerate(body) if line.startswith("suite:")) + 1
     body[first:first] = block({"agent": {"url": url}})
     return _HEAD + "\n".join(body).rstrip() + "\n\n" + _MORE

@@ -323,6 +323,7 @@ def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobo
     first = run("init", "--agent", url.removeprefix("http://"), "--message", "chunks please", cwd=tmp_path)
     assert (first.returncode, first.stderr) == (0, "")
     assert "next: a2a-eval-proxy run suite.yaml --config a2a-eval-proxy.yaml" in first.stdout
+    assert f"then open {Path('report/report.html')}\n" in first.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"suite.yaml", "a2a-eval-proxy.yaml", ".github"}
     passing = run("run", "suite.yaml", "--config", "a2a-eval-proxy.yaml", cwd=tmp_path)
     assert passing.returncode == 0
@@ -334,6 +335,9 @@ def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobo
     assert again.returncode == 2
     assert "suite.yaml already exists" in again.stderr
     assert (tmp_path / "suite.yaml").read_text("utf-8") == text.replace("weather Berlin", "weather Paris")
+    silent = run("init", "--agent", agent("v1-undeclared"), "--dir", "silent", cwd=tmp_path)
+    assert (silent.returncode, silent.stderr.count("\n")) == (0, 1)
+    assert silent.stderr.startswith("warning: no tool calls can be seen: ")
     other = run("init", "--agent", nobody, "--dir", "other", cwd=tmp_path)
     assert (other.returncode, other.stderr.count("\n")) == (3, 1)
     unnamed = run("init", "--dir", "third", cwd=tmp_path)

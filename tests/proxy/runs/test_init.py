@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,14 @@ from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import scenario_agent
 from tool_call_evaluators.suite import load_suite, parse_suite
 from tool_call_evaluators.suite.lint import unused_expectations
+
+PROGRAM = """\
+#!/bin/sh
+printf '%s' "$*" > arguments
+code=$(head -n 1 codes)
+sed -i 1d codes
+exit "$code"
+"""
 
 
 async def test_what_the_agent_does_is_expected() -> None:
@@ -32,7 +42,8 @@ async def test_an_agent_that_shows_no_calls_has_a_case_to_complete() -> None:
     assert "does not declare" in suite.unseen
     (case,) = parse_suite(suite.text).cases
     assert (case.turns[0].user, case.turns[0].expect.tool_calls) == ("message me", None)
-    assert "# expect: {tool_calls: [...]}" in suite.text
+    completed = parse_suite(suite.text.replace("# expect", "expect", 1))
+    assert [call.name for call in completed.cases[0].turns[0].expect.tool_calls or ()] == ["NAME"]
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "openai:http://127.0.0.1:9/v1?a=b", "python:my agent.py:Orders"])
@@ -40,7 +51,24 @@ def test_the_files_are_what_they_are_named_after(url: str, tmp_path: Path) -> No
     texts = files(FirstSuite("suite: x\n", "", ""), url)
     assert list(texts) == [SUITE, CONFIG, CI]
     assert yaml.safe_load(texts[CONFIG])["upstream"] == url
-    steps = yaml.safe_load(texts[CI])["jobs"]["evaluate"]["steps"]
-    assert any(url in step.get("run", "") for step in steps)
+    assert yaml.safe_load(texts[CI])["jobs"]["evaluate"]["env"]["A2A_EVAL_PROXY_AGENT"] == url
     (tmp_path / SUITE).write_text(texts[SUITE])
     assert load_suite(tmp_path / SUITE).name == "x"
+
+
+@pytest.mark.parametrize(("codes", "ended"), [((3, 3, 0), 0), ((3, 2), 1), ((2,), 1)])
+def test_the_ci_job_waits_for_the_agent_but_not_with_a_wrong_suite(
+    codes: tuple[int, ...], ended: int, tmp_path: Path
+) -> None:
+    """The program is a stand-in that ends with one code after the other: only the shell's loop is tested here."""
+    steps = yaml.safe_load(files(FirstSuite("suite: x\n", "", ""), "http://agent")[CI])["jobs"]["evaluate"]["steps"]
+    (waiting,) = [step["run"] for step in steps if step.get("name") == "Wait for the agent"]
+    (tmp_path / "codes").write_text("".join(f"{code}\n" for code in codes))
+    for name, text in {"a2a-eval-proxy": PROGRAM, "sleep": "#!/bin/sh\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-ec", waiting], cwd=tmp_path, env={"PATH": path}, check=False)
+    assert done.returncode == ended
+    assert (tmp_path / "codes").read_text() == ""
+    assert (tmp_path / "arguments").read_text() == "validate suite.yaml"
