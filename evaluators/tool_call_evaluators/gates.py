@@ -372,6 +372,8 @@ def by_metric(gates: Mapping[str, Any]) -> dict[str, Any]:
             if value is None:
                 continue
             at(key, partial(at, name, read), value)
+            if name in ARKSIM_GATES:
+                raise FieldError(f"{name} is a key of gates; expected the name of a metric", key, name)
             metric = ARKSIM_METRICS.get(name, name)
             own = found.get(metric, {})
             entries = own if isinstance(own, dict) else {"mean": own}

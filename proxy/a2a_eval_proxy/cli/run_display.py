@@ -182,6 +182,8 @@ def _with_suite(plan: RunPlan, file: str, options: RunOptions | EvaluateOptions)
     console.print(f"Imported {escape(file)} ({imported.format}). Not imported:", soft_wrap=True)
     for note in imported.notes:
         console.print(f"  {escape(note)}", soft_wrap=True)
+    command = shlex.join(["a2a-eval-proxy", "convert", file, "--out", "suite.yaml"])
+    console.print(f"To edit it as a suite: {escape(command)}", soft_wrap=True)
     return plan
 
 

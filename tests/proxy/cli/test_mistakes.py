@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 from collections.abc import Iterator
@@ -252,3 +253,18 @@ def test_a_missing_expectation_is_named_as_in_the_suite(
 def test_evaluate_takes_the_newest_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended(["evaluate", "--suite", "suite.yaml"], monkeypatch) == 0
     assert ", the newest" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("here")
+def test_what_was_not_imported_can_be_edited(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = {"type": "tool_calls", "expected": [{"name": "search", "arguments": {"q": "Berlin"}}]}
+    scenario = {"scenario_id": "s", "goal": "g", "assertions": [expected]}
+    Path("scenarios.json").write_text(json.dumps({"scenarios": [scenario]}))
+    ended(["evaluate", "--suite", "scenarios.json", "--run", "done"], monkeypatch)
+    assert capsys.readouterr().err.splitlines()[:3] == [
+        "Imported scenarios.json (arksim). Not imported:",
+        "  arguments of expected calls without arg_match_mode: ArkSim ignores them, too",
+        "To edit it as a suite: a2a-eval-proxy convert scenarios.json --out suite.yaml",
+    ]

@@ -75,6 +75,8 @@ def _case(node: Node, notes: Notes, simulation: Mapping[str, Any]) -> Case:
             notes.unknown_keys(assertion, ("type", "expected", "match_mode"), "an assertion")
             for item in expected:
                 notes.unknown_keys(item, ("name", "arguments", "arg_match_mode"), "an expected call")
+                if item.get("arg_match_mode") is None and item.object().get("arguments"):
+                    notes.add("arguments of expected calls without arg_match_mode: ArkSim ignores them, too")
             case = _with_expected_calls(case, assertion.get("match_mode"), expected)
     return case
 
