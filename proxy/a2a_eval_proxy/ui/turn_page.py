@@ -50,8 +50,8 @@ async def _values(view: View) -> Mapping[str, Any]:
 
 def _call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]]:
     """Each call once: `kind`, `sign` and `words` of the comparison (None without one), and both sides."""
-    made, expected = shown.get("calls", []), shown.get("expected_calls") or []
-    if "changes" not in shown:
+    made, expected = shown["calls"] or [], shown["expected_calls"] or []
+    if shown["changes"] is None:
         return [{"kind": "alone", "sign": None, "expected": None, "made": call, "differing": ()} for call in made]
     rows = []
     for kind, left, right, *differing in shown["changes"]:
