@@ -89,6 +89,10 @@ def _actual_text(actual: float | None, limit: Any) -> str:
     return _value_text(actual if met_when_rounded else rounded)
 
 
+def _below(actual: float, limit: float) -> str:
+    return f"{_actual_text(actual, limit)} is below {_value_text(limit)}"
+
+
 def _checks(gate: Gate | RunGates, metric: str | None, *given: Any) -> Iterator[GateCheck]:
     """The limits of `gate`, each compared with what its rule makes of `given`."""
     for item, whole in _limits(gate):
@@ -112,7 +116,7 @@ def _low_mean(limit: float, metric: str, measured: Measured) -> Iterator[Reason]
     if (mean := _mean(measured)) is None:
         yield _without_scores("mean", metric)
     elif mean < limit:
-        yield Reason("below_mean", f"{metric}: mean {mean:g} is below {limit:g}", metric)
+        yield Reason("below_mean", f"{metric}: mean {_below(mean, limit)}", metric)
 
 
 def _conversation_means(measured: Measured) -> list[tuple[Outcome, float]]:
@@ -128,7 +132,7 @@ def _low_conversation_mean(limit: float, metric: str, measured: Measured) -> Ite
         yield _without_scores("conversation_mean", metric)
     for first, mean in means:
         if mean < limit:
-            message = f"{first.conversation}: {metric}: mean {mean:g} is below {limit:g}"
+            message = f"{first.conversation}: {metric}: mean {_below(mean, limit)}"
             yield Reason("below_conversation_mean", message, metric, first.conversation, first.case_id)
 
 
@@ -143,7 +147,7 @@ def _low_pass_rate(limit: float, metric: str, measured: Measured) -> Iterator[Re
         message = f"{metric}: the gate pass_rate needs an evaluator with a threshold"
         yield Reason("unmeasured", message, metric)
     elif rate < limit:
-        yield Reason("below_pass_rate", f"{metric}: pass rate {rate:g} is below {limit:g}", metric)
+        yield Reason("below_pass_rate", f"{metric}: pass rate {_below(rate, limit)}", metric)
 
 
 def _forbidden_labels(labels: Sequence[str], metric: str, measured: Measured) -> Iterator[Reason]:
@@ -280,7 +284,7 @@ def _few_passed(limit: float, outcomes: Sequence[Outcome]) -> Iterator[Reason]:
     if rate is None and outcomes:
         yield Reason("unmeasured", "pass rate: the simulated user spoilt every conversation")
     if rate is not None and rate < limit:
-        yield Reason("below_pass_rate", f"pass rate of conversations {rate:g} is below {limit:g}")
+        yield Reason("below_pass_rate", f"pass rate of conversations {_below(rate, limit)}")
 
 
 def _all_passed(outcome: Outcome) -> bool:

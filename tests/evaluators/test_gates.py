@@ -104,7 +104,7 @@ def test_a_gate_on_the_mean_takes_the_place_of_every_result():
     assert gate(run, gates={"tool_error": Gate(mean=0.6)}).passed
     verdict = gate(run, gates={"tool_error": Gate(mean=0.7)})
     assert codes(verdict) == ["below_mean"]
-    assert verdict.reasons[0].message == "tool_error: mean 0.6 is below 0.7"
+    assert verdict.reasons[0].message == "tool_error: mean 0.60 is below 0.70"
 
 
 def test_a_gate_on_every_conversation():

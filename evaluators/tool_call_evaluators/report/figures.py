@@ -35,6 +35,18 @@ def turn_seconds(report: Report) -> list[float]:
     return [seconds for turn in report.turns if (seconds := duration(turn)) is not None]
 
 
+def repeated_cases(report: Report) -> tuple[int, int, int]:
+    """Of the cases with several scored conversations: how many passed at least once (pass@k), how many always (pass^k),
+    and how many there are."""
+    verdicts: dict[str, list[bool]] = {}
+    for conversation in report.conversations:
+        status = report.status(conversation)
+        if conversation.case_id is not None and status in ("passed", "failed"):
+            verdicts.setdefault(conversation.case_id, []).append(status == "passed")
+    repeated = [passed for passed in verdicts.values() if len(passed) > 1]
+    return sum(map(any, repeated)), sum(map(all, repeated)), len(repeated)
+
+
 def tool_figures(report: Report) -> list[ToolFigures]:
     """Each tool that was called or expected, the one with the most mismatches and errors first."""
     calls: Counter[str] = Counter()

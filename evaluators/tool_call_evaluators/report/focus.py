@@ -38,8 +38,8 @@ def focus_suites(report: Report) -> list[Focus]:
     """
     if report.parts:
         return [
-            replace(focus, name=f"{focus.name}-{number}-{_slug(part.title)}")
-            for number, part in enumerate(report.parts, start=1)
+            replace(focus, name=focus.name + _suffix(report, part))
+            for part in report.parts
             for focus in focus_suites(part)
         ]
     cases = _cases(report)
@@ -55,6 +55,18 @@ def focus_suites(report: Report) -> list[Focus]:
         if found is not None:
             focused.append(found)
     return focused
+
+
+def all_failures(report: Report, case_id: str | None) -> str:
+    """The name of the suite of all failures that has this case."""
+    part = report.part_by_case.get(case_id)
+    return ALL + _suffix(report, part) if part else ALL
+
+
+def _suffix(report: Report, part: Report) -> str:
+    """Of the names of one suite's focus suites, in a run of several."""
+    number = next(number for number, each in enumerate(report.parts, start=1) if each is part)
+    return f"-{number}-{_slug(part.title)}"
 
 
 def _slug(text: str) -> str:

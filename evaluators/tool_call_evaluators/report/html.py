@@ -21,7 +21,7 @@ def html_report(report: Report) -> str:
     """The whole page. The policy allows its script and style by hash only; all data is escaped or JSON."""
     style = asset("report.css")
     script = '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n"
-    title = f"{'Passed' if report.passed else 'Failed'}: {report.title}, {report.run}"
+    title = f"{'Passed' if report.passed else 'Failed'}: {', '.join(dict.fromkeys((report.title, report.run)))}"
     return Template(asset("report.html")).substitute(
         policy=f"default-src 'none'; script-src {content_hash(script)}; style-src {content_hash(style)}; "
         "base-uri 'none'; form-action 'none'",

@@ -169,7 +169,7 @@ class Report:
 
         `turn` is None for a result of the whole conversation.
         """
-        if part := self._part_by_case.get(conversation.case_id):
+        if part := self.part_by_case.get(conversation.case_id):
             return part.note(conversation, turn, result)
         if result.status not in (Status.FAILED, Status.ERRORED):
             return ""
@@ -217,7 +217,7 @@ class Report:
 
     def _matcher(self, case: Case | None) -> Matcher:
         """The matcher of the first evaluator that compares arguments."""
-        if case is not None and (part := self._part_by_case.get(case.id)):
+        if case is not None and (part := self.part_by_case.get(case.id)):
             return part._matcher(case)
         own = case is not None and case.evaluators is not None
         key = case.id if case is not None and own else None
@@ -233,7 +233,8 @@ class Report:
         return {}
 
     @cached_property
-    def _part_by_case(self) -> dict[str | None, Report]:
+    def part_by_case(self) -> dict[str | None, Report]:
+        """In a run of several suites: the report of a case's suite, by the case's id."""
         return {case.id: part for part in self.parts if part.suite for case in part.suite.cases}
 
     @cached_property

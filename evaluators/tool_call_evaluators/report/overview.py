@@ -9,7 +9,8 @@ from xml.etree import ElementTree as ET
 
 from ..grouping import grouped
 from .causes import Cause, causes
-from .figures import percentile, tool_figures, turn_seconds
+from .figures import percentile, repeated_cases, tool_figures, turn_seconds
+from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign
 from .wording import counted, cut, duration_text, gate_name, gate_sign, gate_word, printable, usage_text, users_text
 
@@ -33,9 +34,11 @@ class SectionLinks:
 
     cause: Callable[[Cause], str | None] = lambda cause: None
     place: Callable[[int | None, int], str] = lambda index, turn: f"#{_anchor(index, turn)}"
+    focus: bool = False
+    """Whether the focus suites are in the folder of the page."""
 
 
-_IN_PAGE = SectionLinks()
+_IN_PAGE = SectionLinks(focus=True)
 
 
 def overview(report: Report) -> str:
@@ -106,11 +109,17 @@ def _tiles(report: Report) -> ET.Element:
     aside = ", ".join(f"{count:,} {words}" for count, words in left_out if count)
     rate = f"{passed / judged:.0%}" if judged else "–"
     seconds = turn_seconds(report)
+    once, always, repeated = repeated_cases(report)
     tiles = [
         ("conversations passed", report.share_text, f"{rate}{', ' if aside else ''}{aside}"),
         ("turn latency, median", duration_text(percentile(seconds, 0.5)), counted(len(seconds), "turn")),
         ("turn latency, 95th percentile", duration_text(percentile(seconds, 0.95)), ""),
     ]
+    if repeated:
+        flaky = f", {once - always:,} flaky" if once > always else ""
+        tiles.insert(
+            1, ("repeated cases that always passed", f"{always:,} of {repeated:,}", f"{once:,} at least once{flaky}")
+        )
     listed = (
         element("div", element("dt", name), element("dd", element("b", value), element("span.quiet", f" {more}")))
         for name, value, more in tiles
@@ -176,6 +185,10 @@ def _why(report: Report, links: SectionLinks) -> ET.Element | None:
     if spoilt:
         summary = f"The simulated user was at fault in {counted(len(spoilt), 'conversation')}: "
         items.append(element("li", summary, *_links((links.place(index, 0), label) for index, label in spoilt)))
+    if failed and links.focus:
+        names = dict.fromkeys(all_failures(report, report.conversations[index].case_id) for index, _ in failed)
+        files = _links((f"focus/{name}.yaml", f"focus/{name}.yaml") for name in names)
+        items.append(element("li", "In the folder of this report, suites of the failed cases: ", *files))
     if tolerated:
         items.append(element("li", f"The suite tolerates {counted(len(tolerated), 'problem')}."))
     title = "Tolerated problems" if report.passed else "Why it failed"
@@ -246,7 +259,7 @@ def _distribution(scores: list[tuple[float, tuple[float, float]]]) -> ET.Element
         place = {"x": str(index * 12), "y": f"{27 - height:.1f}", "width": "11", "height": f"{height:.1f}"}
         bars.append(element("rect.bar", **place))
     label = ", ".join(
-        f"{count:,} from {low + index * width / BINS:g} to {low + (index + 1) * width / BINS:g}"
+        f"{count:,} from {low + index * width / BINS:.2f} to {low + (index + 1) * width / BINS:.2f}"
         for index, count in sorted(bins.items())
     )
     return element("svg.distribution", *bars, viewBox="0 0 119 28", role="img", aria_label=label)

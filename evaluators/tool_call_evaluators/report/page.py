@@ -16,6 +16,7 @@ from ..matching.call_diff import CallChange
 from ..model import EvalResult, Status
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..suite import Case, Expectation
+from .focus import all_failures
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
 from .wording import EXPECTATION_WORDS, printable, user_text, without_directions
@@ -68,6 +69,7 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
             "status": report.status(conversation),
             "notes": report.notes(conversation),
             "tags": list(conversation.case.tags) if conversation.case else [],
+            "focus": all_failures(report, conversation.case_id) if report.parts else None,
         }
     )
 

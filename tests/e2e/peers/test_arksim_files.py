@@ -121,7 +121,7 @@ def test_conversations_of_a_simulation_are_evaluated(here: Workplace) -> None:
     here.configure(numeric_thresholds={"overall_score": 0.6, "goal_completion": 0.2})
     done = here.command("evaluate", "--suite", "config.yaml")
     assert done.returncode == 1, done.stderr
-    assert "auth_check_order: overall_agent_score: mean 0.0625 is below 0.6" in done.stdout
+    assert "auth_check_order: overall_agent_score: mean 0.06 is below 0.60" in done.stdout
 
     evaluation = here.evaluation()
     assert (evaluation["schema_version"], evaluation["simulation_id"]) == ("v1.1", "sim-1")
@@ -193,7 +193,7 @@ def test_expected_calls_count_against_a_turn(here: Workplace) -> None:
     here.simulate(SimulatedConversation("c-hasty", "order_status_check", hasty))
     done = here.command("evaluate", "--suite", "config.yaml")
     assert done.returncode == 1
-    assert "order_status_check: overall_agent_score: mean 0.5 is below 0.6" in done.stdout
+    assert "order_status_check: overall_agent_score: mean 0.50 is below 0.60" in done.stdout
     evaluation = here.evaluation()
     (only,) = evaluation["conversations"]
     labels = [turn["turn_behavior_failure"] for turn in only["turn_scores"]]
@@ -245,7 +245,7 @@ def test_custom_metrics_of_a_file(here: Workplace) -> None:
     )
     done = here.command("evaluate", "--suite", "config.yaml")
     assert done.returncode == 1
-    assert "auth_check_order: verification_compliance: mean 2 is below 3" in done.stdout
+    assert "auth_check_order: verification_compliance: mean 2.00 is below 3" in done.stdout
     assert "auth_check_order: unauthorized_action is 'violated': by the word moon" in done.stdout
     assert "failed, 2 reasons" in done.stdout
     good, bad = here.evaluation()["conversations"]

@@ -126,7 +126,7 @@ def test_any_conversation_below_a_threshold_fails_the_run(here: Workplace) -> No
     suite = {**SUITE, "evaluators": [*SUITE["evaluators"], "helpfulness"]}
     failed = here.evaluate("suite.yaml", **suite, gates=gates)
     assert failed.returncode == 1, failed.stderr
-    assert "rash: helpfulness: mean 3.5 is below 4" in failed.stdout
+    assert "rash: helpfulness: mean 3.50 is below 4" in failed.stdout
     assert "careful: helpfulness" not in failed.stdout
     gates["numeric_thresholds"]["helpfulness"] = 3.5
     assert here.evaluate("suite.yaml", **suite, gates=gates).returncode == 0

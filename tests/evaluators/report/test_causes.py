@@ -81,8 +81,8 @@ def test_what_concerns_the_run_comes_first_and_what_a_gate_tolerates_last():
     ]
     made = report(turns, suite)
     assert [(cause.text, cause.cases, cause.note) for cause in causes(made)] == [
-        ("tool_error: mean 0.5 is below 0.9", (), ""),
-        ("tool_error: mean 0 is below 0.9", ("b",), ""),
+        ("tool_error: mean 0.50 is below 0.90", (), ""),
+        ("tool_error: mean 0.00 is below 0.90", ("b",), ""),
         ("tool_error said so", ("b",), ""),
         ("tone said so", ("a",), "below threshold, tolerated by the gate"),
     ]

@@ -106,7 +106,7 @@ def test_hostile_texts_stay_texts(opened):
     session = opened(report([evil]))
     session.execute_script("document.getElementById('open-all').click()")
     settle(session, "document.querySelector('.turn')")
-    assert session.title == "Failed: nightly, nightly"
+    assert session.title == "Failed: nightly"
     assert session.execute_script("return document.images.length + document.scripts.length") == 2
     assert BREAKING_OUT in session.execute_script("return document.querySelector('.message.agent p').textContent")
     assert complaints(session) == []
@@ -227,6 +227,42 @@ def test_the_table_of_cases_and_metrics_has_one_row_for_the_repetitions_of_a_cas
     session.execute_script("document.querySelector('.matrix .failed').click()")
     settle(session, "document.getElementById('c-1') && document.getElementById('c-1').open")
     assert complaints(session) == []
+
+
+def test_repetitions_of_a_case_are_one_row_with_a_sign_for_each(opened):
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}]}, {id: b, turns: [{user: y}]}]"
+    )
+    turns = [
+        turn(f"{n}", "x", case="a", evaluations=[result("tool_error", float(n != 1))], conversation=f"c{n}", start=n)
+        for n in range(3)
+    ] + [turn("b", "y", case="b", evaluations=[result("tool_error", 1.0)], start=9)]
+    made = report(turns, suite)
+    session = opened(made, "#status=all")
+    settle(session, "document.querySelectorAll('.name').length === 2")
+    assert labels(session) == ["a", "b"]
+    assert texts(session, ".dots a") == ["✓", "✕", "✓"]
+    assert texts(session, ".repeated .chip") == ["flaky", "✓ pass@3", "✕ pass^3"]
+    assert "2 of 3 passed" in texts(session, ".repeated .fact")
+    session.execute_script("document.querySelector('.dots .failed').click()")
+    settle(session, "document.getElementById('c-1') && document.getElementById('c-1').open")
+    assert labels(session) == ["a", "a #1", "a #2", "a #3", "b"]
+    assert "0 of 1" in html_report(made)
+    session.execute_script("location.hash = '#status=failed'")
+    settle(session, "document.querySelectorAll('.name').length === 1")
+    session.execute_script("document.getElementById('open-all').click()")
+    assert labels(session) == ["a", "a #2"]
+    assert complaints(session) == []
+
+
+def test_hits_of_a_search_are_marked(opened, demo):
+    session = opened(demo, "#status=all&search=trk-77120")
+    session.execute_script("document.getElementById('open-all').click()")
+    settle(session, "CSS.highlights.get('search').size > 2")
+    hits = session.execute_script("return [...CSS.highlights.get('search')].map((range) => range.toString())")
+    assert {hit.lower() for hit in hits} == {"trk-77120"}
+    search(session, "")
+    settle(session, "CSS.highlights.get('search').size === 0")
 
 
 def test_the_list_is_sorted_by_calls_and_scores(opened):

@@ -135,7 +135,7 @@ def test_what_can_be_read_without_scripts():
     assert "20 times" in static
     assert 'href="#c-0-1"' in static
     assert "and 8 more" in static
-    assert 'aria-label="20 from 0 to 0.1"' in static
+    assert 'aria-label="20 from 0.00 to 0.10"' in static
 
 
 def test_tiles_and_tools_sum_up_the_run():

@@ -72,7 +72,7 @@ async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
     assert "note: suites/settings.yaml is skipped: it is not a suite" in shown.out
     assert "orders   passed" in " ".join(shown.out.split("\n"))
     assert "✕ tool_trajectory: mean ≥ 0.90 (refunds)" in shown.out
-    assert "::error file=suites/refunds.yml::tool_trajectory: mean 0.5 is below 0.9" in shown.err.replace(
+    assert "::error file=suites/refunds.yml::tool_trajectory: mean 0.50 is below 0.90" in shown.err.replace(
         str(folder.parent) + "/", ""
     )
     assert "suites/orders.yaml" not in shown.err

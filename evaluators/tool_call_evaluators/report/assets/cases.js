@@ -2,6 +2,9 @@
 
 const PAGE_SIZE = 50;
 const MOST_PRINTED = 200;
+const MOST_DOTS = 30;
+const MOST_HITS = 2000;
+const ROW_STATUS = ["failed", "spoilt", "noted", "unscored", "passed"];
 
 const STATUSES = ["all", "failed", "passed", "noted", "spoilt", "unscored"];
 
@@ -18,11 +21,35 @@ function lowest(item) {
 
 const ORDERS = { slow: (item) => -spent(item), calls: (item) => -callCount(item), score: lowest };
 
+// Marks the hits of a search, without a change of the page's elements.
+function highlight(root, query) {
+  if (!CSS.highlights) return;
+  const found = new Highlight();
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (query && texts.nextNode() && found.size < MOST_HITS) {
+    const node = texts.currentNode;
+    const text = node.data.toLowerCase();
+    if (text.length !== node.length) continue;
+    for (let at = text.indexOf(query); at >= 0; at = text.indexOf(query, at + query.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + query.length);
+      found.add(range);
+    }
+  }
+  CSS.highlights.set("search", found);
+}
+
 class Cases {
   constructor(section, conversations) {
     this.conversations = conversations;
     this.section = section;
     this.list = section.querySelector(".conversations");
+    this.repetitions = new Map();
+    conversations.forEach((item, index) => {
+      const name = item.case || index;
+      this.repetitions.set(name, [...(this.repetitions.get(name) || []), index]);
+    });
     this.texts = new Array(conversations.length);
     this.status = conversations.some((item) => item.status === "failed") ? "failed" : "all";
     this.query = "";
@@ -68,13 +95,22 @@ class Cases {
     });
     const rank = ORDERS[this.sort];
     if (rank) this.chosen.sort((left, right) => rank(this.conversations[left]) - rank(this.conversations[right]) || left - right);
+    const rows = new Map();
+    for (const index of this.chosen) {
+      const name = this.conversations[index].case || index;
+      if (!rows.has(name)) rows.set(name, []);
+      rows.get(name).push(index);
+    }
+    this.rows = [...rows.values()];
     this.page = 0;
     this.draw();
   }
 
-  draw(indices = this.chosen.slice(this.page * PAGE_SIZE, (this.page + 1) * PAGE_SIZE)) {
-    this.list.replaceChildren(...indices.map((index) => this.row(index)));
-    const pages = Math.max(1, Math.ceil(this.chosen.length / PAGE_SIZE));
+  // `rows` are lists of conversations: the chosen repetitions of a case, or a single one.
+  draw(rows = this.rows.slice(this.page * PAGE_SIZE, (this.page + 1) * PAGE_SIZE)) {
+    this.list.replaceChildren(...rows.map((indices) => (this.all(indices[0]).length > 1 ? this.repeated(indices) : this.row(indices[0]))));
+    highlight(this.list, this.query);
+    const pages = Math.max(1, Math.ceil(this.rows.length / PAGE_SIZE));
     const all = this.conversations.length;
     this.section.querySelector(".count").textContent =
       this.chosen.length === all ? counted(all, "conversation") : `${this.chosen.length.toLocaleString("en")} of ${counted(all, "conversation")}`;
@@ -84,6 +120,52 @@ class Cases {
     nav.querySelector("#previous").disabled = this.page === 0;
     nav.querySelector("#next").disabled = this.page === pages - 1;
     for (const button of this.section.querySelectorAll("[name=status]")) button.checked = button.value === this.status;
+  }
+
+  // All repetitions of the case of a conversation.
+  all(index) {
+    return this.repetitions.get(this.conversations[index].case || index);
+  }
+
+  // A case with several conversations: a sign for each, and whether it passes once, always, or now and then.
+  repeated(indices) {
+    const all = this.all(indices[0]);
+    const items = all.map((index) => this.conversations[index]);
+    const judged = items.filter((item) => item.status === "passed" || item.status === "failed");
+    const good = judged.filter((item) => item.status === "passed").length;
+    const worst = ROW_STATUS.find((status) => items.some((item) => shownStatus(item) === status));
+    const badge = (held, words) => make("span", { class: held ? "chip good" : "chip" }, `${held ? "✓" : "✕"} ${words}`);
+    const badges = judged.length ? [good && good < judged.length ? make("span", { class: "chip noted" }, "flaky") : null, badge(good, `pass@${judged.length}`), badge(good === judged.length, `pass^${judged.length}`)] : [];
+    const dots = all.slice(0, MOST_DOTS).map((index) => {
+      const status = shownStatus(this.conversations[index]);
+      const words = `${this.conversations[index].label} ${status}`;
+      return make("a", { class: `mark-of ${status}`, href: `#c-${index}`, title: words, "aria-label": words }, SIGNS[status]);
+    });
+    const details = make(
+      "details",
+      { class: `conversation repeated ${worst}` },
+      make(
+        "summary",
+        {},
+        sign(worst),
+        make("span", { class: "name" }, items[0].case),
+        make("span", { class: "first dots" }, dots, all.length > MOST_DOTS ? ` … ${all.length}` : ""),
+        make("span", { class: "chips" }, badges),
+        make("span", { class: "fact" }, `${good} of ${judged.length} passed`),
+        make("span", { class: "fact" }, duration(items.reduce((sum, item) => sum + spent(item), 0))),
+      ),
+    );
+    details.chosen = indices;
+    details.addEventListener("toggle", () => {
+      if (details.open) this.fillRepeated(details);
+    });
+    return make("li", {}, details);
+  }
+
+  fillRepeated(details) {
+    if (details.children.length > 1) return;
+    details.append(make("ol", { class: "conversations" }, details.chosen.map((index) => this.row(index))));
+    highlight(this.list, this.query);
   }
 
   row(index) {
@@ -108,16 +190,24 @@ class Cases {
     );
     details.addEventListener("toggle", () => {
       if (details.open) fill(details, item, index);
+      highlight(this.list, this.query);
     });
     details.querySelector("summary").addEventListener("click", () => this.state(details.open ? "" : item.label));
     return make("li", {}, details);
   }
 
   openAll() {
-    for (const details of this.list.querySelectorAll(".conversation")) this.open(details);
+    for (const details of this.list.querySelectorAll(".repeated")) this.open(details);
+    for (const details of this.list.querySelectorAll("[id].conversation")) this.open(details);
   }
 
+  // Opens a conversation; of a repeated case, its first chosen one.
   open(details) {
+    if (details.chosen) {
+      this.fillRepeated(details);
+      details.open = true;
+      return this.open(details.querySelector("[id].conversation"));
+    }
     fill(details, this.conversations[Number(details.id.slice(2))], Number(details.id.slice(2)));
     details.open = true;
   }
@@ -135,8 +225,14 @@ class Cases {
       this.section.querySelector(".tools").reset();
       this.choose();
     }
-    this.page = Math.floor(this.chosen.indexOf(index) / PAGE_SIZE);
+    const place = this.rows.findIndex((indices) => indices.includes(index));
+    this.page = Math.floor(place / PAGE_SIZE);
     this.draw();
+    const row = this.list.children[place % PAGE_SIZE].firstChild;
+    if (row.chosen) {
+      this.fillRepeated(row);
+      row.open = true;
+    }
     const details = document.getElementById(`c-${index}`);
     this.open(details);
     const target = (found && found[2] && document.getElementById(hash.slice(1))) || details;
@@ -158,7 +254,7 @@ class Cases {
 
   // On paper: what the filter lets through, opened, up to a bound that is said.
   print() {
-    this.draw(this.chosen.slice(0, MOST_PRINTED));
+    this.list.replaceChildren(...this.chosen.slice(0, MOST_PRINTED).map((index) => this.row(index)));
     this.openAll();
     if (this.chosen.length > MOST_PRINTED)
       this.list.append(make("li", { class: "note" }, `${MOST_PRINTED} of ${this.chosen.length.toLocaleString("en")} are printed; narrow the list to print others.`));

@@ -81,7 +81,7 @@ function again(conversation) {
   const agent = document.querySelector("#data").dataset.agent;
   if (conversation.status !== "failed" || !agent) return null;
   const chosen = conversation.case ? ` --case ${quoted(conversation.case)}` : "";
-  const command = `a2a-eval-proxy run focus/all-failures.yaml --agent ${quoted(agent)}${chosen}`;
+  const command = `a2a-eval-proxy run focus/${conversation.focus || "all-failures"}.yaml --agent ${quoted(agent)}${chosen}`;
   return make("div", { class: "again" }, make("h4", {}, "Run it again, in the folder of this report"), make("pre", {}, command), copyButton(command));
 }
 
