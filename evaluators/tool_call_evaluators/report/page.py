@@ -40,7 +40,7 @@ def page_data(report: Report, most: int = MAX_BYTES) -> str:
     for limit in TEXT_LIMITS:
         short, parts, total = Shortener(limit), [], 0
         for conversation in report.conversations:
-            parts.append(_encoded(_conversation(report, conversation, short)))
+            parts.append(_encoded(conversation_data(report, conversation, short)))
             total += len(parts[-1])
             if total > most and limit != TEXT_LIMITS[-1]:
                 break
@@ -74,7 +74,8 @@ def _heading(report: Report, conversation: RunConversation) -> dict[str, Any]:
     )
 
 
-def _conversation(report: Report, conversation: RunConversation, short: Shortener) -> dict[str, Any]:
+def conversation_data(report: Report, conversation: RunConversation, short: Shortener) -> dict[str, Any]:
+    """The data of one conversation with its turns. Empty values are missing."""
     start = conversation.executed[0]["started_at"] if conversation.came else None
     case = conversation.case
     return (

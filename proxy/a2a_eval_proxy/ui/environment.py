@@ -28,12 +28,19 @@ SOURCES = {
 _ROUNDED = re.compile(r"\d{16}|\d[eE]")
 
 
+class Absent(StrictUndefined):
+    """A missing value is false, since data of the report has no empty values; any other use is an error."""
+
+    def __bool__(self) -> bool:  # type: ignore[override]  # the other one never returns
+        return False
+
+
 def environment() -> Environment:
     """Templates of this package, with the wording of the report as filters."""
     made = Environment(
         loader=PackageLoader(__package__ or "", "templates"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=Absent,
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from . import turn_list, turn_page
+from . import conversation, turn_list, turn_page
 from .check import check_page
 from .runs import case_list, compare_page, run_list, run_page
 
 SCREENS = (
     turn_list.SCREEN,
     turn_page.SCREEN,
+    conversation.SCREEN,
     run_list.SCREEN,
     run_page.SCREEN,
     compare_page.SCREEN,

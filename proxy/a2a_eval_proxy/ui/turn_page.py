@@ -36,7 +36,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "row": row,
         "shown": shown,
         "is_open": row.verdict == "open",
-        "calls": _call_rows(shown, is_open=row.verdict == "open"),
+        "calls": call_rows(shown, is_open=row.verdict == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
@@ -48,7 +48,7 @@ async def _values(view: View) -> Mapping[str, Any]:
     }
 
 
-def _call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]]:
+def call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]]:
     """Each call once: `kind`, `sign` and `words` of the comparison (None without one), and both sides."""
     made, expected = shown["calls"] or [], shown["expected_calls"] or []
     if shown["changes"] is None:

@@ -1,0 +1,87 @@
+"""One conversation: its turns in order, as in the report, and the results of the conversation as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from tool_call_evaluators.gates import RunGates
+from tool_call_evaluators.grouping import grouped
+from tool_call_evaluators.report import Report
+from tool_call_evaluators.report.page import conversation_data
+from tool_call_evaluators.report.shorten import Shortener
+from tool_call_evaluators.runs.outcomes import RunConversation
+from tool_call_evaluators.suite import Case, Suite
+
+from ..runs.run_result import judge_turns
+from ..scoring.scorer import WITHOUT_SUITE
+from ..store import TurnQuery
+from ..store.base import TurnJson
+from .links import name_in
+from .screen import Screen, Values, View
+from .turn_page import call_rows
+from .turn_rows import turn_row
+
+MAX_TURNS = 200
+TEXT_LIMITS = (20_000, 4_000, 1_000)
+"""Limits on the length of a text, in characters; the first with which the conversation fits is used."""
+MAX_CHARACTERS = 2_000_000
+
+
+async def _values(view: View) -> Values:
+    name, run = name_in(view.request), view.request.query_params.get("run")
+    store = view.control.store
+    page = await store.turns(TurnQuery(conversation=name, run=run, limit=MAX_TURNS))
+    if not page.items:
+        of_run = "" if run is None else f" in run {run[:200]!r}"
+        raise HTTPException(404, f"The store has no turns of conversation {name[:200]!r}{of_run}.")
+    scored = await store.conversations(run, name)
+    results = grouped(
+        (item.key.run, {**one, "case_id": item.key.case_id}) for item in scored for one in item.evaluations
+    )
+    cases = [case for turn in page.items if turn["case_id"] and (case := view.control.cases.case(turn["case_id"]))]
+    suite = _suite_of(view.control.suite, cases)
+    return {
+        "name": name,
+        "run": run,
+        "parts": await asyncio.to_thread(_parts, page.items, suite, name, results),
+        "is_cut": page.next_cursor is not None,
+        "most": MAX_TURNS,
+    }
+
+
+def _suite_of(suite: Suite | None, cases: Iterable[Case]) -> Suite:
+    """A suite with these cases that judges each conversation alone: gates concern the whole run."""
+    once = {case.id: case for case in cases}
+    return replace(suite or WITHOUT_SUITE, cases=tuple(once.values()), gates={}, run_gates=RunGates())
+
+
+def _parts(
+    turns: Sequence[TurnJson], suite: Suite, name: str, results: Mapping[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """The turns of each run and case, as the report shows a conversation."""
+    found = []
+    for run, of_run in grouped((turn["run"], turn) for turn in turns).items():
+        report = judge_turns(suite, of_run, {name: results.get(run, [])}, run).report
+        found += [_part(report, item) for item in report.conversations if item.came]
+    return found
+
+
+def _part(report: Report, conversation: RunConversation) -> dict[str, Any]:
+    for limit in TEXT_LIMITS:
+        data = conversation_data(report, conversation, Shortener(limit))
+        if len(json.dumps(data, default=str)) <= MAX_CHARACTERS:
+            break
+    rows = {turn["turn_id"]: turn_row(dict(turn)) for turn in conversation.executed}
+    shown = [(turn, rows.get(turn.get("id", "")), call_rows(turn, is_open=False)) for turn in data["turns"]]
+    calls = [call for turn in data["turns"] for call in turn.get("calls", ())]
+    whole = call_rows({**data, "calls": calls}, is_open=False) if "changes" in data else []
+    has_whole = "changes" in data or "expect" in data
+    return {**data, "run": report.run, "shown": shown, "has_whole": has_whole, "whole": whole}
+
+
+SCREEN = Screen("/conversations/{name:path}", "conversation.html", _values, fragments=("conversation",))
