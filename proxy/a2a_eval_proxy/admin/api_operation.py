@@ -6,7 +6,7 @@ The declaration validates requests, makes the route, and is written into the Ope
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -138,19 +138,28 @@ class ApiOperation:
         return _SegmentRoute(self.path, endpoint, methods=[self.method])
 
     def _query(self, request: Request) -> Given:
-        """The values of the query. Raises HTTPException 400 for unknown, repeated and wrong ones."""
-        declared = self.in_query
-        values = {name: one.schema.get("default") for name, one in declared.items()}
-        seen = set[str]()
-        for name, text in request.query_params.multi_items() if not self.is_open else ():
-            if name not in declared:
-                known = f"it has {', '.join(declared)}" if declared else "it has none"
-                raise HTTPException(400, f"{name[:100]!r} is no parameter of {self.method} {self.place}; {known}")
-            if name in seen:
-                raise HTTPException(400, f"{name}: given more than once")
-            seen.add(name)
-            values[name] = declared[name].read(text)
-        return values
+        declared = list(self.in_query.values())
+        items = [] if self.is_open else request.query_params.multi_items()
+        return query_values(declared, items, f"{self.method} {self.place}")
+
+
+def query_values(declared: Iterable[ApiParameter], items: Iterable[tuple[str, str]], place: str) -> Given:
+    """The values of declared parameters in the items of a query; `place` is what has them.
+
+    Raises HTTPException (400) for unknown, repeated and wrong ones.
+    """
+    by_name = {one.name: one for one in declared}
+    values = {name: one.schema.get("default") for name, one in by_name.items()}
+    seen = set[str]()
+    for name, text in items:
+        if name not in by_name:
+            known = f"it has {', '.join(by_name)}" if by_name else "it has none"
+            raise HTTPException(400, f"{name[:100]!r} is no parameter of {place}; {known}")
+        if name in seen:
+            raise HTTPException(400, f"{name}: given more than once")
+        seen.add(name)
+        values[name] = by_name[name].read(text)
+    return values
 
 
 class _SegmentRoute(Route):

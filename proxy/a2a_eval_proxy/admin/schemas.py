@@ -7,6 +7,8 @@ from collections.abc import Collection
 from a2a_tool_capture.models import Severity, ToolCallSource
 from tool_call_evaluators.model import Status
 
+from ..store.base import STATUSES
+from ..store.turn_filter import VERDICTS
 from .api_operation import TEXT, Schema
 
 ANY: Schema = {}
@@ -15,8 +17,6 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 TIME: Schema = {"type": "string", "format": "date-time", "description": "RFC 3339 in UTC, with microseconds"}
-STATUSES = ("open", "pending", "done")
-"""Of a turn."""
 OPEN: Schema = {"type": "object"}
 """An object of any content."""
 
@@ -111,6 +111,12 @@ SCHEMAS: dict[str, Schema] = {
         ),
         findings=listed(named("Finding")), simulated_user=OPEN, evaluations=listed(named("Evaluation")),
         annotations=listed(named("Annotation")),
+    ),
+    "TurnSummary": record(
+        turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, state=nullable(TEXT),
+        status=one_of(STATUSES), **_TIMES, user_text=TEXT, response_text=TEXT,
+        tool_calls=listed(record(name=TEXT, error=BOOLEAN)), tool_call_count=COUNT, findings=TEXTS,
+        verdict=one_of(VERDICTS),
     ),
     "Conversation": record(
         conversation_id=TEXT, turns=listed(named("Turn")),

@@ -8,20 +8,11 @@ from starlette.responses import JSONResponse, Response
 
 from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Control
-from .schemas import STATUSES, named, page_of
+from .schemas import named, page_of
+from .turn_queries import CURSOR, FILTERS, LIMIT, ORDER, VIEW, turn_query
 
-_LIMIT = ApiParameter(
-    "limit", "The most turns of a page", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
-)
-_CURSOR = ApiParameter("cursor", "`next_cursor` of the page before")
-_FILTERS = (
-    ApiParameter("run", "Turns of this run"),
-    ApiParameter("conversation", "Turns of this contextId"),
-    ApiParameter("case", "Turns of the case with this id"),
-    ApiParameter("status", "Turns with this status", choice(STATUSES)),
-)
 TURN_ID = ApiParameter("turn_id", "Id of the turn")
 NO_TURN = ApiAnswer("There is no such turn", named("Error"))
 _TIMEOUT = ApiParameter("timeout", "Seconds to wait", {"type": "number", "minimum": 0, "maximum": 600, "default": 30})
@@ -45,8 +36,9 @@ class TurnsApi:
         flushed = named("Flushed")
         return [
             ApiOperation(
-                "GET", "/api/turns", "List turns in the order in which they were stored", self.turns,
-                {200: ApiAnswer("A page of turns", page_of("Turn"))}, (*_FILTERS, _LIMIT, _CURSOR),
+                "GET", "/api/turns", "List turns", self.turns,
+                {200: ApiAnswer("A page of turns", page_of("Turn", "TurnSummary"))},
+                (*FILTERS, ORDER, VIEW, LIMIT, CURSOR),
             ),
             ApiOperation(
                 "GET", "/api/turns/{turn_id}", "Get a turn", self.turn,
@@ -58,7 +50,7 @@ class TurnsApi:
                     200: ApiAnswer("Its turns and its results as a whole", named("Conversation")),
                     404: ApiAnswer("The conversation has no turns", named("Error")),
                 },
-                [ApiParameter("conversation_id", "contextId of the conversation"), _CURSOR],
+                [ApiParameter("conversation_id", "contextId of the conversation"), CURSOR],
             ),
             ApiOperation(
                 "POST", "/api/flush", "Wait until all turns captured so far are done", self.flush,
@@ -68,7 +60,7 @@ class TurnsApi:
         ]  # fmt: skip
 
     async def turns(self, _: Request, given: Given) -> Response:
-        page = await self._page(TurnQuery(**given))
+        page = await self._page(turn_query(self._control.cases, given))
         return JSONResponse({"items": page.items, "next_cursor": page.next_cursor})
 
     async def _page(self, query: TurnQuery) -> Page:

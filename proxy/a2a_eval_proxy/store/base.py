@@ -12,6 +12,7 @@ from tool_call_evaluators.judge.cache import JudgeCache
 from ..errors import BAD_INPUT, UNREACHABLE
 from ..turn import Turn
 from .annotations import Annotation
+from .turn_filter import ANY_TURN, TurnFilter
 
 TurnJson = dict[str, Any]
 """A turn as in /api/turns; `annotations` only where it has some."""
@@ -21,6 +22,9 @@ Evaluations = list[dict[str, Any]]
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Limit of the JSON of one page; a page ends with the turn that reaches it."""
+
+MAX_EXAMINED = 20_000
+"""Turns that are read for a page with a filter by content."""
 
 Score = Callable[[str], Evaluations | None]
 """Returns the results of the turn with this id, or None if it must be stored first."""
@@ -70,9 +74,13 @@ class StoreHealth:
         return not self.problem
 
 
+STATUSES = ("open", "pending", "done")
+"""Of a turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnQuery:
-    """Which turns; None means any. `cursor` is a `Page.next_cursor`."""
+    """Which turns, in which order and form; None means any. `cursor` is a `Page.next_cursor`."""
 
     run: str | None = None
     conversation: str | None = None
@@ -80,13 +88,18 @@ class TurnQuery:
     status: str | None = None
     limit: int = 100
     cursor: str | None = None
+    content: TurnFilter = ANY_TURN
+    newest_first: bool = False
+    summary: bool = False
+    """Whether the items are those of `turn_summary`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Turns, oldest first, and the cursor of the next page (None: last page).
+    """Turns in the order of the query, and the cursor of the next page (None: last page).
 
-    A page ends with the turn that reaches `limit` or `MAX_PAGE_BYTES`.
+    A page ends with the turn that reaches `limit` or `MAX_PAGE_BYTES`. With a filter by content it also ends after
+    `MAX_EXAMINED` turns, and may have fewer items or none.
     """
 
     items: list[TurnJson]

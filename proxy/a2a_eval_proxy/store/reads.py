@@ -8,16 +8,33 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..turn import Turn
 from .annotations import DELETE, INSERT, Annotation
-from .base import ConversationKey, Page, RunSummary, ScoredConversation, TurnJson, TurnQuery
+from .base import (
+    MAX_EXAMINED,
+    MAX_PAGE_BYTES,
+    STATUSES,
+    ConversationKey,
+    Page,
+    RunSummary,
+    ScoredConversation,
+    TurnJson,
+    TurnQuery,
+)
 from .encoding import json_text, stored_text
+from .turn_filter import ANY_TURN, TurnFilter
+from .turn_summary import turn_summary
 
 T = TypeVar("T")
 
 Rows = Iterable[Any]
+
+Order = Literal["ASC", "DESC"]
+"""Of turns by their `seq`."""
+BEYOND: dict[Order, str] = {"ASC": ">", "DESC": "<"}
+"""How a `seq` that follows another one compares with it."""
 
 MAX_PAGE = 1_000
 _LARGEST = 2**63 - 1
@@ -50,13 +67,32 @@ class StoreReads(ABC):
 
     @abstractmethod
     async def _turns(
-        self, conditions: str, values: dict[str, Any], limit: int, order: str = "ASC"
-    ) -> tuple[list[tuple[int, TurnJson]], bool]:
-        """Returns turns with their `seq`, up to the limits of `Page`, and whether there are more."""
+        self,
+        conditions: str,
+        values: dict[str, Any],
+        limit: int,
+        order: Order = "ASC",
+        content: TurnFilter = ANY_TURN,
+        summary: bool = False,
+    ) -> tuple[list[TurnJson], int | None]:
+        """Returns turns up to the limits of `Page`, and the `seq` of the last one if more fulfil the conditions."""
+
+    @abstractmethod
+    def _like(self, column: str, parameter: str) -> str:
+        """Returns the condition that a column matches a pattern with `!` as its escape, in which ASCII letters of
+        either case are equal."""
+
+    @abstractmethod
+    def _among(self, column: str, parameter: str) -> str:
+        """Returns the condition that a column has a value of a JSON list."""
 
     def _equals(self, column: str) -> str:
         """Returns the condition that a column equals the parameter of its name."""
         return f"{column} = :{column}"
+
+    def _has_status(self, status: str) -> str:
+        """Returns the condition that a turn has this status. No parameter: partial indexes have the condition."""
+        return f"status = '{status}'"
 
     def _conditions(self, **equal: str | None) -> tuple[str, dict[str, Any]]:
         """Returns the condition that these columns have these values (None: any), and its parameters."""
@@ -64,20 +100,50 @@ class StoreReads(ABC):
         return " AND ".join(["true", *map(self._equals, values)]), values
 
     async def turns(self, query: TurnQuery) -> Page:
-        conditions, values = self._conditions(
-            run=query.run, conversation_id=query.conversation, case_id=query.case, status=query.status
-        )
+        order: Order = "DESC" if query.newest_first else "ASC"
+        conditions, values = self._conditions(run=query.run, conversation_id=query.conversation, case_id=query.case)
+        if query.status is not None:
+            if query.status not in STATUSES:
+                raise ValueError(f"status: expected one of {', '.join(STATUSES)}, got {query.status!r}")
+            conditions += f" AND {self._has_status(query.status)}"
         if query.cursor is not None:
             if not (query.cursor.isascii() and query.cursor.isdigit()):
                 raise ValueError(f"cursor: expected the next_cursor of a page, got {query.cursor!r}")
-            conditions += " AND seq > :cursor"
+            conditions += f" AND seq {BEYOND[order]} :cursor"
             values["cursor"] = min(int(query.cursor), _LARGEST)
-        rows, more = await self._turns(conditions, values, max(1, min(query.limit, MAX_PAGE)))
-        return Page([turn for _, turn in rows], str(rows[-1][0]) if more else None)
+        end = None
+        if query.content:
+            if query.conversation is None:
+                end = await self._last_examined(conditions, values, order)
+            if end is not None:
+                conditions += f" AND NOT seq {BEYOND[order]} :end"
+                values["end"] = end
+            conditions, values = self._with_content(conditions, values, query.content)
+        limit = max(1, min(query.limit, MAX_PAGE))
+        turns, last = await self._turns(conditions, values, limit, order, query.content, query.summary)
+        last = end if last is None else last
+        return Page(turns, None if last is None else str(last))
+
+    async def _last_examined(self, conditions: str, values: dict[str, Any], order: Order) -> int | None:
+        """The `seq` of the turn that is the last to examine for a page; None: all may be examined."""
+        statement = f"SELECT seq FROM turns WHERE {conditions} ORDER BY seq {order} LIMIT 1 OFFSET :examined"  # noqa: S608  # fixed texts
+        found = await self._read(statement, {**values, "examined": MAX_EXAMINED - 1}, list)
+        return found[0][0] if found else None
+
+    def _with_content(self, conditions: str, values: dict[str, Any], content: TurnFilter) -> tuple[str, dict[str, Any]]:
+        """Adds conditions that all turns with this content fulfil."""
+        parameters: dict[str, Any] = {}
+        for number, (column, pattern) in enumerate(content.patterns()):
+            conditions += f" AND {self._like(column, f'pattern_{number}')}"
+            parameters[f"pattern_{number}"] = pattern
+        if content.cases is not None:
+            conditions += f" AND {self._among('case_id', 'cases')}"
+            parameters["cases"] = json_text([stored_text(case_id) for case_id in sorted(content.cases)])
+        return conditions, values | parameters
 
     async def turn(self, turn_id: str) -> TurnJson | None:
-        page, _ = await self._turns("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)
-        return page[0][1] if page else None
+        found, _ = await self._turns("turn_id = :turn_id", {"turn_id": stored_text(turn_id)}, 1)
+        return found[0] if found else None
 
     async def status(self, turn_id: str) -> str | None:
         statement = "SELECT status FROM turns WHERE turn_id = :turn_id"
@@ -90,12 +156,12 @@ class StoreReads(ABC):
         conditions, values = self._conditions(conversation_id=turn.conversation_id, run=turn.run)
         conditions += " AND seq < (SELECT seq FROM turns WHERE turn_id = :turn_id)"
         found, _ = await self._turns(conditions, {**values, "turn_id": turn.turn_id}, most, "DESC")
-        return [item for _, item in reversed(found)]
+        return found[::-1]
 
     async def of_task(self, task_id: str, most: int) -> list[TurnJson]:
         conditions, values = self._conditions(task_id=task_id)
         found, _ = await self._turns(f"{conditions} AND task_id != ''", values, most, "DESC")  # as the index has it
-        return [item for _, item in reversed(found)]
+        return found[::-1]
 
     async def conversations(self, run: str | None = None, conversation: str | None = None) -> list[ScoredConversation]:
         conditions, values = self._conditions(run=run, conversation_id=conversation)
@@ -130,6 +196,31 @@ class StoreReads(ABC):
         conditions, values = self._conditions(run=name)
         statement = self._RUNS.format(conditions=conditions)
         return await self._read(statement, values, lambda rows: [RunSummary(*row) for row in rows])
+
+
+class TurnPage:
+    """Collects the turns of a page from rows."""
+
+    def __init__(self, limit: int, content: TurnFilter, summary: bool) -> None:
+        self.turns: list[TurnJson] = []
+        self.last = 0
+        """`seq` of the last row."""
+        self._limit = limit
+        self._size = 0
+        self._content = content
+        self._summary = summary
+
+    @property
+    def full(self) -> bool:
+        return len(self.turns) == self._limit or self._size >= MAX_PAGE_BYTES
+
+    def add(self, seq: int, status: str, body: str, evaluations: str, annotated: str | None) -> None:
+        """Take the turn of a row if it has the content."""
+        self.last = seq
+        if self._content.matches(body, evaluations):
+            self._size += len(body.encode()) + len(evaluations.encode())
+            turn = turn_json(status, body, evaluations, annotated)
+            self.turns.append(turn_summary(turn) if self._summary else turn)
 
 
 def turn_json(status: str, body: str, evaluations: str, annotated: str | None = None) -> TurnJson:

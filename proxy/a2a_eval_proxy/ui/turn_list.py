@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from ..store import TurnQuery
+from ..admin.turn_queries import turn_query
 from .finding_meanings import MEANINGS
 from .screen import Screen, View
 from .turn_rows import turn_row
@@ -28,9 +28,9 @@ async def _values(view: View) -> Mapping[str, Any]:
     store = view.control.store
     filters = {name: value for name in _FILTERS if (value := view.request.query_params.get(name, "").strip())}
     cursor = view.request.query_params.get("cursor")
-    own = {name: value for name, value in filters.items() if name in ("run", "case", "conversation")}
+    given = {**filters, "limit": _PAGE, "cursor": cursor, "order": "newest"}
     try:
-        page = await store.turns(TurnQuery(**own, limit=_PAGE, cursor=cursor))
+        page = await store.turns(turn_query(view.control.cases, given))
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
     link = view.link
@@ -39,7 +39,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "proxy_url": view.proxy_url,
         "is_live": view.agent is not None and cursor is None,
         "counters": (),
-        "rows": [turn_row(turn) for turn in reversed(page.items)],
+        "rows": [turn_row(turn) for turn in page.items],
         "filters": filters,
         "verdicts": _VERDICTS,
         "is_narrowed": any(name in filters for name, _ in _NARROWING),

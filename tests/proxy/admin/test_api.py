@@ -106,6 +106,24 @@ async def test_selecting_turns(fresh: Proxied) -> None:
     assert await fresh.texts(run="nobody") == []
 
 
+async def test_turns_by_their_content(it: Proxied) -> None:
+    await it.admin.put("/api/cases/tagged", json={**CASE, "tags": ["smoke"]})
+    await it.talks("Where is it?", context="content-1")
+    await it.talks("Something ELSE", context="content-2", state="FAILED")
+    await it.flushed()
+    assert await it.texts(order="newest") == ["Something ELSE", "Where is it?"]
+    assert await it.texts(order="oldest") == await it.texts() == ["Where is it?", "Something ELSE"]
+    assert await it.texts(q="else") == ["Something ELSE"]
+    assert await it.texts(verdict="passed") == ["Where is it?"]
+    assert await it.texts(verdict="failed", evaluator="turn_succeeded") == ["Something ELSE"]
+    assert await it.texts(tag="smoke", tool="search", order="newest") == ["Where is it?"]
+    assert await it.texts(finding="nothing_like_that") == []
+    (short,) = await it.turns(view="summary", tag="smoke")
+    assert (short["verdict"], short["tool_calls"]) == ("passed", [{"name": "search", "error": False}])
+    refused = await it.admin.get("/api/turns?tag=smoky")
+    assert (refused.status_code, refused.json()) == (400, {"error": "tag: expected one of smoke, got 'smoky'"})
+
+
 async def test_paging(it: Proxied) -> None:
     for number in range(5):
         await it.talks(str(number))
@@ -122,7 +140,7 @@ async def test_paging(it: Proxied) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=%C2%B2", "cursor=x", "cursor=-1"]
+    "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=%C2%B2", "cursor=x", "cursor=-1", f"q={'x' * 201}"]
 )
 async def test_bad_queries(it: Proxied, query: str) -> None:
     response = await it.admin.get(f"/api/turns?{query}")

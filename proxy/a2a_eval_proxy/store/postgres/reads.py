@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -10,8 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
-from ..reads import Rows, StoreReads, turn_json
+from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
 from ..schema import OUTCOMES, PREFIX
+from ..turn_filter import ANY_TURN, TurnFilter
 from .database import TROUBLE, Database, reason
 
 T = TypeVar("T")
@@ -25,6 +27,9 @@ _TURNS = (
     " WHERE place <= :limit AND before < :bytes ORDER BY seq {order}"
 )
 """`octet_length` does not read the texts."""
+
+_CHUNK = 2_000
+"""Turns that are read at once if not all of them need be on the page."""
 
 _TAKE_OVER = (
     "UPDATE turns SET heard_at = now() WHERE turn_id IN (SELECT turn_id FROM turns WHERE status = 'open'"
@@ -58,7 +63,7 @@ class PostgresReads(StoreReads):
     def _equals(self, column: str) -> str:
         """Compares indexed prefixes, too: the indexes have these expressions."""
         prefixes = f" AND left({column}, {PREFIX}) = left(:{column}, {PREFIX})"
-        return super()._equals(column) + ("" if column == "status" else prefixes)
+        return super()._equals(column) + prefixes
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         async def change(connection: AsyncConnection) -> int:
@@ -80,13 +85,41 @@ class PostgresReads(StoreReads):
         return decode(rows)
 
     async def _turns(
-        self, conditions: str, values: dict[str, Any], limit: int, order: str = "ASC"
-    ) -> tuple[list[tuple[int, TurnJson]], bool]:
-        bounds = {"limit": limit, "one_more": limit + 1, "bytes": MAX_PAGE_BYTES}
-        rows = await self._read(_TURNS.format(conditions=conditions, order=order), {**values, **bounds}, list)
-        turns = [(seq, turn_json(*columns)) for seq, *columns, _ in rows]
-        return turns, bool(rows) and rows[0][-1] > len(rows)
+        self,
+        conditions: str,
+        values: dict[str, Any],
+        limit: int,
+        order: Order = "ASC",
+        content: TurnFilter = ANY_TURN,
+        summary: bool = False,
+    ) -> tuple[list[TurnJson], int | None]:
+        page = TurnPage(limit, content, summary)
+        chunk = max(limit, _CHUNK) if content else limit
+        values = {**values, "limit": chunk, "one_more": chunk + 1, "bytes": MAX_PAGE_BYTES}
+        while True:
+            rows = await self._read(_TURNS.format(conditions=conditions, order=order), values, list)
+            last = await asyncio.to_thread(_collected, page, rows)
+            if last is None or page.full:
+                return page.turns, last
+            conditions += "" if "after" in values else f" AND seq {BEYOND[order]} :after"
+            values["after"] = last
+
+    def _like(self, column: str, parameter: str) -> str:
+        """The collation makes it quick."""
+        return f"{column} COLLATE \"C\" ILIKE :{parameter} ESCAPE '!'"
+
+    def _among(self, column: str, parameter: str) -> str:
+        return f"{column} IN (SELECT json_array_elements_text(CAST(:{parameter} AS json)))"
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
         rows = await self._read(_TAKE_OVER, {"silent_s": silent_s, "most": most}, list)
         return [turn_json("open", body, "[]") for (body,) in rows]
+
+
+def _collected(page: TurnPage, rows: Sequence[Any]) -> int | None:
+    """Adds rows to the page until it is full; returns the `seq` of the last one if more rows follow."""
+    for *columns, _ in rows:
+        if page.full:
+            return page.last
+        page.add(*columns)
+    return page.last if rows and rows[0][-1] > len(rows) else None

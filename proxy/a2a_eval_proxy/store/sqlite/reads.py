@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from ..annotations import of_turn
-from ..base import MAX_PAGE_BYTES, StoreFileError, TurnJson
-from ..reads import Rows, StoreReads, turn_json
+from ..base import StoreFileError, TurnJson
+from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
+from ..turn_filter import ANY_TURN, TurnFilter
 from .file import Identity, identity
 from .sql import found_by
 
@@ -79,26 +80,43 @@ class SqliteReads(StoreReads):
         return await asyncio.to_thread(change)
 
     async def _turns(
-        self, conditions: str, values: dict[str, Any], limit: int, order: str = "ASC"
-    ) -> tuple[list[tuple[int, TurnJson]], bool]:
-        def decode(rows: Rows) -> tuple[list[tuple[int, TurnJson]], bool]:
-            turns: list[tuple[int, TurnJson]] = []
-            size = 0
-            for seq, status, body, evaluations, annotated in rows:
-                if len(turns) == limit or size >= MAX_PAGE_BYTES:
-                    return turns, True
-                size += len(body.encode()) + len(evaluations.encode())
-                turns.append((seq, turn_json(status, body, evaluations, annotated)))
-            return turns, False
+        self,
+        conditions: str,
+        values: dict[str, Any],
+        limit: int,
+        order: Order = "ASC",
+        content: TurnFilter = ANY_TURN,
+        summary: bool = False,
+    ) -> tuple[list[TurnJson], int | None]:
+        page = TurnPage(limit, content, summary)
+
+        def decode(rows: Rows) -> tuple[list[TurnJson], int | None]:
+            for row in rows:
+                if page.full:
+                    return page.turns, page.last
+                page.add(*row)
+            return page.turns, None
 
         for column in ("conversation_id", "task_id"):
             if column in values:  # the plus keeps SQLite from following the index of runs
                 conditions = f"seq IN ({found_by(column)}) AND +({conditions})"
         statement = (
             f"SELECT seq, status, body, evaluations, {_ANNOTATED} FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
-            f" ORDER BY seq {order} LIMIT :one_more"
+            f" ORDER BY seq {order} LIMIT :rows"
         )
-        return await self._read(statement, {**values, "one_more": limit + 1}, decode)
+        return await self._read(statement, {**values, "rows": -1 if content else limit + 1}, decode)
+
+    def _has_status(self, status: str) -> str:
+        """A few turns are open or pending; by the condition alone, SQLite reads all."""
+        condition = super()._has_status(status)
+        return condition if status == "done" else f"seq IN (SELECT seq FROM turns WHERE {condition})"  # noqa: S608  # fixed texts
+
+    def _like(self, column: str, parameter: str) -> str:
+        return f"{column} LIKE :{parameter} ESCAPE '!'"
+
+    def _among(self, column: str, parameter: str) -> str:
+        """The plus keeps the order of `seq`: by the index, the turns of all cases would have to be sorted."""
+        return f"+{column} IN (SELECT value FROM json_each(:{parameter}))"  # noqa: S608  # fixed texts
 
     async def take_over(self, silent_s: float, most: int) -> list[TurnJson]:
         return await asyncio.to_thread(self._take_over, silent_s, most)

@@ -1,0 +1,35 @@
+"""A turn in short, for lists of many."""
+
+from __future__ import annotations
+
+from .base import TurnJson
+from .turn_filter import turn_verdict
+
+_TEXT, _NAME = 200, 100
+"""Characters of texts and of names."""
+_MOST_CALLS = 50
+
+_KEPT = (
+    "turn_id", "run", "case_id", "conversation_id", "task_id", "state", "status",
+    "started_at", "first_event_at", "ended_at",
+)  # fmt: skip
+
+
+def turn_summary(turn: TurnJson) -> TurnJson:
+    """Ids, times, state, verdict, the beginnings of the texts, the called tools and the codes of findings."""
+    calls = turn["tool_calls"]
+    return {
+        **{name: turn[name] for name in _KEPT},
+        "user_text": _cut(turn["user_text"], _TEXT),
+        "response_text": _cut(turn["response_text"], _TEXT),
+        "tool_calls": [
+            {"name": _cut(call["name"], _NAME), "error": call["error"] is not None} for call in calls[:_MOST_CALLS]
+        ],
+        "tool_call_count": len(calls),
+        "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),
+        "verdict": turn_verdict(turn["evaluations"]),
+    }
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,278 @@
+"""Turns by their content, newest first, in short: the same tests for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from a2a_eval_proxy.store import Scored, SqliteStore, Store, TurnQuery, open_store, reads
+from a2a_eval_proxy.store.encoding import encoded_turn, stored_text
+from a2a_eval_proxy.store.turn_filter import VERDICTS, TurnFilter, turn_verdict
+from a2a_eval_proxy.store.turn_summary import turn_summary
+from a2a_tool_capture import Finding, ToolCall
+from hypothesis import given
+from hypothesis import strategies as st
+from support.kept import Kept, result, turn
+from support.postgres_server import PostgresServer
+
+EMPTIED = "TRUNCATE turns, conversations RESTART IDENTITY CASCADE"
+
+
+@pytest.fixture(scope="module")
+def postgres_store(postgres: PostgresServer) -> Iterator[tuple[Store, str]]:
+    url = postgres.new_database()
+    with psycopg.connect(url, autocommit=True) as connection:  # small tables would be read without an index
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET enable_seqscan = off")
+    store = open_store(url)
+    yield store, url
+    store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    """An empty store."""
+    if request.param == "sqlite":
+        store: Store = SqliteStore(str(tmp_path / "turns.db"))
+        yield Kept(store)
+        await asyncio.to_thread(store.close)
+    else:
+        store, url = request.getfixturevalue("postgres_store")
+        with psycopg.connect(url) as connection:
+            connection.execute(EMPTIED)
+        yield Kept(store)
+        await store.drained()
+
+
+async def pages(kept: Kept, **query: Any) -> list[list[str]]:
+    """The ids on each page; the pages end."""
+    found: list[list[str]] = []
+    cursor: str | None = None
+    while cursor is not None or not found:
+        page = await kept.store.turns(TurnQuery(**query, cursor=cursor))
+        found.append([item["turn_id"] for item in page.items])
+        cursor = page.next_cursor
+        assert len(found) < 100
+    return found
+
+
+# ── order ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_newest_come_first_and_each_once_while_turns_arrive(kept: Kept) -> None:
+    await kept.add(*(turn(number) for number in range(5)))
+    first = await kept.store.turns(TurnQuery(newest_first=True, limit=2))
+    await kept.add(turn(5), turn(6))
+    assert [item["turn_id"][-1] for item in first.items] == ["4", "3"]
+    assert await kept.ids(newest_first=True, cursor=first.next_cursor) == ["turn-0002", "turn-0001", "turn-0000"]
+    assert (await kept.ids(newest_first=True))[:2] == ["turn-0006", "turn-0005"]
+    assert await kept.ids(newest_first=True, run="another") == []
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_a_page_by_content_ends_after_a_number_of_turns(
+    kept: Kept, newest_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search for something rare does not read a large store at once."""
+    monkeypatch.setattr(reads, "MAX_EXAMINED", 3)
+    await kept.add(*(turn(number, user_text="rare" if number in (1, 8) else "") for number in range(9)))
+    await kept.add(turn(9, run="other", user_text="rare"))
+    query = {"content": TurnFilter(text="rare"), "newest_first": newest_first}
+    found = await pages(kept, run="nightly", **query)
+    expected = [["turn-0001"], [], ["turn-0008"], []]
+    assert found == ([["turn-0008"], [], ["turn-0001"], []] if newest_first else expected)
+    assert [*chain(*await pages(kept, **query))] == sorted(
+        ["turn-0001", "turn-0008", "turn-0009"], reverse=newest_first
+    )
+
+
+# ── content ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def some_turns(kept: Kept) -> None:
+    await kept.add(
+        turn(1, user_text="Where is my PARCEL?", tool_calls=[ToolCall("track", {"id": 'TRK-"7"'})], case_id="parcel"),
+        turn(2, response_text="Größe: 100% of it_", tool_calls=[ToolCall("size", {}, error="boom"), ToolCall("track")]),
+        turn(3, findings=[Finding("no_capture", "not seen")], case_id="Refund"),
+        turn(4, user_text="tracking"),
+        turn(5, tool_calls=[ToolCall('a\\b\n"c', {"x": "ΣΊΣΥΦΟΣ"}, result="secret result")]),
+        turn(6),
+    )
+    await kept.finish(
+        Scored("turn-0001", [result("passed"), result("skipped", evaluator="judge")]),
+        Scored("turn-0002", [result("failed"), result("errored", evaluator="judge")]),
+        Scored("turn-0003", [result("skipped"), result("errored", evaluator="judge", details={"status": "failed"})]),
+        Scored("turn-0004", [result("skipped"), result("skipped", evaluator="judge")]),
+        Scored("turn-0005", [result("scored")]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"text": "parcel"}, "1"),  # user text and case, in letters of any case
+        ({"text": "GRÖSSE"}, ""),
+        ({"text": "gRÖße"}, "2"),
+        ({"text": "100% of"}, "2"),
+        ({"text": "it_"}, "2"),
+        ({"text": "itx"}, ""),
+        ({"text": "track"}, "124"),
+        ({"text": 'trk-\\"7'}, "1"),  # as in the JSON of the arguments
+        ({"text": "TRK-"}, "1"),
+        ({"text": "σίσυφος"}, "5"),
+        ({"text": "refund"}, "3"),
+        ({"text": "secret"}, ""),  # results are not searched
+        ({"text": "tool_calls"}, ""),  # the database finds it in the JSON of each turn
+        ({"text": 'b\n"c'}, "5"),
+        ({"text": "x" * 60_000}, ""),
+        ({"tool": "track"}, "12"),
+        ({"tool": "Track"}, ""),
+        ({"tool": "tra"}, ""),
+        ({"tool": 'a\\b\n"c'}, "5"),
+        ({"tool": "tr%ck"}, ""),
+        ({"finding": "no_capture"}, "3"),
+        ({"finding": "no-capture"}, ""),
+        ({"evaluator": "judge"}, "1234"),
+        ({"evaluator": "JUDGE"}, ""),
+        ({"verdict": "failed"}, "2"),
+        ({"verdict": "errored"}, "3"),
+        ({"verdict": "passed"}, "15"),
+        ({"verdict": "skipped"}, "4"),
+        ({"verdict": "unscored"}, "6"),
+        ({"verdict": "errored", "evaluator": "judge"}, "23"),
+        ({"verdict": "skipped", "evaluator": "judge"}, "14"),
+        ({"verdict": "unscored", "evaluator": "judge"}, ""),
+        ({"cases": frozenset({"parcel", "Refund", "unknown"})}, "13"),
+        ({"cases": frozenset()}, ""),
+        ({"tool": "track", "verdict": "passed", "text": "where", "cases": frozenset({"parcel"})}, "1"),
+    ],
+)
+async def test_turns_by_their_content(kept: Kept, content: dict[str, Any], expected: str) -> None:
+    await some_turns(kept)
+    query = TurnFilter(**content)
+    ids = [f"turn-000{number}" for number in expected]
+    assert await kept.ids(content=query) == ids
+    assert await kept.ids(content=query, newest_first=True, run="nightly") == ids[::-1]
+    assert [*chain(*await pages(kept, content=query, limit=1))] == ids
+
+
+@given(st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
+def test_patterns_find_every_turn_that_matches(before: str, text: str, after: str) -> None:
+    """With LIKE as SQLite has it; ASCII letters of either case are equal in both databases."""
+    text = stored_text(text)
+    body = encoded_turn(turn(1, user_text=before + text + after, tool_calls=[ToolCall(text)])).body.decode()
+    with sqlite3.connect(":memory:") as connection:
+        for content in (TurnFilter(text=text), TurnFilter(text=text.upper()), TurnFilter(tool=text)):
+            if content.matches(body, "[]"):
+                for _, pattern in content.patterns():
+                    found = connection.execute("SELECT ? LIKE ? ESCAPE '!'", (body, pattern)).fetchone()
+                    assert found == (1,), pattern
+    assert TurnFilter(tool=text).matches(body, "[]")
+    assert TurnFilter(text=text).matches(body, "[]")
+
+
+async def test_many_that_the_database_finds_and_few_that_match(kept: Kept) -> None:
+    """PostgreSQL is asked for several portions."""
+    await kept.add(
+        *(turn(n, tool_calls=[ToolCall("x", {}, "needle")], user_text="needle" * (n % 2000 == 7)) for n in range(4300))
+    )
+    query = {"content": TurnFilter(text="needle"), "limit": 2}
+    assert await pages(kept, **query) == [["turn-0007", "turn-2007"], ["turn-4007"]]
+    assert await pages(kept, **query, newest_first=True) == [["turn-4007", "turn-2007"], ["turn-0007"]]
+
+
+async def test_an_unknown_status_is_refused(kept: Kept) -> None:
+    with pytest.raises(ValueError, match="status: expected one of open, pending, done, got 'bogus'"):
+        await kept.store.turns(TurnQuery(status="bogus"))
+
+
+# ── verdicts, summaries ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(st.sampled_from(["passed", "failed", "scored", "skipped", "errored"])))
+def test_the_verdict_is_that_of_the_worst_result(statuses: list[str]) -> None:
+    verdict = turn_verdict([{"status": status} for status in statuses])
+    as_verdicts = ["passed" if status == "scored" else status for status in statuses] or ["unscored"]
+    assert verdict == min(as_verdicts, key=VERDICTS.index)
+
+
+async def test_a_turn_in_short(kept: Kept) -> None:
+    calls = [ToolCall("track", {"id": "x" * 1000}, "y" * 1000), ToolCall("refund", {}, error="boom")]
+    await kept.add(
+        turn(
+            1, user_text="u" * 300, response_text="short", tool_calls=[*calls, *[ToolCall("z" * 300)] * 60],
+            findings=[Finding("odd", "1"), Finding("odd", "2"), Finding("even", "3")], conversation_id="c", task_id="t",
+        )
+    )  # fmt: skip
+    await kept.finish(Scored("turn-0001", [result("failed")]))
+    page = await kept.store.turns(TurnQuery(summary=True))
+    whole = await kept.store.turn("turn-0001") or {}
+    assert page.items == [turn_summary(whole)]
+    assert page.items[0] == {
+        **{
+            name: whole[name] for name in ("turn_id", "run", "case_id", "conversation_id", "task_id", "state", "status")
+        },
+        **{name: whole[name] for name in ("started_at", "first_event_at", "ended_at")},
+        "user_text": "u" * 199 + "…",
+        "response_text": "short",
+        "tool_calls": [
+            {"name": "track", "error": False},
+            {"name": "refund", "error": True},
+            *[{"name": "z" * 99 + "…", "error": False}] * 48,
+        ],
+        "tool_call_count": 62,
+        "findings": ["odd", "even"],
+        "verdict": "failed",
+    }
+
+
+# ── how the databases find them ─────────────────────────────────────────────────────────────────────────────
+
+INDEXED = [
+    ({"run": "nightly"}, "turns_run"),
+    ({"case": "parcel"}, "turns_case"),
+    ({"status": "pending"}, "turns_pending"),
+    ({"status": "open"}, "turns_open"),
+]
+UNSORTED = [{}, {"run": "nightly"}, {"case": "parcel"}, {"status": "pending"}]
+
+
+def plans(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Filled with the plan of each read, in the words of the database."""
+    found: list[str] = []
+    store: Any = kept.store
+    read = store._read
+    explain = "EXPLAIN QUERY PLAN" if isinstance(store, SqliteStore) else "EXPLAIN"
+
+    async def explained(statement: str, values: dict[str, Any], decode: Any) -> Any:
+        rows = await read(f"{explain} {statement}", values, list)
+        found.append("\n".join(str(row[-1]) for row in rows))
+        return await read(statement, values, decode)
+
+    monkeypatch.setattr(store, "_read", explained)
+    return found
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("content", [TurnFilter(), TurnFilter(text="x", verdict="failed", cases=frozenset({"a"}))])
+async def test_indexes_are_used(
+    kept: Kept, newest_first: bool, content: TurnFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kept.add(*(turn(n, run=f"run-{n}", case_id=f"case-{n}") for n in range(500)))
+    await kept.finish(*(Scored(f"turn-{n:04}", []) for n in range(498)))
+    found = plans(kept, monkeypatch)
+    for filters, index in INDEXED:
+        found.clear()
+        await kept.store.turns(TurnQuery(**filters, newest_first=newest_first, content=content))
+        assert found
+        assert all(index in plan for plan in found), found
+    if isinstance(kept.store, SqliteStore):
+        for filters in UNSORTED:
+            found.clear()
+            await kept.store.turns(TurnQuery(**filters, newest_first=newest_first, content=content))
+            assert not any("TEMP B-TREE" in plan for plan in found), found
