@@ -50,7 +50,10 @@ soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
+pictures: $(STAMP) ## write the picture of the report in README.md again
+	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m support.pictures
+
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .envs artifacts dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install lint format types test references bench fuzz soak demo clean
+.PHONY: help install lint format types test references bench fuzz soak demo pictures clean

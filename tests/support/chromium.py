@@ -79,10 +79,11 @@ def tab(session: Any, width: int = 1280, height: int = 900, *, dark: bool = Fals
         session.switch_to.window(first)
 
 
-def screenshot(session: Any, path: Path) -> None:
-    """The whole page as an image, up to a bound."""
+def screenshot(session: Any, path: Path, most: float = 6000) -> None:
+    """The page as an image, to this height in pixels."""
     width, height = session.execute_script(
-        "return [document.documentElement.clientWidth, Math.min(6000, document.documentElement.scrollHeight)]"
+        "return [document.documentElement.clientWidth, Math.min(arguments[0], document.documentElement.scrollHeight)]",
+        most,
     )
     clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
     taken = session.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})

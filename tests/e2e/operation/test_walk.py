@@ -16,7 +16,7 @@ from tool_call_evaluators import load_suite
 
 README = Path(__file__).parents[3] / "README.md"
 HEADING = "## From zero to a failing gate and back\n"
-END = "\n## What must my agent do?\n"
+END = "\n## Documentation\n"
 PORTS = {"9999": "", "8080": "LISTEN", "8081": "ADMIN", "4318": "OTLP"}
 """The ports of the README, and the variables that put the proxy elsewhere."""
 READY = ("Sample agent ready", "a2a-eval-proxy ready")
@@ -98,13 +98,6 @@ def assert_shown(shown: list[str], printed: list[str], command: str) -> None:
         if line not in ("...", ""):
             found = any(out.startswith(line[:-3]) if line.endswith("...") else out == line for out in rest)
             assert found, f"{command}\nshows {line!r} and printed:\n" + "\n".join(printed)
-
-
-def test_the_demo_on_the_first_screen(tmp_path: Path) -> None:
-    command, shown = next(steps(README.read_text("utf-8")))
-    assert command == "make demo"
-    with Shell(tmp_path) as shell:
-        assert_shown(shown, shell.run("a2a-eval-proxy demo"), command)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.chromium import chromium, screenshot, tab
+from support.pictures import PICTURE, picture_of
 from support.turn_samples import call, finding, many_turns, result, turn
 from tool_call_evaluators import load_suite, parse_suite
 from tool_call_evaluators.report import Report, html_report
@@ -497,3 +498,14 @@ def test_ten_thousand_turns_open(opened, tmp_path):
         "with_search_s": round(time.monotonic() - before, 1),
     }
     (ARTIFACTS / "ten-thousand-turns.json").write_text(json.dumps(measured, indent=2) + "\n", "utf-8")
+
+
+def test_the_picture_of_the_report_can_be_made_again(browser, demo, tmp_path):
+    page, picture = tmp_path / "report.html", tmp_path / "report.png"
+    page.write_text(html_report(demo), "utf-8")
+    picture_of(page, browser, picture)
+    for made in (picture.read_bytes(), PICTURE.read_bytes()):
+        assert made.startswith(b"\x89PNG")
+        assert int.from_bytes(made[16:20]) == 1040  # pixels wide
+        assert 600 < int.from_bytes(made[20:24]) < 1400
+        assert len(made) < 150_000
