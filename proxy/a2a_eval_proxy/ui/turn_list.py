@@ -7,8 +7,13 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from ..admin.turn_queries import turn_query
+from ..admin.turn_queries import FILTERS, turn_query
+from ..store import TurnQuery
+from ..store.base import TurnJson
+from ..store.encoding import json_text
+from ..store.turn_summary import turn_summary
 from .finding_meanings import MEANINGS
+from .open_turns import open_turns
 from .screen import Screen, View
 from .turn_rows import turn_row
 
@@ -20,44 +25,65 @@ _VERDICTS = (
     ("passed", "Passed"),
     ("unscored", "Not scored"),
 )
-_NARROWING = (("case", "Case"), ("tool", "Tool"), ("evaluator", "Evaluator"), ("finding", "Finding"))
-_FILTERS = ("verdict", "q", "run", "conversation", *(name for name, _ in _NARROWING))
+_NARROWING = (("case", "Case"), ("tag", "Tag"), ("tool", "Tool"), ("evaluator", "Evaluator"), ("finding", "Finding"))
 
 
 async def _values(view: View) -> Mapping[str, Any]:
-    store = view.control.store
-    filters = {name: value for name in _FILTERS if (value := view.request.query_params.get(name, "").strip())}
-    cursor = view.request.query_params.get("cursor")
-    given = {**filters, "limit": _PAGE, "cursor": cursor, "order": "newest"}
+    given = view.request.query_params
+    filters = {item.name: given[item.name].strip() for item in FILTERS if given.get(item.name, "").strip()}
+    read = {item.name: item.read(filters[item.name]) for item in FILTERS if item.name in filters}
+    cursor = given.get("cursor")
+    query = turn_query(
+        view.control.cases, {**read, "order": "newest", "view": "summary", "limit": _PAGE, "cursor": cursor}
+    )
     try:
-        page = await store.turns(turn_query(view.control.cases, given))
+        page = await view.control.store.turns(query)
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
     link = view.link
+    found = page.items if cursor else [*await _in_progress(view, query), *page.items]
     return {
         "agent": await view.agent.status() if view.agent else None,
         "proxy_url": view.proxy_url,
-        "is_live": view.agent is not None and cursor is None,
+        "is_live": view.proxy_url is not None and cursor is None,
         "counters": (),
-        "rows": [turn_row(turn) for turn in page.items],
+        "rows": [turn_row(turn) for turn in {turn["turn_id"]: turn for turn in reversed(found)}.values()][::-1],
         "filters": filters,
-        "verdicts": _VERDICTS,
-        "is_narrowed": any(name in filters for name, _ in _NARROWING),
-        "narrowing": [(name, title, _known(view, name)) for name, title in _NARROWING],
-        "runs": [run.name for run in reversed(await store.runs())],
         "first_page": link(**filters),
         "next_page": link(**filters, cursor=page.next_cursor) if page.next_cursor else None,
+        **({} if "fragment" in given else await _form(view, filters)),
     }
 
 
-def _known(view: View, name: str) -> list[str]:
-    """Values to choose from."""
-    suite = view.control.suite
-    if name == "finding":
-        return list(MEANINGS)
-    if suite is None or name == "tool":
-        return []
-    return [case.id for case in suite.cases] if name == "case" else list(suite.metrics)
+async def _in_progress(view: View, query: TurnQuery) -> list[TurnJson]:
+    """The newest open turns that the query selects, in short."""
+    wanted = {"run": query.run, "case_id": query.case, "conversation_id": query.conversation, "status": query.status}
+    exact = {name: value for name, value in wanted.items() if value is not None}
+    found = [
+        turn
+        for turn in await open_turns(view.control)
+        if all(turn[name] == value for name, value in exact.items())
+        and (query.content.cases is None or turn["case_id"] in query.content.cases)
+        and (not query.content or query.content.matches(json_text(turn), "[]"))
+    ]
+    return [turn_summary(turn) for turn in found[:_PAGE]]
+
+
+async def _form(view: View, filters: Mapping[str, str]) -> dict[str, Any]:
+    """What the form offers. Fragments do not contain it."""
+    cases = [case for case, _ in view.control.cases.listed()]
+    known = {
+        "case": [case.id for case in cases],
+        "tag": sorted({tag for case in cases for tag in case.tags}),
+        "evaluator": view.control.suite.metrics if view.control.suite else (),
+        "finding": MEANINGS,
+    }
+    return {
+        "verdicts": _VERDICTS,
+        "is_narrowed": any(name in filters for name, _ in _NARROWING),
+        "narrowing": [(name, title, known.get(name, ())) for name, title in _NARROWING],
+        "runs": [run.name for run in reversed(await view.control.store.runs())],
+    }
 
 
 SCREEN = Screen("/", "turns.html", _values, nav="Turns", fragments=("head", "list"))

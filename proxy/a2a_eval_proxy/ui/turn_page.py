@@ -8,7 +8,11 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from tool_call_evaluators.report.wording import EXPECTATION_WORDS
 
+from ..admin.control import Control
+from ..store.base import TurnJson
+from ..store.turn_summary import turn_summary
 from .finding_meanings import MEANINGS
+from .open_turns import open_turns
 from .screen import Screen, View
 from .turn_rows import turn_row
 from .turn_view import shown_turn
@@ -24,34 +28,48 @@ CHANGES = {
 """Signs and words of the report, for a comparison of calls."""
 
 
+_EVENTS = "tool_call,text,state,turn.closed,turn.done"
+
+
 async def _values(view: View) -> Mapping[str, Any]:
-    turn_id = view.request.path_params["turn_id"]
-    turn = await view.control.store.turn(turn_id)
-    if turn is None:
-        raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")
-    row, link = turn_row(turn), view.link
+    turn = await _turn(view.control, view.request.path_params["turn_id"])
+    row, link = turn_row(turn_summary(turn)), view.link
     shown = await shown_turn(view.control, turn)
+    is_changing = row.verdict in ("open", "pending") and view.proxy_url is not None
     return {
         "turn": turn,
         "row": row,
         "shown": shown,
         "is_open": row.verdict == "open",
+        "events": link("api", "events", types=_EVENTS, run=turn["run"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row.verdict == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
         "more_of": {
-            "conversation": (turn["conversation_id"], link(conversation=turn["conversation_id"])),
-            "run": (turn["run"], link(run=turn["run"])),
+            "conversation": (turn["conversation_id"], link("conversations", turn["conversation_id"])),
+            "run": (turn["run"], link("runs", turn["run"])),
             "case": (turn["case_id"], link(case=turn["case_id"])),
         },
     }
 
 
+async def _turn(control: Control, turn_id: str) -> TurnJson:
+    """The turn, as it is now if it is open. Raises HTTPException (404)."""
+    stored = await control.store.turn(turn_id)
+    if stored is not None and stored["status"] != "open":
+        return stored
+    in_progress = await open_turns(control)
+    turn = next((turn for turn in in_progress if turn["turn_id"] == turn_id), stored)
+    if turn is None:
+        raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")
+    return turn
+
+
 def call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]]:
     """Each call once: `kind`, `sign` and `words` of the comparison (None without one), and both sides."""
-    made, expected = shown["calls"] or [], shown["expected_calls"] or []
-    if shown["changes"] is None:
+    made, expected = shown.get("calls", []), shown.get("expected_calls", [])
+    if "changes" not in shown:
         return [{"kind": "alone", "sign": None, "expected": None, "made": call, "differing": ()} for call in made]
     rows = []
     for kind, left, right, *differing in shown["changes"]:

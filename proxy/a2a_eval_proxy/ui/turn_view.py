@@ -24,14 +24,7 @@ _NO_VERDICT = {"passed": False, "reasons": (), "tolerated": ()}
 _MAX_EARLIER = 100
 
 
-class Sparse(dict[str, Any]):
-    """Data in which empty values are missing: templates read None for them."""
-
-    def __missing__(self, key: str) -> None:
-        return None
-
-
-async def shown_turn(control: Control, turn: TurnJson) -> Sparse:
+async def shown_turn(control: Control, turn: TurnJson) -> dict[str, Any]:
     """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some."""
     case = control.cases.case(turn["case_id"]) if turn["case_id"] is not None else None
     index = 0 if case is None else case.turn_index(turn["user_text"], await _earlier(control.store, turn, case))
@@ -43,8 +36,7 @@ async def shown_turn(control: Control, turn: TurnJson) -> Sparse:
         data = turn_data(report, conversation, planned, turn["started_at"], Shortener(limit))
         if len(json.dumps(data, default=str)) <= MAX_CHARACTERS:
             break
-    parts = ("calls", "expected_calls", "results")
-    return Sparse(data | {part: [Sparse(item) for item in data[part]] for part in parts if part in data})
+    return data
 
 
 def _suite_of(suite: Suite | None, case: Case | None) -> Suite | None:

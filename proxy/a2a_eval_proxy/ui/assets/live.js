@@ -12,6 +12,7 @@ export class Refresher {
     this.running = false;
     this.notBefore = 0;
     this.timer = 0;
+    this.failures = 0;
   }
 
   ask() {
@@ -28,9 +29,11 @@ export class Refresher {
     this.running = true;
     try {
       await this.refresh();
+      this.failures = 0;
     } catch {
-      this.news += 1; // the connection is lost, or the proxy restarts
-      this.notBefore = performance.now() + 2000;
+      this.news += 1; // the connection is lost, or the turn is just being stored
+      this.notBefore = performance.now() + Math.min(5000, 100 * 2 ** this.failures);
+      this.failures += 1;
     }
     this.running = false;
     this.notBefore = Math.max(this.notBefore, performance.now() + (news > MANY ? BUSY_MS : SOON_MS));
