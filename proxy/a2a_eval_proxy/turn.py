@@ -44,7 +44,8 @@ class CaptureFacts:
 
 _IN_MEMORY = ("parent_span_id", "in_store")
 """Fields of a turn that are not in its JSON."""
-_NOT_ALWAYS = (*_IN_MEMORY, "simulated_user")
+_OPTIONAL = ("simulated_user", "usage")
+"""Fields that are in the JSON if they are not None."""
 
 
 @dataclass(slots=True)
@@ -78,6 +79,8 @@ class Turn:
     findings: list[Finding] = field(default_factory=list)
     simulated_user: dict[str, Any] | None = None
     """In turns of a simulated user: `{"conversation": number}`, in the last one its `UserRecord`. None: not in JSON."""
+    usage: dict[str, int | float] | None = None
+    """Of the agent's models, as far as its traces state them: `input_tokens`, `output_tokens`, `cost`."""
     in_store: bool = False
     """Whether the store may have it as open. Not in JSON."""
 
@@ -104,13 +107,16 @@ class Turn:
             "capture": self.capture.to_dict(self.tool_calls),
             "findings": [finding.to_dict() for finding in self.findings],
         }
-        return whole if self.simulated_user is None else whole | {"simulated_user": self.simulated_user}
+        for name in _OPTIONAL:
+            if (value := getattr(self, name)) is not None:
+                whole[name] = value
+        return whole
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Turn:
         """Inverse of `to_dict`; other keys are ignored. Raises KeyError or ValueError for data that is not a turn."""
-        values = {spec.name: data[spec.name] for spec in fields(cls) if spec.name not in _NOT_ALWAYS}
-        values["simulated_user"] = data.get("simulated_user")
+        always = (spec.name for spec in fields(cls) if spec.name not in (*_IN_MEMORY, *_OPTIONAL))
+        values = {name: data[name] for name in always} | {name: data.get(name) for name in _OPTIONAL}
         values["capture"] = CaptureFacts.from_dict(data["capture"])
         values["tool_calls"] = [ToolCall.from_dict(call) for call in data["tool_calls"]]
         values["findings"] = [Finding.from_dict(finding) for finding in data["findings"]]

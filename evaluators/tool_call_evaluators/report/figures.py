@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .model import Report, duration, seconds_between
 
@@ -42,9 +43,17 @@ def repeated_cases(report: Report) -> tuple[int, int, int]:
     for conversation in report.conversations:
         status = report.status(conversation)
         if conversation.case_id is not None and status in ("passed", "failed"):
-            verdicts.setdefault(conversation.case_id, []).append(status == "passed")
+            passed = status == "passed" and not report.notes(conversation)
+            verdicts.setdefault(conversation.case_id, []).append(passed)
     repeated = [passed for passed in verdicts.values() if len(passed) > 1]
     return sum(map(any, repeated)), sum(map(all, repeated)), len(repeated)
+
+
+def models_usage(report: Report) -> tuple[dict[str, Any], int]:
+    """The sums of the usage of the agent's models (`Turn.usage`), and the number of turns that have one."""
+    stated = [turn["usage"] for turn in report.turns if turn.get("usage")]
+    names = dict.fromkeys(name for usage in stated for name in usage)
+    return {name: sum(usage.get(name, 0) for usage in stated) for name in names}, len(stated)
 
 
 def tool_figures(report: Report) -> list[ToolFigures]:

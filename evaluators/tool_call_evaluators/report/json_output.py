@@ -11,6 +11,7 @@ from ..model import EvalResult
 from ..runs.outcomes import ConversationTurn, RunConversation
 from ..simulation.record import UserRecord, fault_counts, user_usage
 from .causes import causes
+from .figures import models_usage
 from .model import Report, duration
 from .wording import finite, printable
 
@@ -34,6 +35,7 @@ def json_report(report: Report) -> str:
         "noted_conversations": report.noted_count,
         **report.verdict,
         "judge_usage": report.usage.to_dict(),
+        "models_usage": models_usage(report)[0] or None,
         "simulated_users": {
             "conversations": len(report.users),
             "faults": fault_counts(report.users),

@@ -9,10 +9,22 @@ from xml.etree import ElementTree as ET
 
 from ..grouping import grouped
 from .causes import Cause, causes
-from .figures import percentile, repeated_cases, tool_figures, turn_seconds
+from .figures import models_usage, percentile, repeated_cases, tool_figures, turn_seconds
 from .focus import all_failures
 from .model import Report, seconds_between, verdict_sign
-from .wording import counted, cut, duration_text, gate_name, gate_sign, gate_word, printable, usage_text, users_text
+from .wording import (
+    cost_text,
+    counted,
+    cut,
+    duration_text,
+    gate_name,
+    gate_sign,
+    gate_word,
+    printable,
+    tokens_text,
+    usage_text,
+    users_text,
+)
 
 BINS = 10
 MAX_OCCURRENCES = 12
@@ -102,7 +114,7 @@ def _masthead(report: Report) -> ET.Element:
 
 
 def _tiles(report: Report) -> ET.Element:
-    """The pass rate of the conversations and the latency of the turns."""
+    """The pass rate of the conversations, the latency of the turns and, where traces state them, the tokens."""
     counts, noted = report.counts, report.noted_count
     passed, judged = counts["passed"] - noted, counts["passed"] + counts["failed"]
     left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["spoilt"], "spoilt")]
@@ -120,6 +132,10 @@ def _tiles(report: Report) -> ET.Element:
         tiles.insert(
             1, ("repeated cases that always passed", f"{always:,} of {repeated:,}", f"{once:,} at least once{flaky}")
         )
+    usage, stated = models_usage(report)
+    if usage:
+        aside = f"{stated:,} of {counted(len(report.turns), 'turn')}{cost_text(usage)}"
+        tiles.append(("tokens of models, input + output", tokens_text(usage), aside))
     listed = (
         element("div", element("dt", name), element("dd", element("b", value), element("span.quiet", f" {more}")))
         for name, value, more in tiles

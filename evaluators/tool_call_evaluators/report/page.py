@@ -19,7 +19,7 @@ from ..suite import Case, Expectation
 from .focus import all_failures
 from .model import Report, seconds_between
 from .shorten import LONGEST_TEXT, Shortener
-from .wording import EXPECTATION_WORDS, printable, user_text, without_directions
+from .wording import EXPECTATION_WORDS, cost_text, printable, tokens_text, user_text, without_directions
 
 MAX_BYTES = 24_000_000
 """Maximum size of the data."""
@@ -130,6 +130,7 @@ def turn_data(
             "wire": f"{turn['binding']} {turn['protocol_version']}",
             "trace": turn["trace_id"],
             "failure": short.text(planned.failure),
+            "usage": f"{tokens_text(usage)} tokens{cost_text(usage)}" if (usage := turn.get("usage")) else None,
             "at": turn["started_at"],
             "time": [seconds_between(start, turn[key]) for key in ("started_at", "first_event_at", "ended_at")],
             "calls": [_call(call, start, short) for call in turn["tool_calls"][:MAX_CALLS]],

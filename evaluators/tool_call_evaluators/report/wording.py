@@ -115,6 +115,18 @@ def usage_text(usage: Usage) -> str:
     return ", ".join(parts)
 
 
+def tokens_text(usage: Mapping[str, Any]) -> str:
+    """`1,200 + 340`: input and output tokens of the agent's models; a dash for an unknown number."""
+    return " + ".join(
+        "–" if usage.get(name) is None else f"{usage[name]:,}" for name in ("input_tokens", "output_tokens")
+    )
+
+
+def cost_text(usage: Mapping[str, Any]) -> str:
+    """`, cost 0.0031`; empty if it is unknown."""
+    return f", cost {usage['cost']:.4g}" if usage.get("cost") else ""
+
+
 def users_text(users: Sequence[UserRecord]) -> str:
     """`3 conversations, 1 user_repeats, 12 requests`: simulated users, their faults and cost; empty without any."""
     if not users:

@@ -100,7 +100,7 @@ SCHEMAS: dict[str, Schema] = {
         assessment=one_of(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
     ),
     "Turn": record(
-        optional=["simulated_user", "annotations"],
+        optional=["simulated_user", "usage", "annotations"],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
         protocol_version=TEXT, state=nullable(TEXT), status=one_of(STATUSES), user_text=TEXT, response_text=TEXT,
         **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
@@ -109,7 +109,7 @@ SCHEMAS: dict[str, Schema] = {
             sources={"type": "object", "additionalProperties": COUNT}, matched_by_id=COUNT,
             matched_by_signature=COUNT, protocol_only=COUNT, trace_only=COUNT,
         ),
-        findings=listed(named("Finding")), simulated_user=OPEN, evaluations=listed(named("Evaluation")),
+        findings=listed(named("Finding")), simulated_user=OPEN, usage=OPEN, evaluations=listed(named("Evaluation")),
         annotations=listed(named("Annotation")),
     ),
     "TurnSummary": record(

@@ -11,6 +11,7 @@ from ..capture.dialect_hints import DIALECT_NOT_READ
 from ..turn import Turn
 from .tool_calls import tool_calls
 from .trace_records import Evidence
+from .usage import usage_of
 
 
 def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_all: bool = False) -> Turn:
@@ -47,4 +48,5 @@ def merge_traces(turn: Turn, evidence: Evidence, *, late: bool = False, absorb_a
         protocol_only=joined.protocol_only,
         trace_only=joined.trace_only,
     )
-    return replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture)
+    usage = usage_of(evidence.spans) or turn.usage
+    return replace(turn, tool_calls=joined.tool_calls, findings=findings, capture=capture, usage=usage)

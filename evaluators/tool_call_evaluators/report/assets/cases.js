@@ -132,7 +132,7 @@ class Cases {
     const all = this.all(indices[0]);
     const items = all.map((index) => this.conversations[index]);
     const judged = items.filter((item) => item.status === "passed" || item.status === "failed");
-    const good = judged.filter((item) => item.status === "passed").length;
+    const good = judged.filter((item) => shownStatus(item) === "passed").length;
     const worst = ROW_STATUS.find((status) => items.some((item) => shownStatus(item) === status));
     const badge = (held, words) => make("span", { class: held ? "chip good" : "chip" }, `${held ? "✓" : "✕"} ${words}`);
     const badges = judged.length ? [good && good < judged.length ? make("span", { class: "chip noted" }, "flaky") : null, badge(good, `pass@${judged.length}`), badge(good === judged.length, `pass^${judged.length}`)] : [];

@@ -50,6 +50,7 @@ function turnSection(turn, id) {
   const facts = [];
   if (turn.state) facts.push(turn.state.replace("TASK_STATE_", "").toLowerCase().replaceAll("_", " "));
   if (turn.time) facts.push(duration(turn.time[2] === null ? null : turn.time[2] - turn.time[0]));
+  if (turn.usage) facts.push(turn.usage);
   if (turn.wire) facts.push(turn.wire);
   const heading = make("h3", {}, `Turn ${turn.number}`, make("span", { class: "turn-facts" }, facts.join(" · ")));
   const body = turn.missing

@@ -1,0 +1,70 @@
+"""Tokens and cost of a turn: from the spans of model calls, counted once, kept with the turn, shown in the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from a2a_eval_proxy.privacy.content_removal import without_content
+from a2a_eval_proxy.traces.merge import merge_traces
+from a2a_eval_proxy.traces.model import Span
+from a2a_eval_proxy.traces.trace_records import Evidence
+from a2a_eval_proxy.traces.usage import usage_of
+from a2a_eval_proxy.turn import Turn
+from support.turn_samples import turn
+from tool_call_evaluators.report import Report, html_report
+from tool_call_evaluators.runs.outcomes import follow, run_verdict
+from tool_call_evaluators.suite import parse_suite
+
+
+def span(name: str, parent: str = "", **attributes: Any) -> Span:
+    return Span("t", name, parent, attributes={key.replace("__", "."): value for key, value in attributes.items()})
+
+
+def chat(name: str, parent: str = "", tokens: Any = 100) -> Span:
+    return span(name, parent, gen_ai__usage__input_tokens=tokens, gen_ai__usage__output_tokens=20)
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], None),
+        ([span("tool", gen_ai__tool__name="f")], None),
+        ([chat("a"), chat("b"), chat("b")], {"input_tokens": 200, "output_tokens": 40}),
+        # the agent's span repeats the sum of its calls, and a second library sees the same call
+        ([chat("agent", "", 200), chat("a", "agent"), span("between", "agent"), chat("b", "between"), chat("c", "b")],
+         {"input_tokens": 200, "output_tokens": 40}),
+        ([span("a", llm__token_count__prompt=7, llm__cost__total=0.5)], {"input_tokens": 7, "cost": 0.5}),
+        ([chat("agent", "", 5), span("a", "agent", operation__cost=0.25)],
+         {"input_tokens": 5, "output_tokens": 20, "cost": 0.25}),
+        ([chat("a", "b"), chat("b", "a")], {"input_tokens": 0, "output_tokens": 0}),
+        ([chat("a", tokens=value) for value in ("100", True, -1, float("nan"), None)], {"output_tokens": 20}),
+    ],
+)  # fmt: skip
+def test_a_model_call_counts_once(spans: list[Span], expected: dict[str, Any] | None) -> None:
+    assert usage_of(spans) == expected
+    assert usage_of(reversed(spans)) == expected or len({item.key for item in spans}) < len(spans)
+
+
+def test_a_turn_keeps_it_whatever_content_is_removed() -> None:
+    merged = merge_traces(Turn.from_dict(turn("a")), Evidence(spans=[chat("a")]))
+    assert merged.usage == {"input_tokens": 100, "output_tokens": 20}
+    assert Turn.from_dict(merged.to_dict()) == merged
+    assert without_content(merged).usage == merged.usage
+    assert merge_traces(merged, Evidence(spans=[span("later")])).usage == merged.usage
+    assert "usage" not in Turn.from_dict(turn("a")).to_dict()
+
+
+def test_the_report_has_a_tile_only_if_traces_state_tokens() -> None:
+    suite = parse_suite("suite: s\nevaluators: [tool_error]")
+
+    def page(*turns: dict[str, Any]) -> str:
+        verdict = run_verdict(suite, follow(turns, suite)).to_dict()
+        return html_report(Report.build("r", turns, verdict, suite=suite))
+
+    used = turn("a", usage={"input_tokens": 1200, "output_tokens": 340, "cost": 0.0031}, conversation="a")
+    shown = page(used, turn("b", conversation="b"))
+    assert "<dt>tokens of models, input + output</dt><dd><b>1,200 + 340</b>" in shown
+    assert "1 of 2 turns, cost 0.0031" in shown
+    assert "1,200 + 340 tokens, cost 0.0031" in shown
+    assert "tokens of models" not in page(turn("b"))
