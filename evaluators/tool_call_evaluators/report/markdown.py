@@ -39,6 +39,8 @@ def markdown_summary(report: Report) -> str:
         f"## {'✅ Passed' if report.passed else '❌ Failed'}: {escaped(report.title)}",
         f"Run {escaped(report.run)} · {' · '.join(facts)}",
     ]
+    if report.visibility_text:
+        parts.append(f"⚠️ {escaped(report.visibility_text, 2 * MAX_CELL)}")
     parts += _suites(report)
     parts += _reasons(report)
     parts += _tolerated(report)

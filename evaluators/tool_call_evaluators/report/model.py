@@ -19,11 +19,12 @@ from ..judge.usage import Usage
 from ..judged.base import judge_usage
 from ..matching.arguments import ArgumentMatcher, Matcher
 from ..matching.call_diff import CallChange, diff_calls
-from ..model import EvalResult, Status
+from ..model import CALLS_UNSEEN, EvalResult, Status
 from ..runs.outcomes import ConversationResults, ConversationTurn, RunConversation, TurnJson, failures, follow
 from ..simulation.record import UserRecord
 from ..suite import Case, EvaluatorSpec, Suite
-from .wording import score_text
+from ..turn_health import NO_CAPTURE
+from .wording import counted, one_line, printable, score_text
 
 ReasonJson: TypeAlias = Mapping[str, Any]
 """A reason as in `Verdict.to_dict`."""
@@ -35,6 +36,7 @@ TOLERATED_BY_GATE = "below threshold, tolerated by the gate"
 GATE_NOT_MET = "below threshold, and the gate is not met"
 TOLERATED_BY_SUITE = "tolerated by the suite"
 
+_LONGEST_REASON = 500
 MAX_LABELS = 5
 """The maximum number of labels that are counted by name."""
 
@@ -117,6 +119,21 @@ class Report:
     @cached_property
     def tool_call_count(self) -> int:
         return sum(len(turn["tool_calls"]) for turn in self.turns)
+
+    @cached_property
+    def not_visible(self) -> list[str]:
+        """Of each turn whose tool calls no source could show, why."""
+        findings = (finding for turn in self.turns for finding in turn["findings"])
+        return [finding["message"] for finding in findings if finding["code"] == NO_CAPTURE]
+
+    @property
+    def visibility_text(self) -> str:
+        """That tool calls are not visible, and why unless the verdict says it; empty if they are visible."""
+        if not self.not_visible:
+            return ""
+        text = f"tool calls are not visible in {len(self.not_visible)} of {counted(len(self.turns), 'turn')}"
+        known = any(reason["code"] == CALLS_UNSEEN for reason in self.reasons)
+        return text if known else f"{text}: {one_line(printable(self.not_visible[0]), _LONGEST_REASON)}"
 
     @cached_property
     def usage(self) -> Usage:

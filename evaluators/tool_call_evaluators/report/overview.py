@@ -110,7 +110,8 @@ def _masthead(report: Report) -> ET.Element:
     verdict = element(f"p.verdict.{word.lower()}", element("span.sign", sign, aria_hidden="true"), word)
     listed = (element("div", element("dt", name), element("dd", value)) for name, value in facts)
     headline = element("div.headline", element("h1", report.title), verdict)
-    return element("header.masthead", headline, element("dl.facts", *listed))
+    unseen = element("p.chip.noted", report.visibility_text) if report.visibility_text else None
+    return element("header.masthead", headline, unseen, element("dl.facts", *listed))
 
 
 def _tiles(report: Report) -> ET.Element:

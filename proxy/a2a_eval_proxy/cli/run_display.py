@@ -34,7 +34,6 @@ from ..runs.run_watch import RunWatch
 from ..runs.show import stored_runs
 from ..runs.simulation_files import store_simulation, write_simulation
 from ..runs.tables import (
-    capture_line,
     conversation_lines,
     failures_first,
     fitting,
@@ -238,7 +237,7 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     _show_causes(console, report, found, most)
     if verdict.tolerated:
         console.print(f"tolerated: {counted(len(verdict.tolerated), 'reason')}")
-    if line := capture_line(report, conclusion.not_visible):
+    if line := report.visibility_text:
         allowed = options.allow_no_capture
         line += "" if allowed else "; if that is intended, add --allow-no-capture"
         style = "dim" if allowed else "yellow"

@@ -20,7 +20,7 @@ from tool_call_evaluators.runs.suites import verdict_of_suites
 from tool_call_evaluators.simulation.record import SIMULATED_USER
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.suite.combined import combined
-from tool_call_evaluators.turn_health import NO_CAPTURE, calls_unseen
+from tool_call_evaluators.turn_health import calls_unseen
 from tool_call_evaluators.verdict import Verdict
 
 from ..privacy.policy import NO_PRIVACY, Privacy
@@ -49,12 +49,6 @@ class RunResult:
         """What its judges cost; cached answers cost nothing."""
         return self.report.usage
 
-    @property
-    def not_visible(self) -> list[str]:
-        """Of each turn whose tool calls no source could show (finding `no_capture`), why."""
-        findings = (finding for turn in self.report.turns for finding in turn["findings"])
-        return [finding["message"] for finding in findings if finding["code"] == NO_CAPTURE]
-
     def allowing_no_capture(self) -> RunResult:
         """This result without the reasons that lie only in tool calls that no source could show.
 
@@ -64,7 +58,7 @@ class RunResult:
             calls_unseen(turn["state"], len(turn["tool_calls"]), map(Finding.from_dict, turn["findings"])) is not None
             for turn in self.report.turns
         )
-        if not unknown or len(self.not_visible) < unknown:
+        if not unknown or len(self.report.not_visible) < unknown:
             return self
         suite = self.report.suite or WITHOUT_SUITE
         verdict = run_verdict(suite, self.report.conversations, allow_no_capture=True)

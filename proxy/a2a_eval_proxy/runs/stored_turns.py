@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TextIO
 
+from tool_call_evaluators.options import did_you_mean
+
 from ..store import Store, StoreError, TurnQuery, every_turn, open_store
 from ..store.base import Evaluations, TurnJson
 
@@ -88,5 +90,5 @@ def unknown_run(run: str, names: list[str]) -> str:
     if not names:
         return f"no run {run!r}: the store is empty"
     more = len(names) - _NAMED_RUNS
-    listed = ", ".join(names[-_NAMED_RUNS:]) + (f" and {more} older ones" if more > 0 else "")
-    return f"no run {run!r}; the store has {listed}"
+    listed = ", ".join(names[-_NAMED_RUNS:]) + (f" and {more} older" if more > 0 else "")
+    return f"no run {run!r}{did_you_mean(run, names)}; the store has {listed}"

@@ -11,12 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.judge.usage import Usage
-from tool_call_evaluators.model import CALLS_UNSEEN, Status
+from tool_call_evaluators.model import Status
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.model import GATE_NOT_MET
 from tool_call_evaluators.report.wording import (
     call_text,
-    counted,
     gate_name,
     gate_sign,
     one_line,
@@ -114,19 +113,6 @@ def conversation_lines(conversations: Iterable[RunConversation]) -> list[str]:
             scores = ", ".join(f"{result['evaluator']} {_score(result)}" for result in said)
             lines.append(f"{escape(plain(conversation.label))} as a whole: {scores}")
     return lines
-
-
-def capture_line(report: Report, not_visible: Sequence[str]) -> str:
-    """That tool calls are not visible, for turns with the reasons `not_visible`; empty without any.
-
-    A reason that the verdict gives is not repeated.
-    """
-    if not not_visible:
-        return ""
-    line = f"tool calls are not visible in {len(not_visible)} of {counted(len(report.turns), 'turn')}"
-    if all(reason["code"] != CALLS_UNSEEN for reason in report.reasons):
-        line += f": {plain(not_visible[0])}"
-    return line
 
 
 def usage_line(usage: Usage) -> str:

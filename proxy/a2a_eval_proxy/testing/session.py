@@ -10,7 +10,7 @@ from tool_call_evaluators.suite import Suite
 
 from ..runs.report_files import publish_report
 from ..runs.run_result import RunResult, judge_turns
-from ..runs.tables import capture_line, usage_line
+from ..runs.tables import usage_line
 from .proxies import Export
 
 _SHOWN_REASONS, _LONGEST_REASON = 50, 500
@@ -56,4 +56,4 @@ def _lines(conclusion: RunResult) -> list[str]:
         lines += [f"  {one_line(reason.message, _LONGEST_REASON)}" for reason in reasons[:_SHOWN_REASONS]]
         if len(reasons) > _SHOWN_REASONS:
             lines.append(f"  … and {len(reasons) - _SHOWN_REASONS} more")
-    return [*lines, *filter(None, [capture_line(report, conclusion.not_visible), usage_line(conclusion.usage)])]
+    return [*lines, *filter(None, [report.visibility_text, usage_line(conclusion.usage)])]

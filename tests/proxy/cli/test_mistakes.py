@@ -106,7 +106,7 @@ MISTAKES = {
     # the store
     "no store": Mistake("evaluate --suite suite.yaml --store no.db", "there is no such file; --store names another"),
     "unknown run": Mistake("evaluate --suite suite.yaml --run nope", "no run 'nope'; the store has done"),
-    "unknown run: compare": Mistake("compare done doen", "no run 'doen'; the store has done"),
+    "unknown run: compare": Mistake("compare done doen", "no run 'doen' (did you mean done?); the store has done"),
     "unknown run: export": Mistake("export --run nope", "no run 'nope'; the store has done"),
     "unknown turn": Mistake("show nope", "no turn 'nope', and no run 'nope'"),
     "run name in use": Mistake(f"{RUN} --run done", "run 'done' already exists in a2a-eval-proxy.db; use --resume"),

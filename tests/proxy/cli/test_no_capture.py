@@ -83,8 +83,10 @@ def test_what_depends_on_calls_fails_unless_allowed(text: str, agent: str, shell
 
 def test_green_texts_have_the_line(agent: str, shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Path("suite.yaml").write_text(TEXTS)
-    code, printed = shell("run", "suite.yaml", "--agent", agent, "-q")
+    code, printed = shell("run", "suite.yaml", "--agent", agent, "-q", "--report", "report")
     assert (code, WHY in printed, HINT in printed) == (0, True, True)
+    assert LINE in Path("report", "report.html").read_text()
+    assert f"⚠️ {LINE}" in Path("report", "summary.md").read_text()
     Path("config.yaml").write_text("allow_no_capture: true\n")
     code, printed = shell("run", "suite.yaml", "--agent", agent, "--config", "config.yaml")
     assert (code, WHY in printed, HINT in printed) == (0, True, False)

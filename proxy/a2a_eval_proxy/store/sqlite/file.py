@@ -118,8 +118,8 @@ def file_marked_in_use(path: str) -> Iterator[bool]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken = False
-        except OSError:
-            taken = True
+        except OSError as error:  # also if the file system has no locks
+            taken = isinstance(error, BlockingIOError)
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # of the first, too: the others see it
         yield taken
