@@ -8,14 +8,16 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.judge import JudgeNotConfiguredError
-from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite import Case, Suite, SuiteError
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
@@ -31,6 +33,7 @@ from .privacy.policy import privacy_of
 from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
+from .scoring.suite_file import append_case
 from .serving.processes import ServingProcesses
 from .serving.reports import ScoringReports, TurnReports
 from .serving.serving import LocalServing, Serving
@@ -154,6 +157,24 @@ class RunningProxy:
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory, see `relay.wire_log.WireLog.of_turn`."""
         return await self.serving.wire(turn_id, tasks, began, ended)
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether this process scores turns."""
+        return self.settings.evaluate
+
+    def bind(self, turn: dict[str, Any], case_id: str) -> None:
+        """Score a stored turn, which is done, again as a turn of this case."""
+        self.pipeline.bind(turn, case_id)
+
+    async def add_case(self, case: Case, comments: Sequence[str]) -> None:
+        """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
+        if self.suite is None or self.suite_file is None:
+            raise SuiteError("no suite file was given (--suite)", "suite")
+        plugins = self.settings.allow_plugins
+        await asyncio.to_thread(append_case, Path(self.suite_file), case, comments, allow_plugins=plugins)
+        self.suite = replace(self.suite, cases=(*self.suite.cases, replace(case, tools=self.suite.tools)))
+        self.cases.extend(self.suite)
 
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""

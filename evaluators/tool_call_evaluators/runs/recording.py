@@ -66,6 +66,21 @@ def record_suite(turns: Iterable[TurnJson], name: str = "recorded") -> str:
     return suite_text(suite, comments, {item.case.id: item.comments for item in kept})
 
 
+def record_case(
+    turns: Iterable[TurnJson], taken: Iterable[str] = (), case_id: str | None = None
+) -> tuple[Case, tuple[str, ...]]:
+    """The case that `record_suite` makes of the turns of one conversation, whatever their cases are, and its comments.
+
+    Its id is `case_id`, else the first words of the user; with a number, if it is among the ids in `taken`. Raises
+    ValueError where nothing is recorded of such conversations; the message says why.
+    """
+    (conversation,) = follow({**turn, "case_id": case_id} for turn in turns)
+    if problem := _problem(conversation):
+        raise ValueError(f"no case is made of {problem}")
+    recorded = _case([conversation], set(taken))
+    return recorded.case, recorded.comments
+
+
 def _problem(conversation: RunConversation) -> str | None:
     if conversation.spoilt:
         return "conversations spoilt by the simulated user"

@@ -18,17 +18,18 @@ def suite_text(
 
     Plug-ins are written with their absolute path.
     """
-    lines = _comments(comments, "")
+    lines = comment_lines(comments, "")
     lines += block(suite_dict(replace(suite, cases=())))
     if suite.cases:
         lines += ["", "cases:"]
         for case in suite.cases:
-            lines += _comments((case_comments or {}).get(case.id, ()), "  ")
+            lines += comment_lines((case_comments or {}).get(case.id, ()), "  ")
             lines += [*block([case_dict(case, suite)], 2), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _comments(comments: Iterable[str], pad: str) -> list[str]:
+def comment_lines(comments: Iterable[str], pad: str) -> list[str]:
+    """`comments` as lines of a suite file, indented by `pad`."""
     return [f"{pad}# {printable_line(line)}".rstrip() for comment in comments for line in comment.splitlines()]
 
 

@@ -100,12 +100,16 @@ def _no_constant(name: str) -> Any:
 
 def _json_positions(text: str) -> Mapping[Path, Position]:
     """Positions from the YAML reader, as JSON is nearly a subset of YAML; none where they differ."""
-    # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
-    like_yaml = re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
     try:
-        return _YamlReader(like_yaml, "").document().positions
+        return _YamlReader(json_as_yaml(text), "").document().positions
     except SuiteError:
         return {}
+
+
+def json_as_yaml(text: str) -> str:
+    """JSON as a YAML text in which every value has the same position; strings may differ."""
+    # YAML knows neither tabs between tokens nor halves of surrogate pairs; the replacements are as long
+    return re.sub(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", r"\\u0041", text.replace("\t", " "))
 
 
 class _YamlReader:

@@ -23,6 +23,7 @@ from .events_api import EventsApi
 from .guard import HEALTH_PATHS, AdminGuard, PageAccess
 from .openapi import openapi_document
 from .runs_api import RunsApi
+from .turn_cases_api import TurnCasesApi
 from .turns_api import TurnsApi
 from .wire_api import WireApi
 
@@ -36,7 +37,7 @@ def admin_app(
     access: PageAccess | None = None,
 ) -> ASGIApp:
     """The ASGI application of the admin port, which `AdminGuard` protects. `pages` are further routes."""
-    apis = TurnsApi, AnnotationsApi, WireApi, RunsApi, CasesApi, EventsApi
+    apis = TurnsApi, AnnotationsApi, WireApi, TurnCasesApi, RunsApi, CasesApi, EventsApi
     operations = [
         *(operation for api in apis for operation in api(control).operations()),
         *health_operations(registry, control.problems, control.remarks),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tool_call_evaluators.suite import Suite
+from tool_call_evaluators.suite import Case, Suite
 
 from ..privacy.policy import Privacy
 from ..scoring.case_book import CaseBook
 from ..store import Store
+from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
 
 
@@ -30,6 +31,16 @@ class Control(Protocol):
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether this process scores turns."""
+
+    def bind(self, turn: TurnJson, case_id: str) -> None:
+        """Score a stored turn, which is done, again as a turn of this case."""
+
+    async def add_case(self, case: Case, comments: Sequence[str]) -> None:
+        """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
 
     def problems(self) -> list[str]:
         """Why the proxy is not ready; [] when it is."""

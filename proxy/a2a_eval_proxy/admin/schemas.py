@@ -139,6 +139,9 @@ SCHEMAS: dict[str, Schema] = {
         judge_usage=nullable(_USAGE),
     ),
     "RegisteredCase": record(case_id=TEXT, context_id=nullable(TEXT)),
+    "Binding": record(case_id=TEXT),
+    "NewSuiteCase": record(optional=["case_id"], turn_id=TEXT, case_id=nullable(TEXT)),
+    "AppendedCase": record(case_id=TEXT, file=TEXT),
     "Wire": record(turn_id=TEXT, started_at=TIME, complete=BOOLEAN, exchanges=listed(_EXCHANGE)),
     "Flushed": record(done=BOOLEAN, pending=COUNT, open=COUNT),
 }  # fmt: skip

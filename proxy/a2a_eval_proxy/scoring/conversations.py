@@ -51,6 +51,7 @@ class Conversations:
         self._turns: Counter[ConversationKey] = Counter()
         self._over: asyncio.Queue[ConversationKey] = asyncio.Queue()
         self._held: dict[ConversationKey, None] | None = None
+        self._left: set[ConversationKey] = set()
 
     def key(self, turn: Turn, *, ended: bool = False) -> ConversationKey | None:
         """The conversation of a turn; None for one without evaluators for conversations, or whose end is not known.
@@ -66,6 +67,11 @@ class Conversations:
     def set_out(self, key: ConversationKey) -> None:
         """One of its turns is on its way to be scored."""
         self._turns[key] += 1
+
+    def leave(self, key: ConversationKey) -> None:
+        """One of its turns is going to belong to another case: it is scored again without, or has no results."""
+        self._left.add(key)
+        self.set_out(key)
 
     def arrived(self, key: ConversationKey) -> None:
         """One of its turns is scored, and the store has it."""
@@ -121,11 +127,14 @@ class Conversations:
             logger.error("conversations could not be scored", exc_info=error)
             reason = f"it could not be evaluated: {error!r}"
             return [ScoredConversation(key, 0, self._scorer.conversation_errors(key.case_id, reason)) for key in keys]
-        return [
+        scored = [
             ScoredConversation(key, len(found), self._privacy.stored_results(said))
             for key, found, said in zip(keys, turns, results, strict=True)
             if said is not None
         ]
+        emptied = [key for key, found in zip(keys, turns, strict=True) if key in self._left and not found]
+        self._left.difference_update(keys)
+        return scored + [ScoredConversation(key, 0, []) for key in emptied]
 
     async def _turns_of(self, key: ConversationKey) -> list[TurnJson]:
         query = TurnQuery(run=key.run, conversation=key.conversation_id)

@@ -33,7 +33,8 @@ class Job:
 
     `turn` is the turn as captured, evaluators see it `redacted`, and it is `stored` as the privacy settings ask.
     `late`: it was scored before. `kept` are results of evaluators of another suite, which stay. `conversation` is
-    scored when all its turns are.
+    scored when all its turns are. `bound`: its case was changed after it was stored, and it left the conversation
+    `left`.
     """
 
     turn: Turn
@@ -43,6 +44,8 @@ class Job:
     late: bool = False
     kept: Sequence[dict[str, Any]] = ()
     conversation: ConversationKey | None = None
+    bound: bool = False
+    left: ConversationKey | None = None
 
     @property
     def turn_id(self) -> str:

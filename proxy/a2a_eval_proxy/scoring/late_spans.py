@@ -37,6 +37,9 @@ class NoSpans:
     def scored(self, job: Job | StoredJob, used: Evidence | None) -> None:
         """The job is done with the evidence `used`; spans that come late, or came meanwhile, let it be scored again."""
 
+    def bind(self, turn_id: str, case_id: str) -> None:
+        """The turn belongs to this case now: it is scored so when spans come late."""
+
     def changed(self, turn: Turn, has_work: bool) -> None:
         """Spans came for a turn. `has_work`: some are about an agent's work; others change nothing in a scored turn."""
 
@@ -92,6 +95,13 @@ class LateSpans(NoSpans):
         now_there = self.evidence(job.turn)
         if now_there is not None and now_there.size > (used.size if used is not None else 0):
             self.changed(job.turn, True)  # more came while it was scored
+
+    def bind(self, turn_id: str, case_id: str) -> None:
+        job = self._scored.take(turn_id)
+        if job is not None:
+            for turn in (job.turn, job.redacted, job.stored):
+                turn.case_id = case_id
+            self._scored.put(job)
 
     def close(self) -> None:
         for _, timer in self._waiting.values():

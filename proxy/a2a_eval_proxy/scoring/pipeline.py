@@ -151,6 +151,18 @@ class Pipeline:
         await self._conversations.resume(run, _REMEMBERED)
         return total
 
+    def bind(self, item: TurnJson, case_id: str) -> None:
+        """Score a turn of the store, which is done, again as a turn of this case, to which it then belongs."""
+        turn = Turn.from_dict(dict(item))
+        left = self._conversations.key(turn, ended=True)
+        turn.case_id = case_id
+        self._cases.remember(turn.conversation_id, case_id)
+        self._spans.bind(turn.turn_id, case_id)
+        job = self._job(TurnViews(turn, self._privacy.redacted(turn), turn), ended=True)
+        if left is not None:
+            self._conversations.leave(left)
+        self._score_again([replace(job, late=True, bound=True, left=left)])
+
     @asynccontextmanager
     async def rescoring(
         self, only: Collection[str] | None = None
@@ -284,7 +296,7 @@ class Pipeline:
             await self._score(jobs)
 
     async def _score(self, jobs: list[Job]) -> None:
-        evidence = [self._spans.evidence(job.turn) for job in jobs]
+        evidence = [None if job.bound else self._spans.evidence(job.turn) for job in jobs]  # merged into those already
         histories = [await self._history(job.stored) for job in jobs]
         outcome = await self._executor.score(list(zip(jobs, evidence, histories, strict=True)))
         if not self._scores:
@@ -295,11 +307,11 @@ class Pipeline:
             return
         scored = []
         for job, seen, (turn, results) in zip(jobs, evidence, outcome, strict=True):
-            merged = None if turn is job.redacted else self._privacy.stored(turn)
+            merged = None if turn is job.redacted and not job.bound else self._privacy.stored(turn)
             self._scored(job, merged or job.stored, results, seen)
             scored.append(Scored(turn.turn_id, _with_kept(job.kept, results), merged))
-        conversations = [job.conversation for job in jobs]
-        self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, conversations))
+        conversations, left = [job.conversation for job in jobs], [job.left for job in jobs if job.left is not None]
+        self._store.finish(scored, partial(self._loop.call_soon_threadsafe, self._done, conversations, left))
 
     async def _history(self, turn: Turn) -> list[TurnJson]:
         """The turns before it, where an evaluator may use them; cheap ones do not."""
@@ -322,11 +334,12 @@ class Pipeline:
             metrics.findings += _codes(turn.findings) - _codes(job.turn.findings)
         metrics.count_results(results)
         self._listener.scored(turn, results, job.late)
-        self._spans.scored(job, used)
+        if not job.bound:  # spans are merged into the turn as it was captured
+            self._spans.scored(job, used)
 
-    def _done(self, conversations: Sequence[ConversationKey | None]) -> None:
-        """Turns of these conversations, one each, are scored and stored."""
-        for conversation in conversations:
+    def _done(self, conversations: Sequence[ConversationKey | None], left: Sequence[ConversationKey] = ()) -> None:
+        """Turns of these conversations, one each, are scored and stored; they were in those that they `left`."""
+        for conversation in (*conversations, *left):
             if conversation is not None:
                 self._conversations.arrived(conversation)
         self._metrics.turns_scored += len(conversations) if self._scores else 0

@@ -14,7 +14,7 @@ from support.turn_samples import call, finding, turn
 from tool_call_evaluators import Status, evaluate_sync, parse_suite
 from tool_call_evaluators.matching.arguments import ArgumentMatcher
 from tool_call_evaluators.runs.generated_values import Context, expected_value
-from tool_call_evaluators.runs.recording import MAX_ID_LENGTH, record_suite
+from tool_call_evaluators.runs.recording import MAX_ID_LENGTH, record_case, record_suite
 
 RECORDED = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 UUID = "0d9a52b6-6b5a-4a62-9f5d-2f1c3f0a9b11"
@@ -46,6 +46,35 @@ def test_the_demo_is_recorded_and_passes_its_own_recording():
         (result,) = evaluate_sync(case.eval_case(index, tool_calls=made["tool_calls"]), [trajectory])
         assert result.status is Status.PASSED
     assert record_suite(reversed(turns), "shop") == text
+
+
+def test_a_case_of_one_conversation_is_the_one_that_is_recorded():
+    turns = [
+        turn("1", "Where is ORD-1?", [call("lookup", order_id="ORD-1", at="2026-11-21T09:00:03Z")], conversation="c"),
+        turn(
+            "2", "Pay it back", [call("refund", error="no money", result=None)], conversation="c", case="old", start=9
+        ),
+    ]
+    case, comments = record_case(turns, taken=["where-is-ord-1"])
+    (recorded_case,) = recorded([{**item, "case_id": None} for item in turns])[0].cases
+    assert (case.id, recorded_case.id) == ("where-is-ord-1-2", "where-is-ord-1")
+    assert case.turns == recorded_case.turns
+    assert comments == ("without tool_error, as these tools failed: refund",)
+    assert record_case(turns, case_id="mine")[0].id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"state": "TASK_STATE_FAILED"}, "failed conversations"),
+        ({"status": "pending"}, "failed conversations"),
+        ({"user": " "}, "conversations without a user message"),
+        ({"findings": [finding("no_capture")]}, "conversations with unknown tool calls"),
+    ],
+)
+def test_no_case_is_made_of_what_is_not_recorded(fields, reason):
+    with pytest.raises(ValueError, match=f"no case is made of {reason}"):
+        record_case([turn("1", **fields)])
 
 
 def test_cases_are_named_by_what_was_said_first():

@@ -186,6 +186,12 @@ async def test_evaluations_mark_a_turn_done(kept: Kept) -> None:
     assert await kept.ids(status="pending") == ["turn-0002"]
 
 
+async def test_a_turn_that_changed_case_is_found_by_the_new_one(kept: Kept) -> None:
+    await kept.add(turn(1, case_id="old"), turn(2, case_id="old"))
+    await kept.finish(Scored("turn-0001", [result()], turn(1, case_id="new")), Scored("turn-0002", [result()]))
+    assert (await kept.ids(case="new"), await kept.ids(case="old")) == (["turn-0001"], ["turn-0002"])
+
+
 async def test_finishing_again_replaces_the_results(kept: Kept) -> None:
     await kept.add(turn(1))
     await kept.finish(Scored("turn-0001", [result("failed"), result("skipped")]))

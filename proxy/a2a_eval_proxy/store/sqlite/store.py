@@ -168,7 +168,11 @@ def _statements(group: list[Item]) -> Iterator[_Statement]:
     scored = latest_results(group)
     for rows in _chunks([(one.turn_id, one.results.json.decode()) for one in scored]):
         yield _update(len(rows)), list(chain.from_iterable(rows))
-    yield from ((_MERGED, (one.merged.body.decode(), one.turn_id)) for one in scored if one.merged is not None)
+    yield from (
+        (_MERGED, (one.merged.body.decode(), one.merged.case_id, one.turn_id))
+        for one in scored
+        if one.merged is not None
+    )
     for item in group:
         match item:
             case Settle(rows=turns):
@@ -193,7 +197,7 @@ def _row(turn: EncodedTurn, score: Score | None) -> tuple[Any, ...]:
 _CONVERSATION = (
     "INSERT OR REPLACE INTO conversations (run, conversation_id, case_id, turns, evaluations) VALUES (?, ?, ?, ?, ?)"
 )
-_MERGED = "UPDATE turns SET body = ? WHERE turn_id = ?"
+_MERGED = "UPDATE turns SET body = ?, case_id = ? WHERE turn_id = ?"
 _SETTLE = "UPDATE turns SET status = 'pending', body = ? WHERE turn_id = ?"
 _DISCARD = (
     "DELETE FROM conversations WHERE (run, conversation_id, case_id) IN"

@@ -1,0 +1,121 @@
+"""The routes that make a case of a turn, and bind a turn to a case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from tool_call_evaluators.runs.recording import record_case
+from tool_call_evaluators.suite import Case, SuiteError
+from tool_call_evaluators.suite.appending import case_text
+
+from ..privacy.content_removal import lacks_content
+from ..scoring.pipeline import MAX_HISTORY
+from ..scoring.suite_file import SuiteFileError
+from ..store.base import TurnJson
+from ..turn import Turn
+from .api_operation import TEXT, ApiAnswer, ApiOperation, Given
+from .control import Control
+from .request_body import json_object
+from .schemas import named
+from .turns_api import NO_TURN, TURN_ID, stored_turn
+
+_MAX_BYTES = 10_000
+_MAX_ID = 200
+"""Characters of the id of a new case."""
+
+
+class TurnCasesApi:
+    """Handles `/api/turns/{turn_id}/case` and `/api/suite/cases`."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def operations(self) -> list[ApiOperation]:
+        path, error = "/api/turns/{turn_id}/case", named("Error")
+        return [
+            ApiOperation(
+                "GET", path, "Get a case that expects what the agent did", self.recorded_case,
+                {
+                    200: ApiAnswer("An item of `cases` of a suite file", TEXT, "application/yaml"),
+                    404: NO_TURN,
+                    409: ApiAnswer("No case can be made of the turn", error),
+                },
+                [TURN_ID],
+            ),
+            ApiOperation(
+                "POST", path, "Bind the turn to a case, and score it again", self.bind_case,
+                {
+                    202: ApiAnswer("It is being scored", named("Binding")),
+                    404: ApiAnswer("There is no such turn or case", error),
+                    409: ApiAnswer("The turn cannot be scored now", error),
+                    413: ApiAnswer("The body is too large", error),
+                },
+                [TURN_ID], named("Binding"),
+            ),
+            ApiOperation(
+                "POST", "/api/suite/cases", "Append the case of a turn to the suite file", self.append_case,
+                {
+                    201: ApiAnswer("It is in the file, and in the suite of the proxy", named("AppendedCase")),
+                    404: NO_TURN,
+                    409: ApiAnswer("No case can be made of the turn, or not in this file", error),
+                    413: ApiAnswer("The body is too large", error),
+                },
+                (), named("NewSuiteCase"),
+            ),
+        ]  # fmt: skip
+
+    async def recorded_case(self, _: Request, given: Given) -> Response:
+        case, comments = await self._recorded(given["turn_id"])
+        return Response(case_text(case, comments), media_type="application/yaml")
+
+    async def append_case(self, request: Request, given: Given) -> Response:
+        data, _ = await json_object(request, "a case to append", _MAX_BYTES)
+        turn_id, case_id = _text(data, "turn_id"), _text(data, "case_id") if data.get("case_id") is not None else None
+        if case_id in self._taken():
+            raise HTTPException(409, f"case_id: the case {case_id!r} exists; choose another id")
+        case, comments = await self._recorded(turn_id, case_id)
+        try:
+            await self._control.add_case(case, comments)
+        except (SuiteError, SuiteFileError) as error:
+            raise HTTPException(409, str(error)) from None
+        return JSONResponse({"case_id": case.id, "file": self._control.suite_file}, 201)
+
+    async def bind_case(self, request: Request, given: Given) -> Response:
+        data, _ = await json_object(request, "a binding", _MAX_BYTES)
+        case_id = _text(data, "case_id")
+        turn = await stored_turn(self._control.store, given["turn_id"])
+        if self._control.cases.case(case_id) is None:
+            raise HTTPException(404, f"case_id: no case {case_id!r}; GET /api/cases lists them")
+        if not self._control.evaluates:
+            raise HTTPException(409, "this proxy does not score turns (--no-evaluate)")
+        if turn["status"] != "done":
+            raise HTTPException(409, f"the turn is {turn['status']}: it can be bound once it is scored")
+        if lacks_content(turn["user_text"]):
+            raise HTTPException(409, "the turn was stored without its content (--no-content), so it cannot be scored")
+        self._control.bind(turn, case_id)
+        return JSONResponse({"case_id": case_id}, 202)
+
+    async def _recorded(self, turn_id: str, case_id: str | None = None) -> tuple[Case, Sequence[str]]:
+        """The case of the conversation up to this turn. Raises HTTPException (404, 409)."""
+        turn = await stored_turn(self._control.store, turn_id)
+        turns: list[TurnJson] = [*await self._control.store.earlier(Turn.from_dict(turn), MAX_HISTORY), turn]
+        if any(lacks_content(one["user_text"]) for one in turns):
+            raise HTTPException(409, "the turn was stored without its content (--no-content): no case can be made")
+        try:
+            return record_case(turns, self._taken(), case_id)
+        except ValueError as error:
+            raise HTTPException(409, str(error)) from None
+
+    def _taken(self) -> set[str]:
+        return {case.id for case, _ in self._control.cases.listed()}
+
+
+def _text(data: dict[str, Any], name: str) -> str:
+    value = data.get(name)
+    if not isinstance(value, str) or not 1 <= len(value.strip()) <= _MAX_ID:
+        raise HTTPException(400, f"{name}: expected a text of 1 to {_MAX_ID} characters, got {value!r:.80}")
+    return value.strip()

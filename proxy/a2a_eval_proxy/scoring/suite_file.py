@@ -1,0 +1,56 @@
+"""Appends cases to the suite file of the session; writes no other file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tool_call_evaluators.suite import Case, parse_suite
+from tool_call_evaluators.suite.appending import with_case
+from tool_call_evaluators.suite.files import read_text
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class SuiteFileError(Exception):
+    """The file cannot be written, or has changed meanwhile; the message says which, and what to do."""
+
+
+def append_case(path: Path, case: Case, comments: Sequence[str] = (), *, allow_plugins: bool = False) -> None:
+    """Append the case to the suite in the file at `path`, which is replaced as a whole.
+
+    Raises SuiteError where the file is no suite in this project's own format, or not with this case; SuiteFileError.
+    """
+    target = path.resolve()  # a link stays a link
+    text = read_text(target)
+    try:
+        before = target.read_bytes()
+        if not os.access(target, os.W_OK):
+            raise SuiteFileError(f"{path} is read-only; copy the case into another file")
+        changed = with_case(text, case, comments, str(path))
+        parse_suite(changed, str(path), allow_plugins=allow_plugins)
+        _replace(target, before, (_BOM if before.startswith(_BOM) else b"") + changed.encode())
+    except OSError as error:
+        raise SuiteFileError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _replace(target: Path, before: bytes, content: bytes) -> None:
+    """Replace the file, unless it no longer has the content `before`."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(target, name)
+        if target.read_bytes() != before:
+            raise SuiteFileError(f"{target} was changed by another program meanwhile; try again")
+        Path(name).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise

@@ -1,0 +1,155 @@
+"""A case is appended to a suite file: everything else stays as it is, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from a2a_tool_capture import ToolCall
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tool_call_evaluators.suite import Case, CaseTurn, Expectation, SuiteError, parse_suite
+from tool_call_evaluators.suite.appending import case_text, with_case
+from tool_call_evaluators.suite.yaml_document import read_document
+
+CASE = Case(
+    id="new",
+    turns=(CaseTurn("Where is it?\nNow?", Expectation(tool_calls=(ToolCall("lookup", {"id": "ORD-1", "n": 2}),))),),
+)
+COMMENTS = ["recorded 2 times"]
+
+
+def added(before: str, after: str) -> str:
+    """What `after` has more than `before`: one piece, in one place."""
+    start = next((i for i, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), len(before))
+    more = len(after) - len(before)
+    places = [i for i in range(start + 1) if before == after[:i] + after[i + more :]]
+    assert places, "nothing was removed or changed"
+    return after[places[0] : places[0] + more]
+
+
+BLOCK = """\
+# Orders, by the team of Ann.
+suite: orders   # the name
+
+evaluators: [tool_error]
+cases:
+  # the first one
+  - id: status
+    turns:
+      - user: |
+          Where is my order?
+
+          Thanks
+
+      # - user: not yet
+# the end of the cases
+tools: []
+"""
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        BLOCK,
+        BLOCK.replace("\n", "\r\n"),
+        "suite: a\ncases:\n- id: x\n  turns: [{user: hi}]  # inline",
+        "suite: a\ncases:\n",
+        "suite: a\ncases: []\nevaluators: []\n",
+        "suite: a  # no cases yet",
+        "suite: a\n...\n",
+        "---\nsuite: a\ncases:\n    - id: x\n      turns: [{user: 'hi 😀'}]\n...\n",
+        "  suite: a\n  cases:\n  - id: x\n    turns: [{user: hi}]\n",
+        "suite: a\ncases: [{id: x, turns: [{user: hi}]}, ]\n",
+        "suite: a\ncases: [\n  {id: x, turns: [{user: hi}]},  # one\n]\n",
+        "suite: a\ncases:\n  - &x {id: x, turns: [{user: hi}]}\nother: 1\n",
+        "suite: a\ntools: &t []\ncases:\n  - id: x\n    turns: [{user: hi}]\n    tools: *t\n",
+        '{"suite": "a", "cases": []}',
+        '{"suite": "a", "cases": [{"id": "x", "turns": [{"user": "hi"}]}]}',
+        json.dumps({"suite": "a", "cases": [{"id": "x", "turns": [{"user": "hi"}]}], "tools": []}, indent=2),
+        '{"suite": "a"}',
+    ],
+)
+def test_a_case_is_added_and_nothing_else_changes(before: str) -> None:
+    after = with_case(before, CASE, COMMENTS)
+    piece = added(before, after)
+    assert "lookup" in piece
+    old, new = read_document(before).value, read_document(after).value
+    assert {**new, "cases": new["cases"][:-1]} == {**old, "cases": old.get("cases") or []}
+    assert new["cases"][-1]["id"] == "new"
+    assert ("\r\n" in before) == ("\r\n" in piece)
+
+
+def test_the_suite_with_the_case_is_read() -> None:
+    text = with_case(BLOCK, CASE, COMMENTS)
+    assert (
+        text.index("Thanks") < text.index("  # recorded 2 times\n  - id: new\n") < text.index("# the end of the cases")
+    )
+    suite = parse_suite(text)
+    assert suite.cases[-1].turns == CASE.turns
+    assert [case.id for case in suite.cases] == ["status", "new"]
+
+
+def test_an_id_that_is_taken_is_refused() -> None:
+    with pytest.raises(SuiteError, match=r"orders.yaml: has a case 'new' already; choose another id"):
+        with_case(with_case(BLOCK, CASE), CASE, filename="orders.yaml")
+
+
+@pytest.mark.parametrize("text", ["[1]", "hi", "cases: 5", ""])
+def test_what_is_no_suite_is_refused(text: str) -> None:
+    with pytest.raises(SuiteError):
+        with_case(text, CASE)
+
+
+def test_a_form_without_a_place_is_refused_with_what_to_do() -> None:
+    with pytest.raises(SuiteError, match="copy the case into it by hand"):
+        with_case("suite: a\nother: &o []\ncases: *o\n", CASE)
+
+
+def test_a_case_alone_fits_below_cases() -> None:
+    text = "suite: a\ncases:\n" + case_text(CASE, COMMENTS)
+    assert parse_suite(text).cases[0].turns == CASE.turns
+    assert text.splitlines()[2:4] == ["  # recorded 2 times", "  - id: new"]
+
+
+words = st.text("abc :#-'\"\n{}[]é😀|>", max_size=12)
+keys = st.text("abc", min_size=1, max_size=3)
+values: st.SearchStrategy[Any] = st.recursive(
+    words | st.integers() | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=6,
+)
+cases = st.lists(st.fixed_dictionaries({"id": st.text("xyz", min_size=1), "more": values}), max_size=3)
+suites = st.fixed_dictionaries({"suite": words, "cases": cases}, optional={"tools": values, "zebra": values})
+comment_lines = st.lists(
+    st.tuples(st.integers(0, 40), st.sampled_from(["# a comment", "", "   # indented"])), max_size=6
+)
+
+
+@given(suites, st.permutations(range(4)), comment_lines, st.data())
+def test_any_commented_suite_keeps_its_text(
+    suite: dict[str, Any], order: list[int], comments: list[tuple[int, str]], data: st.DataObject
+) -> None:
+    style = data.draw(st.sampled_from(["block", "flow", "mixed", "json"]))
+    value = {key: suite[key] for _, key in sorted(zip(order, suite, strict=False))}
+    if style == "json":
+        text = json.dumps(value, indent=data.draw(st.sampled_from([None, 2])), ensure_ascii=data.draw(st.booleans()))
+    else:
+        flow = {"block": False, "flow": True, "mixed": None}[style]
+        indent = data.draw(st.sampled_from([2, 4]))
+        text = yaml.safe_dump(value, sort_keys=False, default_flow_style=flow, allow_unicode=True, indent=indent)
+        lines = text.splitlines()
+        for position, comment in comments:
+            lines.insert(position, comment)
+        text = data.draw(st.sampled_from(["\n", "\r\n"])).join([*lines, *data.draw(st.sampled_from([[], [""]]))])
+    try:
+        before = read_document(text).value
+    except SuiteError:
+        assume(False)  # a comment was put into a string
+    after = with_case(text, CASE, COMMENTS)
+    assert "lookup" in added(text, after)
+    new = read_document(after).value
+    assert new["cases"][-1]["id"] == "new"
+    assert {**new, "cases": new["cases"][:-1]} == {**before, "cases": before.get("cases") or []}
