@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from .grouping import Lineage
@@ -16,23 +16,36 @@ _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
 }
 """Of OpenTelemetry's conventions and their earlier form, of OpenInference, and of Logfire, in this preference."""
 
+_RESPONSE = "gen_ai.response.id"
+
 
 def usage_of(spans: Iterable[Span]) -> dict[str, int | float] | None:
     """`input_tokens`, `output_tokens` and `cost` of the spans of one turn, those that are stated; None without any.
 
-    A span of an agent often repeats the sum of its model calls: a span counts if no span below it states the same.
+    A span of an agent often repeats the sum of its model calls: a span counts if no span below it states the same. Two
+    libraries may report one response in spans next to each other: of those with the same id of a response, the spans of
+    one library count.
     """
     known = {span.key: span for span in spans}
     lineage = Lineage(known.values())
     found = {}
     for name, attributes in _ATTRIBUTES.items():
-        values = {
-            key: value for key, span in known.items() if (value := _number(span.attributes, attributes)) is not None
-        }
+        numbers = ((key, _number(span.attributes, attributes)) for key, span in known.items())
+        values = {key: value for key, value in numbers if value is not None}
         if values:
             repeated = _above(values, lineage)
-            found[name] = sum(value for key, value in values.items() if key not in repeated)
+            found[name] = _sum((known[key], value) for key, value in values.items() if key not in repeated)
     return found or None
+
+
+def _sum(values: Iterable[tuple[Span, int | float]]) -> int | float:
+    """The sum, for each id of a response that of the scope with the largest."""
+    by_response: dict[Hashable, dict[str, int | float]] = {}
+    for span, value in values:
+        response = span.attributes.get(_RESPONSE)
+        scopes = by_response.setdefault(response if isinstance(response, str) and response else span.key, {})
+        scopes[span.scope] = scopes.get(span.scope, 0) + value
+    return sum(max(scopes.values()) for scopes in by_response.values())
 
 
 def _above(keys: Iterable[tuple[str, str]], lineage: Lineage) -> set[tuple[str, str]]:

@@ -11,6 +11,7 @@ from a2a_eval_proxy.traces.model import Span
 from a2a_eval_proxy.traces.trace_records import Evidence
 from a2a_eval_proxy.traces.usage import usage_of
 from a2a_eval_proxy.turn import Turn
+from golden.spans.fixtures import fixtures
 from support.turn_samples import turn
 from tool_call_evaluators.report import Report, html_report
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
@@ -44,6 +45,22 @@ def chat(name: str, parent: str = "", tokens: Any = 100) -> Span:
 def test_a_model_call_counts_once(spans: list[Span], expected: dict[str, Any] | None) -> None:
     assert usage_of(spans) == expected
     assert usage_of(reversed(spans)) == expected or len({item.key for item in spans}) < len(spans)
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("anthropic--openllmetry", (25, 35)),  # the SDK has spans of its own, next to those of the library
+        ("anthropic--openinference", (25, 35)),  # ... and below them
+        ("smolagents--openinference", (25, 35)),
+        ("vercel-ai--native", (25, 35)),
+        ("pydantic-ai--format1", (375, 218)),  # the agent's span has the sum
+        ("crewai--openllmetry", None),
+    ],
+)
+def test_recorded_instrumentations_count_each_call_once(name: str, tokens: tuple[int, int] | None) -> None:
+    (recorded,) = (fixture for fixture in fixtures() if fixture.name == name)
+    assert usage_of(recorded.spans) == (tokens and dict(zip(("input_tokens", "output_tokens"), tokens, strict=True)))
 
 
 def test_a_turn_keeps_it_whatever_content_is_removed() -> None:
