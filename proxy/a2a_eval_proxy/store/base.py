@@ -12,6 +12,7 @@ from tool_call_evaluators.judge.cache import JudgeCache
 from ..errors import BAD_INPUT, UNREACHABLE
 from ..turn import Turn
 from .annotations import Annotation
+from .figures import TurnFigures
 from .turn_filter import ANY_TURN, TurnFilter
 
 TurnJson = dict[str, Any]
@@ -245,6 +246,9 @@ class Store(Protocol):
 
     async def remove_annotation(self, turn_id: str, annotation_id: str) -> bool:
         """Delete it; False where the turn has none with this id."""
+
+    async def figures(self, run: str | None = None) -> TurnFigures:
+        """Figures of the newest turns, of a run or of all."""
 
     async def runs(self, name: str | None = None) -> list[RunSummary]: ...
 

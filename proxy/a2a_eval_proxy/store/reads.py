@@ -24,6 +24,7 @@ from .base import (
     TurnQuery,
 )
 from .encoding import json_text, stored_text
+from .figures import MAX_COUNTED, TurnFigures, turn_figures
 from .turn_filter import ANY_TURN, TurnFilter
 from .turn_summary import turn_summary
 
@@ -56,6 +57,9 @@ class StoreReads(ABC):
 
     _RUNS: str
     """Selects the columns of RunSummary; `{conditions}` selects the run."""
+
+    _FIGURES: str
+    """Selects the columns of `FigureRow` that follow the status."""
 
     @abstractmethod
     async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
@@ -191,6 +195,15 @@ class StoreReads(ABC):
     async def remove_annotation(self, turn_id: str, annotation_id: str) -> bool:
         ids = {"annotation_id": stored_text(annotation_id), "turn_id": stored_text(turn_id)}
         return await self._change(DELETE, ids) == 1
+
+    async def figures(self, run: str | None = None) -> TurnFigures:
+        conditions, values = self._conditions(run=run)
+        statement = f"SELECT count(*) FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
+        ((turns,),) = await self._read(statement, values, list)
+        statement = (
+            f"SELECT status, {self._FIGURES} FROM turns WHERE {conditions} ORDER BY seq DESC LIMIT {MAX_COUNTED}"  # noqa: S608  # fixed texts
+        )
+        return await self._read(statement, values, lambda rows: turn_figures(turns, map(tuple, rows)))
 
     async def runs(self, name: str | None = None) -> list[RunSummary]:
         conditions, values = self._conditions(run=name)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from tool_call_evaluators.report.figures import percentile
+from tool_call_evaluators.report.wording import duration_text
 
 from ..admin.turn_queries import FILTERS, turn_query
 from ..store import TurnQuery
@@ -46,7 +48,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "agent": await view.agent.status() if view.agent else None,
         "proxy_url": view.proxy_url,
         "is_live": view.proxy_url is not None and cursor is None,
-        "counters": (),
+        "counters": await _counters(view, filters.get("run")),
         "rows": [turn_row(turn) for turn in {turn["turn_id"]: turn for turn in reversed(found)}.values()][::-1],
         "filters": filters,
         "first_page": link(**filters),
@@ -67,6 +69,24 @@ async def _in_progress(view: View, query: TurnQuery) -> list[TurnJson]:
         and (not query.content or query.content.matches(json_text(turn), "[]"))
     ]
     return [turn_summary(turn) for turn in found[:_PAGE]]
+
+
+async def _counters(view: View, run: str | None) -> list[tuple[str, str, str]]:
+    """Name, figure and class of each counter, of a run or of all."""
+    figures = await view.control.store.figures(run)
+    in_progress = [turn for turn in await open_turns(view.control) if run in (None, turn["run"])]
+    counters = [
+        ("turns", f"{figures.turns:,}", ""),
+        ("open", f"{len(in_progress):,}", ""),
+        ("calls", f"{figures.calls:,}", ""),
+        ("failed", f"{figures.failed:,}", "bad" if figures.failed else ""),
+        ("errored", f"{figures.errored:,}", "bad" if figures.errored else ""),
+        ("p50", duration_text(percentile(figures.seconds, 0.5)), ""),
+        ("p95", duration_text(percentile(figures.seconds, 0.95)), ""),
+    ]
+    if figures.counted < figures.turns:
+        counters.append(("", f"calls to p95: the last {figures.counted:,} turns", "note-of"))
+    return counters
 
 
 async def _form(view: View, filters: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One turn in full: what was said, the calls beside the expected ones, scores, findings, how it was captured."""
+"""One turn in full: texts, actual calls next to expected ones, scores, findings, how it was captured."""
 
 from __future__ import annotations
 

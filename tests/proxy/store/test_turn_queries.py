@@ -276,3 +276,18 @@ async def test_indexes_are_used(
             found.clear()
             await kept.store.turns(TurnQuery(**filters, newest_first=newest_first, content=content))
             assert not any("TEMP B-TREE" in plan for plan in found), found
+
+
+# ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_figures_count_the_newest_turns(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    await some_turns(kept)
+    await kept.add(turn(7, run="other", status="open", ended_at=None))
+    figures = await kept.store.figures("nightly")
+    assert (figures.turns, figures.counted, figures.calls, figures.failed, figures.errored) == (6, 6, 4, 1, 1)
+    assert [round(seconds, 3) for seconds in figures.seconds] == [0.5] * 6
+    assert (await kept.store.figures("none")).turns == 0
+    monkeypatch.setattr(reads, "MAX_COUNTED", 2)
+    figures = await kept.store.figures()
+    assert (figures.turns, figures.counted, figures.calls, len(figures.seconds)) == (7, 2, 0, 1)

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..annotations import of_turn
 from ..base import MAX_PAGE_BYTES, StoreUnreachableError, TurnJson
+from ..figures import ERRORED, FAILED
 from ..reads import BEYOND, Order, Rows, StoreReads, TurnPage, turn_json
 from ..schema import OUTCOMES, PREFIX
 from ..turn_filter import ANY_TURN, TurnFilter
@@ -54,6 +55,12 @@ class PostgresReads(StoreReads):
         f" min(started_at) AS started, max(ended_at) AS ended, {_SUMS} FROM turns WHERE {{conditions}} GROUP BY run)"
         f" AS t LEFT JOIN (SELECT run, {_SUMS} FROM conversations WHERE {{conditions}} GROUP BY run) AS c USING (run)"
         " ORDER BY first"
+    )
+
+    _FIGURES = (
+        "json_array_length(body::json -> 'tool_calls'),"
+        f" CASE WHEN failed > 0 THEN {FAILED} WHEN errored > 0 THEN {ERRORED} END,"
+        " extract(epoch FROM ended_at - started_at)::float"
     )
 
     def __init__(self, database: Database, name: str) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from ..annotations import of_turn
 from ..base import StoreFileError, TurnJson
+from ..figures import ERRORED, FAILED
 from ..reads import Order, Rows, StoreReads, TurnPage, turn_json
 from ..turn_filter import ANY_TURN, TurnFilter
 from .file import Identity, identity
@@ -40,6 +41,12 @@ class SqliteReads(StoreReads):
         " (SELECT run, evaluations FROM turns WHERE {conditions}"
         " UNION ALL SELECT run, evaluations FROM conversations WHERE {conditions}) AS results,"
         " json_each(results.evaluations)) GROUP BY run) USING (run) ORDER BY first"
+    )
+
+    _FIGURES = (
+        "json_array_length(body, '$.tool_calls'), (SELECT max(CASE json_extract(value, '$.status')"  # noqa: S608  # fixed texts
+        f" WHEN 'failed' THEN {FAILED} WHEN 'errored' THEN {ERRORED} END) FROM json_each(evaluations)),"
+        " (julianday(json_extract(body, '$.ended_at')) - julianday(json_extract(body, '$.started_at'))) * 86400.0"
     )
 
     def __init__(self, path: str) -> None:
