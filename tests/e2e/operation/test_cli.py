@@ -245,7 +245,7 @@ def test_stored_runs_and_turns_are_listed_and_shown(agent: GetAgent, suite: Path
     assert "→ search(" in run("show", turn["turn_id"], *where).stdout
     unknown = run("show", "mondy", *where)
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "no turn 'mondy', and no run 'mondy'; the store has monday, tuesday" in unknown.stderr
+    assert "no turn 'mondy', and no run 'mondy' (did you mean monday?); the store has monday, tuesday" in unknown.stderr
     shell = {"_A2A_EVAL_PROXY_COMPLETE": "bash_complete", "COMP_WORDS": "a2a-eval-proxy show mon", "COMP_CWORD": "2"}
     completed = run(**shell, A2A_EVAL_PROXY_STORE=where[1])
     assert completed.stdout.strip() == "plain,monday"
