@@ -62,6 +62,9 @@ _ANSWER_S = 3.0
 _STORE_WAIT_S = 2.0
 """How long the start waits for the store. One that is there opens in much less; one that is away is tried on."""
 
+MAX_OPEN = 1_000
+"""Maximum number of open turns that are shown, the newest ones."""
+
 _CLOSE_STORE_S = 1.0
 """For a last attempt to write, where the time for scoring is used up."""
 
@@ -153,6 +156,11 @@ class RunningProxy:
     async def turns(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every stored turn (of a run), oldest first, in the JSON form of /api/turns."""
         return [turn async for turn in every_turn(self.store, TurnQuery(run=run))]
+
+    async def turns_in_progress(self) -> list[dict[str, Any]]:
+        """The open turns of this proxy that began last, newest first, redacted, with their calls and text so far."""
+        turns = sorted(await self.serving.latest_open(MAX_OPEN), key=lambda turn: turn.started_at, reverse=True)
+        return await self._events.open_turns(turns[:MAX_OPEN])
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory, see `relay.wire_log.WireLog.of_turn`."""
@@ -306,6 +314,7 @@ class RunningProxy:
         await self.flush(self.settings.shutdown_timeout)
         await self.serving.close()
         await self.pipeline.close()
+        await self._events.close()
         self.bus.close()
 
     async def _prune(self) -> None:

@@ -25,7 +25,8 @@ Turn = dict[str, Any]
 class Proxy:
     """`a2a-eval-proxy serve` in front of `upstream`, on free ports.
 
-    `url` is where clients go; `otlp_url` where exporters go, None without `telemetry`. `command` starts the program.
+    `url` is where clients go, `admin_url` the admin port, `otlp_url` where exporters go: None without `telemetry`.
+    `command` starts the program.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Proxy:
             self._child.stop()
             raise
         self.url = ready["proxy"]
-        self.otlp_url = ready["traces"]
+        self.otlp_url, self.admin_url = ready["traces"], ready["admin"]
         self._admin = httpx.Client(base_url=ready["admin"], timeout=90, trust_env=False)
         return self
 

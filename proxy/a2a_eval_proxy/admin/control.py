@@ -29,6 +29,9 @@ class Control(Protocol):
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""
 
+    async def turns_in_progress(self) -> list[TurnJson]:
+        """The open turns of this proxy that began last, newest first, redacted, with their calls and text so far."""
+
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""
 

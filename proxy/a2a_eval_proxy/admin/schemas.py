@@ -100,7 +100,7 @@ SCHEMAS: dict[str, Schema] = {
         assessment=one_of(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
     ),
     "Turn": record(
-        optional=["simulated_user", "usage", "annotations"],
+        optional=["simulated_user", "usage", "annotations", "cut"],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
         protocol_version=TEXT, state=nullable(TEXT), status=one_of(STATUSES), user_text=TEXT, response_text=TEXT,
         **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
@@ -111,6 +111,7 @@ SCHEMAS: dict[str, Schema] = {
         ),
         findings=listed(named("Finding")), simulated_user=OPEN, usage=OPEN, evaluations=listed(named("Evaluation")),
         annotations=listed(named("Annotation")),
+        cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
     ),
     "TurnSummary": record(
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, state=nullable(TEXT),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from sys import getsizeof
 
 from a2a_tool_capture import TaskMerger
@@ -45,6 +47,12 @@ class TaskTable:
     @property
     def open_turns(self) -> list[Turn]:
         return [record.open.turn for record in self.records if record.open is not None]
+
+    def latest_open(self, most: int) -> list[Turn]:
+        """Copies of the open turns that began last, as far as they are known."""
+        started = [(record.open.turn.started_at, record, record.open) for record in self.records if record.open]
+        latest = heapq.nlargest(most, started, key=itemgetter(0))
+        return [record.copy_of_turn(open_turn) for _, record, open_turn in latest]
 
     @property
     def answered(self) -> int:

@@ -85,6 +85,10 @@ class TurnBook:
         """Turns not yet closed, those without a task first."""
         return self._tasks.open_turns
 
+    def latest_open(self, most: int) -> list[Turn]:
+        """Copies of the open turns that began last, at most `most`, as far as they are known."""
+        return self._tasks.latest_open(most)
+
     @property
     def answered(self) -> int:
         """Number of open turns that have their answer: they close when their streams end or have lingered."""
@@ -155,8 +159,7 @@ class TurnBook:
             record = None
         if record is not None and record.opener is watcher and record.open is not None:
             turn = record.open.turn
-            if turn.first_event_at is None:
-                turn.first_event_at = max(now, turn.started_at)
+            turn.first_event_at = turn.first_event_at or max(now, turn.started_at)
         bound = bool(task_id) and (record is None or not record.task_id)
         if bound:
             record = self._bind(watcher, task_id, now)

@@ -20,9 +20,9 @@ from ..turn import Turn
 from .counts import add_counts
 from .link import Link, changes_from_message, history_to_message, turn_from_message
 from .opted_in import SHARED, OptedInEverywhere
+from .questions import ANSWER, OPEN_TURNS, WIRE, Questions
 from .reports import TurnReports
 from .serving import ANSWER_S, NewReports
-from .wire_questions import WIRE, WireQuestions
 
 if TYPE_CHECKING:
     from ..telemetry.requests import RequestTelemetry
@@ -128,7 +128,7 @@ class ServingProcesses:
         self._ended = self._open_turns(None)
         """For the turns of processes that are no more."""
         self._opted_in = OptedInEverywhere()
-        self._wire = WireQuestions()
+        self._questions = Questions()
         self._changed = asyncio.Condition()
         self._failure: Exception | None = None
         self._started = False
@@ -179,7 +179,15 @@ class ServingProcesses:
             peer.link.send("retire")
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
-        return await self._wire.ask([peer.link for peer in self._peers], turn_id, tasks, began, ended)
+        question = {"turn_id": turn_id, "tasks": list(tasks), "began": began, "ended": ended}
+        return await self._questions.ask(self._links(), WIRE, **question)
+
+    async def latest_open(self, most: int) -> list[Turn]:
+        items = await self._questions.ask(self._links(), OPEN_TURNS, most=most)
+        return [turn_from_message(item) for item in items]
+
+    def _links(self) -> list[Link]:
+        return [peer.link for peer in self._peers]
 
     async def settled(self) -> None:
         number = next(self._numbers)
@@ -233,8 +241,8 @@ class ServingProcesses:
                 self._opted_in.learn(message)
                 for other in self._peers - {peer}:
                     other.link.send(**message)
-            if message["kind"] == WIRE:
-                self._wire.answered(message)
+            if message["kind"] == ANSWER:
+                self._questions.answered(message)
             peer.take(message, self._metrics)
             self._failure = self._failure or peer.failure
             if message["kind"] in ("ready", "settled", "failed"):

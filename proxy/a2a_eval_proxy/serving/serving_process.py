@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 
 from ..capture.live_turns import TurnChanges
 from ..clock import CLOCK
@@ -23,8 +24,8 @@ from .counts import take_counts
 from .data_port import DataPort
 from .link import Link, changes_to_message, history_from_message, turn_to_message
 from .opted_in import SHARED, SharedOptedInTasks
+from .questions import ANSWER, ASK, WIRE
 from .serving import ANSWER_S
-from .wire_questions import WIRE
 
 _COUNT_EVERY_S = 1.0
 
@@ -135,9 +136,9 @@ class ServingProcess:
                     task = asyncio.get_running_loop().create_task(self._settle(message["number"]))
                     self._settling.add(task)
                     task.add_done_callback(self._settling.discard)
-                case kind if kind == WIRE:
-                    exchanges = self._port.wire(**message["question"])
-                    self._link.send(WIRE, number=message["number"], exchanges=exchanges)
+                case kind if kind == ASK:
+                    items = self._answer(message["subject"], message["question"])
+                    self._link.send(ANSWER, number=message["number"], items=items)
                 case "watch":
                     self._port.live.watch(message["live"])
                 case "retire":
@@ -145,6 +146,11 @@ class ServingProcess:
                 case "stop":
                     self._stop.set()
         self._stop.set()  # the main process has ended
+
+    def _answer(self, subject: str, question: dict[str, Any]) -> list[dict[str, Any]]:
+        if subject == WIRE:
+            return self._port.wire(**question)
+        return [turn_to_message(turn) for turn in self._port.latest_open(**question)]
 
     async def _settle(self, number: int) -> None:
         await self._port.answered_closed()

@@ -102,6 +102,12 @@ class EventBus:
         for listener in self._listeners:
             listener.wake()
 
+    def lose(self) -> None:
+        """An event cannot be recorded: listeners learn that some are missing."""
+        self._log.forget()
+        for listener in self._listeners:
+            listener.wake()
+
     @contextmanager
     def listen(self, selection: EventFilter = EVERYTHING, after: str | None = None) -> Iterator[Listener]:
         """A listener, from now on, or from the event with the id `after` on."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..capture.live_turns import TurnChanges
@@ -13,13 +16,22 @@ from ..turn import Turn
 from .event_bus import EventBus
 from .turn_listener import TurnListener
 
+_MOST_WAITING = 1_000
+"""Maximum number of reports that wait to be redacted; with more, events are lost, and listeners are informed."""
+
+NamedData = tuple[str, Mapping[str, Any]]
+"""The name and the data of an event."""
+
 
 def _named_case(turn: Turn) -> str | None:
     return turn.case_id
 
 
 class TurnEvents(TurnListener):
-    """Publishes events of turns on `bus`. `case_of` returns the case of an open turn."""
+    """Publishes events of turns on `bus`. `case_of` returns the case of an open turn.
+
+    Redaction takes its time, with custom patterns up to half a second for a text: it has a thread of its own.
+    """
 
     def __init__(
         self, bus: EventBus, privacy: Privacy = NO_PRIVACY, case_of: Callable[[Turn], str | None] = _named_case
@@ -29,54 +41,103 @@ class TurnEvents(TurnListener):
         self._case_of = case_of
         self._cases: dict[str, str | None] = {}
         """The cases of open turns."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="live-events") if privacy.changes_turns else None
+        self._waiting = 0
+
+    async def close(self) -> None:
+        """Publish what waits to be redacted, and then nothing more."""
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.shutdown)
 
     def watch(self, open_turns: Iterable[Turn]) -> None:
         """Events during turns are published from now on, and these turns are open; none: they are not any more."""
         self._cases = {turn.turn_id: self._case_of(turn) for turn in open_turns}
 
+    async def open_turns(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
+        """The JSON form of open turns, which do not change meanwhile, redacted."""
+        named = [replace(turn, case_id=self._case_of(turn)) for turn in turns]
+        if self._thread is None:
+            return [self._open_turn(turn) for turn in named]
+        return await asyncio.to_thread(lambda: [self._open_turn(turn) for turn in named])
+
+    # ── reports of capture and scoring ──────────────────────────────────────────────────────────────────
+
     def opened(self, turn: Turn) -> None:
         if self._bus.live:
-            shown = replace(self._shown(turn))
-            self._cases[turn.turn_id] = shown.case_id = self._case_of(turn)
-            self._bus.publish("turn.opened", {**shown.to_dict(), "evaluations": []})
+            self._cases[turn.turn_id] = case_id = self._case_of(turn)
+            copy = replace(turn, case_id=case_id, findings=list(turn.findings))
+            self._publish(lambda: [("turn.opened", self._open_turn(copy))])
+
+    def changed(self, changes: TurnChanges) -> None:
+        if self._bus.live:
+            turn = changes.turn
+            case_id = self._cases[turn.turn_id] if turn.turn_id in self._cases else self._case_of(turn)
+            self._publish(partial(self._changes, changes, case_id))
 
     def ended(self, turn: Turn) -> None:
         self._cases.pop(turn.turn_id, None)
 
-    def changed(self, changes: TurnChanges) -> None:
-        """An open turn has changed, or is about to be closed."""
-        if not self._bus.live:
-            return
+    def closed(self, turn: Turn) -> None:
+        if self._bus.recording:  # building an event takes time
+            self._publish(lambda: [("turn.closed", {**turn.to_dict(), "evaluations": []})])
+
+    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
+        if self._bus.recording:
+            self._publish(lambda: [("turn.done", {**turn.to_dict(), "status": "done", "evaluations": results})])
+
+    def conversation_scored(self, scored: ScoredConversation) -> None:
+        if self._bus.recording:
+            data = {**scored.key._asdict(), "evaluations": scored.evaluations}
+            self._publish(lambda: [("conversation.done", data)])
+
+    # ── events ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _publish(self, make: Callable[[], Iterable[NamedData]]) -> None:
+        """Publish what `make` returns, in order; where there are rules, once they were applied."""
+        if self._thread is None:
+            for name, data in make():
+                self._bus.publish(name, data)
+        elif self._waiting >= _MOST_WAITING:
+            self._bus.lose()
+        else:
+            self._waiting += 1
+            loop = asyncio.get_running_loop()
+            made = self._thread.submit(lambda: list(make()))
+            made.add_done_callback(lambda done: loop.call_soon_threadsafe(self._made, done))
+
+    def _made(self, done: Future[list[NamedData]]) -> None:
+        self._waiting -= 1
+        for name, data in () if done.cancelled() else done.result():
+            self._bus.publish(name, data)
+
+    def _open_turn(self, turn: Turn) -> dict[str, Any]:
+        """The text of an open turn may end within a secret, which rules would not find: it is not shown."""
+        if self._privacy.changes_turns:
+            length = len(turn.response_text)
+            text = f"[not shown while the turn is open: {length} characters]" if length else ""
+            shown = replace(self._shown(replace(turn, response_text="")), response_text=text)
+        else:
+            shown = turn
+        return {**shown.to_dict(), "evaluations": []}
+
+    def _changes(self, changes: TurnChanges, case_id: str | None) -> Iterable[NamedData]:
         turn, count, hides_text = changes.turn, changes.count, self._privacy.changes_turns
         shown = self._shown(changes.brief(all_calls=self._privacy.redactor.has_paths)) if hides_text else turn
         head = {
             "turn_id": turn.turn_id,
             "run": shown.run,
-            "case_id": self._cases[turn.turn_id] if turn.turn_id in self._cases else self._case_of(turn),
+            "case_id": case_id,
             "conversation_id": shown.conversation_id,
         }
         if changes.state:
-            self._bus.publish("state", {**head, "state": shown.state, "task_id": shown.task_id})
+            yield "state", {**head, "state": shown.state, "task_id": shown.task_id}
         for index, call in changes.pick(shown.tool_calls):
-            self._bus.publish("tool_call", {**head, "index": index, "count": count, "call": call.to_dict()})
+            yield "tool_call", {**head, "index": index, "count": count, "call": call.to_dict()}
         if changes.removed:
-            self._bus.publish("tool_call", {**head, "index": count, "count": count, "call": None})
+            yield "tool_call", {**head, "index": count, "count": count, "call": None}
         if changes.characters is not None:
-            text = None if hides_text else changes.text
-            append = not hides_text and changes.append
-            self._bus.publish("text", {**head, "text": text, "append": append, "characters": changes.characters})
-
-    def closed(self, turn: Turn) -> None:
-        if self._bus.recording:  # building an event takes time
-            self._bus.publish("turn.closed", {**turn.to_dict(), "evaluations": []})
-
-    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        if self._bus.recording:
-            self._bus.publish("turn.done", {**turn.to_dict(), "status": "done", "evaluations": results})
-
-    def conversation_scored(self, scored: ScoredConversation) -> None:
-        if self._bus.recording:
-            self._bus.publish("conversation.done", {**scored.key._asdict(), "evaluations": scored.evaluations})
+            text, append = (None, False) if hides_text else (changes.text, changes.append)
+            yield "text", {**head, "text": text, "append": append, "characters": changes.characters}
 
     def _shown(self, turn: Turn) -> Turn:
         return self._privacy.stored(self._privacy.redacted(turn))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import httpx
 import pytest
 from a2a_tool_capture import URI
 from agents.stepwise_agent import RPC_PATH, stepwise_agent
+from support.live import live
 from support.prefork import COMMAND
 from support.processes import ChildProcess
 from support.proxy import Proxy
@@ -190,3 +192,52 @@ def test_whichever_process_a_client_reaches_knows_what_it_asked_for(agent: str, 
         while proxy.readiness() != 200:
             pass
         assert all(URI in str(rpc(proxy, "GetTask", {"id": task["id"]})) for _ in range(10))
+
+
+async def stream(client: httpx.AsyncClient, text: str) -> bool:
+    """A streaming turn on a connection of its own; whether it came to its end."""
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+    try:
+        await client.post(RPC_PATH, json=body, headers={"A2A-Version": "1.0", "connection": "close"})
+    except httpx.TransportError:
+        return False
+    return True
+
+
+async def test_live_events_of_all_processes(agent: str, tmp_path: Path) -> None:
+    gates = [uuid.uuid4().hex for _ in range(5)]
+    with Proxy(agent, tmp_path / "turns.db", *OPTIONS) as proxy:
+        async with (
+            httpx.AsyncClient(base_url=proxy.url, timeout=60) as data,
+            httpx.AsyncClient(base_url=proxy.admin_url, timeout=60) as admin,
+            live(admin) as events,
+        ):
+            turns = [asyncio.create_task(stream(data, f"gate {gate}")) for gate in gates]
+            working: set[str] = set()
+            while len(working) < len(gates):
+                event = await events.next()
+                if event.name == "state" and event.data["state"] == "TASK_STATE_WORKING":
+                    working.add(event.data["turn_id"])
+            shown = (await admin.get("/api/open-turns")).json()["items"]
+            assert {(turn["turn_id"], turn["state"]) for turn in shown} == {
+                (turn_id, "TASK_STATE_WORKING") for turn_id in working
+            }
+            await asyncio.to_thread(open_gate, agent, gates[0])
+            assert await turns[0]
+            *changes, done = await events.until("turn.done")
+            names = [event.name for event in changes]
+            assert names.pop() == "turn.closed"
+            assert {"tool_call", "text", "state"} == set(names)
+            for child in children_of(proxy)[1:]:
+                os.kill(child, signal.SIGKILL)
+            assert not any(await asyncio.gather(*turns[1:]))
+            closed = [(await events.until("turn.closed"))[-1].data for _ in turns[1:]]
+            assert {turn["turn_id"] for turn in closed} | {done.data["turn_id"]} == working
+            assert {turn["findings"][-1]["code"] for turn in closed} == {"incomplete"}
+            while proxy.readiness() != 200:
+                pass
+            assert await stream(data, "done")
+            await events.until("tool_call")  # from a new process
+            for gate in gates:
+                open_gate(agent, gate)

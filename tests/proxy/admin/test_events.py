@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.settings import Settings
 from agents.scenario_agent import RPC_PATH, scenario_agent
 from agents.scenarios import CONVERT, SEARCH
@@ -34,10 +36,10 @@ class Proxied:
     admin: httpx.AsyncClient
 
     @asynccontextmanager
-    async def turn(self, **headers: str) -> AsyncIterator[None]:
+    async def turn(self, *words: str, **headers: str) -> AsyncIterator[None]:
         """A streaming turn that is at the gate in the block, after its calls and half its text; and over behind it."""
         gate = f"g{next(GATES)}"
-        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": f"slow {gate}"}]}
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": " ".join(["slow", gate, *words])}]}
         request = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
         named = {"a2a-version": "1.0", **{name.replace("_", "-"): value for name, value in headers.items()}}
         async with self.data.stream("POST", RPC_PATH, json=request, headers=named) as response:
@@ -183,3 +185,66 @@ async def test_what_is_not_known_is_refused(it: Proxied, query: str, expected: s
     response = await it.admin.get(f"/api/events?{query}")
     assert response.status_code == 400
     assert expected in response.json()["error"]
+
+
+# ── open turns ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def open_turns(it: Proxied, **query: str) -> list[dict[str, Any]]:
+    response = await it.admin.get("/api/open-turns", params=query)
+    assert response.status_code == 200
+    assert response.json()["next_cursor"] is None
+    items: list[dict[str, Any]] = response.json()["items"]
+    return items
+
+
+async def test_open_turns_are_shown_with_what_is_known(it: Proxied) -> None:
+    assert await open_turns(it) == []
+    async with it.turn(a2a_eval_run="first"), it.turn(a2a_eval_run="second", a2a_eval_case="weather"):
+        while sum(len(turn["tool_calls"]) for turn in await open_turns(it)) < 4:  # the client is quicker than capture
+            pass
+        later, earlier = await open_turns(it)
+        assert await open_turns(it, run="first") == [earlier]
+        assert await open_turns(it, run="first", case="weather") == []
+    assert (later["run"], later["case_id"], earlier["run"]) == ("second", "weather", "first")
+    assert [call["name"] for call in later["tool_calls"]] == [SEARCH["name"], CONVERT["name"]]
+    assert (later["response_text"], later["status"], later["evaluations"]) == ("before ", "open", [])
+    assert later["state"] == "TASK_STATE_WORKING"
+    assert await open_turns(it) == []
+
+
+# ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_live_events_are_redacted_as_in_the_store(agent: str, tmp_path: Path) -> None:
+    rules = parse_rules([{"detector": "email"}, {"path": "$.tool_calls[*].arguments.q"}])
+    async with proxied(agent, tmp_path, redact=rules) as it, live(it.admin) as stream:
+        async with it.turn("for", "ann@example.com", a2a_eval_run="of bob@example.com"):
+            begun = await stream.until("text")
+            while not (shown := await open_turns(it))[0]["response_text"]:  # the client is quicker than capture
+                pass
+        events = [*begun, *await stream.until("turn.done")]
+        assert events[-1].data == (await it.admin.get(f"/api/turns/{shown[0]['turn_id']}")).json()
+    published = json.dumps([*(event.data for event in events), *shown])
+    assert "example.com" not in published
+    assert "weather" not in published
+    assert begun[0].data["user_text"].endswith("for [email]")
+    assert len({event.data["run"] for event in events}) == 1
+    calls = [event.data["call"]["arguments"] for event in events if event.name == "tool_call"]
+    assert calls[:2] == [{"q": "[redacted]"}, CONVERT["arguments"]]
+    texts = [event.data for event in events if event.name == "text"]
+    assert {(text["text"], text["append"]) for text in texts} == {(None, False)}
+    assert (texts[0]["characters"], texts[-1]["characters"]) == (7, 12)
+    assert shown[0]["response_text"] == "[not shown while the turn is open: 7 characters]"
+
+
+async def test_without_content_nothing_of_it_is_published(agent: str, tmp_path: Path) -> None:
+    async with proxied(agent, tmp_path, no_content=True) as it, live(it.admin, view="whole") as stream:
+        async with it.turn("planted"):
+            begun = await stream.until("text")
+            shown = await open_turns(it)
+        events = [*begun, *await stream.until("turn.done")]
+    published = json.dumps([*(event.data for event in events), *shown])
+    assert not [word for word in ("slow g", "planted", "before", "Berlin", "temp_c") if word in published]
+    calls = [event.data["call"]["arguments"] for event in events if event.name == "tool_call"]
+    assert calls[:2] == [{"q": "string"}, {"c": "number"}]
