@@ -122,7 +122,7 @@ LAYERS = {
         "settings | traces",
         "capture | privacy",
         "protocol",
-        "clock | errors | ids | loop_thread | turn",
+        "clock | errors | ids | loop_thread | one_at_a_time | turn",
     ],
     f"{PROXY}.check": ["report", "rules", "probe"],
     EVALUATORS: [

@@ -27,6 +27,7 @@ from .clock import CLOCK, JumpGuard
 from .net.browser_guard import HostNames
 from .net.file_watcher import FileWatch
 from .net.http_server import HttpServer, listening, reachable
+from .one_at_a_time import OneAtATime
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import privacy_of
@@ -87,6 +88,7 @@ class RunningProxy:
         self.suite_file = settings.suite
         self.run: str | None = settings.run
         self.metrics = Metrics()
+        self.work = OneAtATime()
         self.bus = EventBus()
         self.files = FileWatch()
         self.privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)

@@ -17,6 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from ..store.encoding import json_bytes
+
 Schema = Mapping[str, Any]
 """A JSON Schema (2020-12), as OpenAPI 3.1 has it."""
 
@@ -160,6 +162,11 @@ def query_values(declared: Iterable[ApiParameter], items: Iterable[tuple[str, st
         seen.add(name)
         values[name] = by_name[name].read(text)
     return values
+
+
+def json_response(value: Any) -> Response:
+    """JSON of values that may not be JSON, such as NaN in a suite."""
+    return Response(json_bytes(value), media_type="application/json")
 
 
 class _SegmentRoute(Route):

@@ -1,32 +1,48 @@
-"""The routes of cases: tests register the cases that the traffic is scored against."""
+"""The routes of the suite and of cases: tests register cases that the traffic is scored against."""
 
 from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from tool_call_evaluators.suite import SuiteError, parse_case
+from tool_call_evaluators.suite.writing import case_dict, suite_dict
 
+from ..one_at_a_time import OneAtATime
 from ..scoring.case_book import RegisteredCase, TooManyCasesError, registered_case
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
+from ..scoring.scorer import WITHOUT_SUITE
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
 from .control import Control
 from .request_body import json_object
-from .schemas import OPEN, named
+from .schemas import OPEN, named, page_of
 
 _MAX_CASE_BYTES = 1024 * 1024
 
 
 class CasesApi:
-    """Handles `/api/cases`."""
+    """Handles `/api/cases` and `/api/suite`."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
+        self._listing = OneAtATime()
 
     def operations(self) -> list[ApiOperation]:
         error = named("Error")
         case_id = ApiParameter("case_id", "Id of the case")
         case = {**OPEN, "description": "A case as in a suite file; `context_id` names the conversation it is for"}
         return [
+            ApiOperation(
+                "GET", "/api/cases", "List the cases of the suite and the registered ones", self.cases,
+                {200: ApiAnswer("All cases in force", page_of("CaseItem"))},
+            ),
+            ApiOperation(
+                "GET", "/api/suite", "Get the suite that turns are scored by", self.suite,
+                {200: ApiAnswer("The suite without its cases", named("Suite")), 404: ApiAnswer("No suite", error)},
+            ),
             ApiOperation(
                 "PUT", "/api/cases/{case_id:path}", "Register a case, or replace it", self.put_case,
                 {
@@ -45,6 +61,35 @@ class CasesApi:
                 [case_id],
             ),
         ]  # fmt: skip
+
+    async def cases(self, _: Request, given: Given) -> Response:
+        listed, suite = self._control.cases.listed(), self._control.suite or WITHOUT_SUITE
+
+        def items() -> list[dict[str, Any]]:
+            return [
+                {"case_id": case.id, "origin": origin, "tags": list(case.tags), "case": case_dict(case, suite)}
+                for case, origin in listed
+            ]
+
+        found = await self._listing.run(object(), lambda: asyncio.to_thread(items))
+        return json_response({"items": found, "next_cursor": None})
+
+    async def suite(self, _: Request, given: Given) -> Response:
+        suite = self._control.suite
+        if suite is None:
+            raise HTTPException(404, "there is no suite; `serve --suite FILE` scores turns by one")
+        written = suite_dict(replace(suite, cases=(), tools=None))
+        return json_response(
+            {
+                "name": suite.name,
+                "source": self._control.suite_file,
+                "case_count": len(suite.cases),
+                "metrics": list(suite.metrics),
+                "evaluators": written.get("evaluators", []),
+                "gates": written.get("gates", {}),
+                "tolerate": sorted(suite.tolerate),
+            }
+        )
 
     async def put_case(self, request: Request, given: Given) -> Response:
         case_id = given["case_id"]

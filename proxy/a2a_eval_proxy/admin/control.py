@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from tool_call_evaluators.suite import Case, Suite
 
+from ..one_at_a_time import OneAtATime
 from ..privacy.policy import Privacy
 from ..scoring.case_book import CaseBook
 from ..store import Store
@@ -25,6 +26,8 @@ class Control(Protocol):
     run: str | None
     """The run of new turns; None without traffic."""
     privacy: Privacy
+    work: OneAtATime
+    """For what takes long: judging and comparing runs."""
 
     async def flush(self, timeout_s: float) -> dict[str, int]:
         """Wait until everything captured is done; `pending` and `open` turns left."""

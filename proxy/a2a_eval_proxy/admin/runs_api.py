@@ -3,30 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from tool_call_evaluators.report import comparison_json
 
-from ..runs.summary import run_details
+from ..runs.compare import compare_stored
+from ..runs.summary import MAX_TURNS, LongRunError, run_details, run_report
+from ..store import RunSummary
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
 from .control import Control
 from .schemas import named, page_of
 
+Judge = Callable[..., Coroutine[Any, Any, Any]]
+
 _NO_RUN = ApiAnswer("There is no such run", named("Error"))
+_TOO_LONG = ApiAnswer("The run has more than 10,000 turns; the message names the command for it", named("Error"))
+_DOWNLOAD = {
+    "Content-Security-Policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'",  # the report's own policy allows its script and style by their hashes
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
 
 
 class RunsApi:
-    """Handles `/api/runs`."""
+    """Handles `/api/runs`. Runs are judged and compared one at a time."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._judging = asyncio.Lock()
 
     def operations(self) -> list[ApiOperation]:
         return [
             ApiOperation("GET", "/api/runs", "List all runs", self.runs, {200: ApiAnswer("All runs", page_of("Run"))}),
+            ApiOperation(
+                "GET", "/api/runs/{name}/report", "Download the HTML report of a run", self.report,
+                {200: ApiAnswer("The report", media_type="text/html"), 404: _NO_RUN, 422: _TOO_LONG},
+                [ApiParameter("name", "Name of the run; a slash is written `%2F`")],
+            ),
+            ApiOperation(
+                "GET", "/api/runs/{before}/compare/{after}", "Compare two runs", self.compare,
+                {200: ApiAnswer("What changed", named("Comparison")), 404: _NO_RUN, 422: _TOO_LONG},
+                [
+                    ApiParameter("before", "Name of the first run; a slash is written `%2F`"),
+                    ApiParameter("after", "Name of the second run"),
+                ],
+            ),
             ApiOperation(
                 "GET", "/api/runs/{name:path}", "Get a run with its metrics and its verdict", self.run,
                 {200: ApiAnswer("The run", named("RunDetails")), 404: _NO_RUN},
@@ -39,9 +66,43 @@ class RunsApi:
         return JSONResponse({"items": [asdict(run) for run in runs], "next_cursor": None})
 
     async def run(self, _: Request, given: Given) -> Response:
+        return JSONResponse(await self._judged("details", given["name"], run_details))
+
+    async def report(self, _: Request, given: Given) -> Response:
         name = given["name"]
+        page = await self._judged("report", name, run_report)
+        file = f"attachment; filename=\"report.html\"; filename*=UTF-8''report-{quote(name[:100], safe='')}.html"
+        return HTMLResponse(page, headers=_DOWNLOAD | {"Content-Disposition": file})
+
+    async def compare(self, _: Request, given: Given) -> Response:
+        runs = [await self._run(given[side]) for side in ("before", "after")]
+        store, (before, after) = self._control.store, (run.name for run in runs)
+        if max(run.turns for run in runs) > MAX_TURNS:
+            raise HTTPException(
+                422, f"a run has more than {MAX_TURNS:,} turns; use `a2a-eval-proxy compare RUN_A RUN_B --format json`"
+            )
+
+        async def compared() -> str:
+            comparison = await compare_stored(store, before, after)
+            return await asyncio.to_thread(comparison_json, comparison)
+
+        text = await self._control.work.run(("comparison", *runs), compared)
+        return Response(text, media_type="application/json")
+
+    async def _run(self, name: str) -> RunSummary:
+        """Raises HTTPException (404)."""
         runs = await self._control.store.runs(name)
         if not runs:
             raise HTTPException(404, f"no run {name!r}; GET /api/runs lists them")
-        async with self._judging:  # one at a time: each may have thousands of turns in memory
-            return JSONResponse(await run_details(self._control.store, self._control.suite, runs[0]))
+        return runs[0]
+
+    async def _judged(self, kind: str, name: str, judge: Judge) -> Any:
+        """What `judge` returns for a run. Raises HTTPException (404, 422)."""
+        control, run = self._control, await self._run(name)
+        current = run.name == control.run
+        try:
+            return await control.work.run(
+                (kind, run), lambda: judge(control.store, control.suite, run, current=current)
+            )
+        except LongRunError as error:
+            raise HTTPException(422, str(error)) from None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import get_args
 
 from a2a_tool_capture.models import Severity, ToolCallSource
+from tool_call_evaluators.matching.call_diff import ChangeKind
 from tool_call_evaluators.model import Status
+from tool_call_evaluators.runs.changes import CaseStatus
 
 from ..store.base import STATUSES
 from ..store.turn_filter import VERDICTS
@@ -83,6 +86,16 @@ _EXCHANGE = record(
     end_s=nullable(NUMBER), problem=nullable(TEXT),
 )  # fmt: skip
 
+_CALL = record(name=TEXT, arguments=nullable(OPEN))
+_CHANGE = {
+    "kind": one_of(get_args(ChangeKind)), "left": COUNT, "right": COUNT,
+    "differences": listed(record(path=TEXT, problem=TEXT, expected=ANY, actual=ANY)),
+}  # fmt: skip
+_SCORE = record(
+    metric=TEXT, before=nullable(NUMBER), after=nullable(NUMBER), delta=nullable(NUMBER), counts=listed(COUNT),
+    interval=nullable(listed(NUMBER)), p_value=nullable(NUMBER), fell=BOOLEAN,
+)  # fmt: skip
+
 SCHEMAS: dict[str, Schema] = {
     "Error": record(error={"type": "string", "description": "What is wrong, and what is expected"}),
     "ToolCall": record(
@@ -138,6 +151,35 @@ SCHEMAS: dict[str, Schema] = {
             )),
         )),
         judge_usage=nullable(_USAGE),
+    ),
+    "CallDiff": record(
+        turn_id=TEXT, case_id=nullable(TEXT), turn=nullable(COUNT), expected=nullable(listed(_CALL)),
+        actual=listed(_CALL), changes=nullable(listed(record(optional=["left", "right", "differences"], **_CHANGE))),
+    ),
+    "Comparison": record(
+        before=TEXT, after=TEXT, regressed=BOOLEAN, comparable=BOOLEAN,
+        not_judged=listed(record(metric=TEXT, reason=TEXT)), sight=OPEN,
+        counts={"type": "object", "additionalProperties": COUNT}, pass_rate=_SCORE, scores=listed(_SCORE),
+        cases=listed(record(
+            case=TEXT, status=one_of(get_args(CaseStatus)), regressed=BOOLEAN,
+            passed=listed(record(passed=COUNT, of=COUNT)), failures=TEXTS, fixes=TEXTS, scores=listed(_SCORE),
+            turns=listed(record(
+                turn=COUNT, shares=listed(record(made=COUNT, of=COUNT)),
+                changes=listed(record(
+                    optional=["left", "right", "differences"],
+                    **_CHANGE, before=nullable(_CALL), after=nullable(_CALL),
+                )),
+            )),
+        )),
+    ),
+    "CaseItem": record(
+        case_id=TEXT, origin=one_of(["suite", "registered"]), tags=TEXTS,
+        case={"type": "object", "description": "The case as in a suite file"},
+    ),
+    "Suite": record(
+        name=TEXT, source=nullable(TEXT), case_count=COUNT, metrics=TEXTS,
+        evaluators={"type": "array", "description": "As in the suite file"},
+        gates={"type": "object", "description": "As in the suite file"}, tolerate=TEXTS,
     ),
     "RegisteredCase": record(case_id=TEXT, context_id=nullable(TEXT)),
     "Binding": record(case_id=TEXT),

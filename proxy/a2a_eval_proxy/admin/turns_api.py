@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ..one_at_a_time import OneAtATime
+from ..scoring.turn_in_case import turn_in_case
 from ..store import Page, Store, TurnQuery
 from ..store.base import TurnJson
-from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
+from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, json_response
 from .control import Control
 from .schemas import named, page_of
 from .turn_queries import CURSOR, FILTERS, LIMIT, ORDER, VIEW, turn_query
@@ -31,6 +35,7 @@ class TurnsApi:
 
     def __init__(self, control: Control) -> None:
         self._control = control
+        self._alignments = OneAtATime()
 
     def operations(self) -> list[ApiOperation]:
         flushed = named("Flushed")
@@ -43,6 +48,10 @@ class TurnsApi:
             ApiOperation(
                 "GET", "/api/turns/{turn_id}", "Get a turn", self.turn,
                 {200: ApiAnswer("The turn", named("Turn")), 404: NO_TURN}, [TURN_ID],
+            ),
+            ApiOperation(
+                "GET", "/api/turns/{turn_id}/diff", "Get the aligned expected and actual calls of a turn", self.diff,
+                {200: ApiAnswer("The difference", named("CallDiff")), 404: NO_TURN}, [TURN_ID],
             ),
             ApiOperation(
                 "GET", "/api/conversations/{conversation_id:path}", "Get a conversation", self.conversation,
@@ -71,6 +80,11 @@ class TurnsApi:
 
     async def turn(self, _: Request, given: Given) -> Response:
         return JSONResponse(await stored_turn(self._control.store, given["turn_id"]))
+
+    async def diff(self, _: Request, given: Given) -> Response:
+        turn = await stored_turn(self._control.store, given["turn_id"])
+        planned = await turn_in_case(self._control.cases, self._control.store, turn)
+        return json_response(await self._alignments.run(object(), lambda: asyncio.to_thread(planned.diff)))
 
     async def conversation(self, _: Request, given: Given) -> Response:
         conversation_id = given["conversation_id"]

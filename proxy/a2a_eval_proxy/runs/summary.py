@@ -1,4 +1,4 @@
-"""What the admin API says of one run: its numbers, each metric's, and the verdict by the proxy's suite."""
+"""One stored run for the admin API and the pages: its numbers, each metric's, the verdict, the report."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
+from tool_call_evaluators.report import html_report, shortened_turn
 from tool_call_evaluators.suite import Suite
 from tool_call_evaluators.verdict import MetricSummary
 
 from ..store import Store, TurnQuery, every_turn
 from ..store.base import RunSummary
-from .run_result import judge_turns
+from .run_result import RunResult, judge_turns
 from .stored_turns import conversation_results, without_texts
 
 MAX_TURNS = 10_000
@@ -20,18 +21,38 @@ MAX_REASONS = 100
 _PAGE = 200
 
 
-async def run_details(store: Store, suite: Suite | None, run: RunSummary) -> dict[str, Any]:
-    """The run's numbers with `metrics`, `verdict` and `judge_usage`; null all three beyond MAX_TURNS.
+class LongRunError(Exception):
+    """The run has more turns than are judged, or compared, in memory together; the message names the command for it."""
 
-    The verdict is that of the suite on what is stored by now, as `evaluate` would say it: a case that has not come
-    yet counts against it. Without a suite it is held against what is scored without one.
+
+async def judged_run(
+    store: Store, suite: Suite | None, run: RunSummary, *, current: bool, texts: bool = False
+) -> RunResult:
+    """The stored turns of a run, judged now; `texts`: with shortened texts, for a report.
+
+    The `suite` judges its `current` run, where a case that has not come yet counts as missing, and runs with turns of
+    its cases. Others are judged by the evaluators that need no expectation. Raises LongRunError, StoreError.
     """
+    if run.turns > MAX_TURNS:
+        raise LongRunError(
+            f"run {run.name!r} has more than {MAX_TURNS:,} turns; use `a2a-eval-proxy evaluate --report DIR`"
+        )
+    shortened = shortened_turn if texts else without_texts
+    turns = [shortened(turn) async for turn in every_turn(store, TurnQuery(run=run.name), _PAGE)]
+    results = await conversation_results(store, run.name)
+    cases = {case.id for case in suite.cases} if suite else ()
+    if not current and not any(turn["case_id"] in cases for turn in turns):
+        suite = None
+    return await asyncio.to_thread(judge_turns, suite, turns, results, run.name)
+
+
+async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> dict[str, Any]:
+    """The run's numbers with `metrics`, `verdict` and `judge_usage` of `judged_run`; null all three beyond
+    MAX_TURNS."""
     details: dict[str, Any] = {**asdict(run), "metrics": None, "verdict": None, "judge_usage": None}
     if run.turns > MAX_TURNS:
         return details
-    turns = [without_texts(turn) async for turn in every_turn(store, TurnQuery(run=run.name), _PAGE)]
-    results = await conversation_results(store, run.name)
-    conclusion = await asyncio.to_thread(judge_turns, suite, turns, results, run.name)
+    conclusion = await judged_run(store, suite, run, current=current)
     verdict = conclusion.verdict
     return details | {
         "metrics": [_metric(summary) for summary in verdict.metrics],
@@ -43,6 +64,12 @@ async def run_details(store: Store, suite: Suite | None, run: RunSummary) -> dic
         },
         "judge_usage": conclusion.usage.to_dict(),
     }
+
+
+async def run_report(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> str:
+    """The HTML report of `judged_run`. Raises LongRunError, StoreError."""
+    result = await judged_run(store, suite, run, current=current, texts=True)
+    return await asyncio.to_thread(html_report, result.report)
 
 
 def _metric(summary: MetricSummary) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from .links import Links
 from .login import LOGIN_PATH, Login
 from .runs.compared_runs import ComparedRuns
 from .runs.judged_runs import JudgedRuns
-from .runs.one_at_a_time import OneAtATime
 from .screen import Screen, ScreenFunction, View
 from .screens import SCREENS
 
@@ -60,7 +59,7 @@ class Site:
         self._agent = agent
         self._proxy_url = proxy_url
         self._check = check
-        work = OneAtATime()
+        work = control.work
         self._runs = JudgedRuns(control.store, work, control.suite, control.suite_file, control.run)
         self._compared = ComparedRuns(control.store, work)
         self._assets = AssetFiles()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from markupsafe import Markup
 from tool_call_evaluators.report import comparison_body
 
+from ...one_at_a_time import OneAtATime
 from ...runs.compare import compare_stored
 from ...store import RunSummary, Store
-from .one_at_a_time import OneAtATime
 
 MAX_KEPT = 8
 """Comparisons in memory."""

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 
 from tool_call_evaluators.suite import Suite
 
-from ...runs.run_result import judge_turns
-from ...runs.stored_turns import conversation_results, without_texts
-from ...runs.summary import MAX_TURNS
-from ...store import RunSummary, Store, TurnQuery, every_turn
-from ...store.base import TurnJson
-from .one_at_a_time import OneAtATime
+from ...one_at_a_time import OneAtATime
+from ...runs.summary import MAX_TURNS, judged_run
+from ...store import RunSummary, Store
 from .run_view import Link, RunView, run_view
 
 MAX_KEPT = 100
@@ -22,7 +19,6 @@ MAX_AGE_S = 60.0
 """For so long a view serves for a run whose counts did not change: its scores may have."""
 _REST = 10
 """A run that changes is judged again after a multiple of what its last judgement took."""
-_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +30,8 @@ class _Kept:
 
 
 class JudgedRuns:
-    """Judges runs of a store by `suite`. `suite_file` is its file, `current` the run that traffic belongs to now.
-
-    A run is judged by the suite if it is the current one or has a turn of one of the suite's cases; any other by the
-    evaluators that need no expectation.
-    """
+    """Judges runs of a store by `suite` (see `judged_run`). `suite_file` is its file, `current` the run that traffic
+    belongs to now."""
 
     def __init__(
         self,
@@ -52,7 +45,6 @@ class JudgedRuns:
         self._suite = suite
         self._suite_file = suite_file
         self._current = current
-        self._cases = frozenset(case.id for case in suite.cases) if suite else frozenset[str]()
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._work = work
 
@@ -85,20 +77,9 @@ class JudgedRuns:
     async def _judged(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
         clock = asyncio.get_running_loop().time
         began = clock()
-        turns = [without_texts(turn) async for turn in every_turn(self._store, TurnQuery(run=run.name), _PAGE)]
-        results = await conversation_results(self._store, run.name)
-
-        def judged() -> RunView:
-            suite = self._suite_of(run.name, turns)
-            report = judge_turns(suite, turns, results, run.name).report
-            return run_view(report, link, self._suite_file if suite else None)
-
-        view = await asyncio.to_thread(judged)
+        report = (await judged_run(self._store, self._suite, run, current=run.name == self._current)).report
+        view = await asyncio.to_thread(run_view, report, link, self._suite_file if report.suite else None)
         self._kept[key] = _Kept(run, view, clock(), clock() - began)
         while len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return view
-
-    def _suite_of(self, name: str, turns: list[TurnJson]) -> Suite | None:
-        mine = name == self._current or any(turn["case_id"] in self._cases for turn in turns)
-        return self._suite if mine else None

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from a2a_eval_proxy.one_at_a_time import OneAtATime
+from a2a_eval_proxy.runs import summary as run_summary
 from a2a_eval_proxy.runs.stored_turns import open_existing_store
 from a2a_eval_proxy.store import RunSummary, Store
 from a2a_eval_proxy.ui.runs import judged_runs
 from a2a_eval_proxy.ui.runs.judged_runs import JudgedRuns
-from a2a_eval_proxy.ui.runs.one_at_a_time import OneAtATime
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
 from tool_call_evaluators import parse_suite
@@ -40,13 +41,13 @@ async def store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Store
 def reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs that were read."""
     found: list[str] = []
-    every_turn = judged_runs.every_turn
+    every_turn = run_summary.every_turn
 
     def counted(asked, query, page):
         found.append(query.run)
         return every_turn(asked, query, page)
 
-    monkeypatch.setattr(judged_runs, "every_turn", counted)
+    monkeypatch.setattr(run_summary, "every_turn", counted)
     return found
 
 

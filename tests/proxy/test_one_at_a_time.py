@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from a2a_eval_proxy.ui.runs.one_at_a_time import OneAtATime
+from a2a_eval_proxy.one_at_a_time import OneAtATime
 
 
 async def test_equal_keys_share_a_computation_and_others_wait_their_turn():

@@ -1,0 +1,77 @@
+"""A stored turn with its place in its case, as the report of a run sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tool_call_evaluators.matching.call_diff import CallChange
+from tool_call_evaluators.report.model import Report
+from tool_call_evaluators.runs.outcomes import ConversationTurn, RunConversation
+from tool_call_evaluators.suite import Case, Suite
+
+from ..store import Store
+from ..store.base import TurnJson
+from ..turn import Turn
+from .case_book import CaseBook
+
+_NO_VERDICT = {"passed": False, "reasons": (), "tolerated": ()}
+_MAX_EARLIER = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInCase:
+    """A turn in a report of that turn alone. The report has no verdict."""
+
+    report: Report
+    conversation: RunConversation
+    turn: ConversationTurn
+
+    @property
+    def changes(self) -> list[CallChange] | None:
+        """The expected calls (left) compared with the actual ones (right); None without an expectation.
+
+        May take long for turns with hundreds of calls.
+        """
+        return self.report.changes(self.conversation, self.turn)
+
+    def diff(self) -> dict[str, Any]:
+        """JSON form of `changes`, with both lists of calls."""
+        turn, changes = self.turn.turn or {}, self.changes
+        expected = self.turn.expect.tool_calls if self.turn.expect is not None else None
+        return {
+            "turn_id": turn["turn_id"],
+            "case_id": turn["case_id"],
+            "turn": None if self.conversation.case is None else self.turn.index + 1,
+            "expected": None if expected is None else [_call(call.name, call.arguments) for call in expected],
+            "actual": [_call(call["name"], call["arguments"]) for call in turn["tool_calls"]],
+            "changes": None if changes is None else [change.to_dict() for change in changes],
+        }
+
+
+async def turn_in_case(cases: CaseBook, store: Store, turn: TurnJson) -> TurnInCase:
+    """The turn with what its case expects, if it belongs to one. Raises StoreError."""
+    case = cases.case(turn["case_id"]) if turn["case_id"] is not None else None
+    index = 0 if case is None else case.turn_index(turn["user_text"], await _earlier(store, turn, case))
+    expect = case.turns[index].expect if case is not None and index < len(case.turns) else None
+    planned = ConversationTurn(index, {**turn, "status": "done"}, expect)
+    conversation = RunConversation("", turn["conversation_id"], turn["case_id"], case, (planned,))
+    report = Report(turn["run"], _NO_VERDICT, [conversation], _suite_of(cases.suite, case))
+    return TurnInCase(report, conversation, planned)
+
+
+def _suite_of(suite: Suite | None, case: Case | None) -> Suite | None:
+    """A suite with this case only, for the evaluators that compare calls."""
+    return None if suite is None else replace(suite, cases=() if case is None else (case,))
+
+
+async def _earlier(store: Store, turn: TurnJson, case: Case) -> int:
+    """The number of earlier turns of the case in the conversation."""
+    if len(case.turns) < 2 and not case.simulate:
+        return 0
+    earlier = await store.earlier(Turn.from_dict({**turn, "status": "done"}), _MAX_EARLIER)
+    return sum(other["case_id"] == case.id for other in earlier)
+
+
+def _call(name: str, arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
