@@ -87,7 +87,7 @@ class Executor(AgentExecutor):
 
     def _trace(self, tracer: Tracer, headers: dict[str, str], context_id: str) -> None:
         parent = TraceContextTextMapPropagator().extract(headers) if self.agent.joins else None
-        attributes = {"gen_ai.operation.name": "invoke_agent"}
+        attributes: dict[str, Any] = {"gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": 12}
         if self.agent.names_conversation:
             attributes["gen_ai.conversation.id"] = context_id
         with tracer.start_as_current_span("invoke_agent shop", context=parent, attributes=attributes):
@@ -199,6 +199,7 @@ async def test_every_combination_yields_the_same_calls(
     assert turn["capture"]["trace_only"] == (4 if traces and not emits_extension else 0)
     seen = emits_extension or traces
     assert [finding["code"] for finding in turn["findings"]] == ([] if seen else ["no_capture"])
+    assert turn.get("usage") == ({"input_tokens": 12} if traces else None)
     if traces:
         assert all(call["started_at"] for call in turn["tool_calls"])
 

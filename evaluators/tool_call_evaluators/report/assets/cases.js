@@ -21,6 +21,15 @@ function lowest(item) {
 
 const ORDERS = { slow: (item) => -spent(item), calls: (item) => -callCount(item), score: lowest };
 
+function groupedBy(items, keyOf) {
+  const groups = new Map();
+  for (const item of items) {
+    if (!groups.has(keyOf(item))) groups.set(keyOf(item), []);
+    groups.get(keyOf(item)).push(item);
+  }
+  return groups;
+}
+
 // Marks the hits of a search, without a change of the page's elements.
 function highlight(root, query) {
   if (!CSS.highlights) return;
@@ -45,11 +54,7 @@ class Cases {
     this.conversations = conversations;
     this.section = section;
     this.list = section.querySelector(".conversations");
-    this.repetitions = new Map();
-    conversations.forEach((item, index) => {
-      const name = item.case || index;
-      this.repetitions.set(name, [...(this.repetitions.get(name) || []), index]);
-    });
+    this.repetitions = groupedBy(conversations.keys(), (index) => this.caseOf(index));
     this.texts = new Array(conversations.length);
     this.status = conversations.some((item) => item.status === "failed") ? "failed" : "all";
     this.query = "";
@@ -95,13 +100,7 @@ class Cases {
     });
     const rank = ORDERS[this.sort];
     if (rank) this.chosen.sort((left, right) => rank(this.conversations[left]) - rank(this.conversations[right]) || left - right);
-    const rows = new Map();
-    for (const index of this.chosen) {
-      const name = this.conversations[index].case || index;
-      if (!rows.has(name)) rows.set(name, []);
-      rows.get(name).push(index);
-    }
-    this.rows = [...rows.values()];
+    this.rows = [...groupedBy(this.chosen, (index) => this.caseOf(index)).values()];
     this.page = 0;
     this.draw();
   }
@@ -122,9 +121,14 @@ class Cases {
     for (const button of this.section.querySelectorAll("[name=status]")) button.checked = button.value === this.status;
   }
 
+  // The case of a conversation; one without a case is its own.
+  caseOf(index) {
+    return this.conversations[index].case || index;
+  }
+
   // All repetitions of the case of a conversation.
   all(index) {
-    return this.repetitions.get(this.conversations[index].case || index);
+    return this.repetitions.get(this.caseOf(index));
   }
 
   // A case with several conversations: a sign for each, and whether it passes once, always, or now and then.

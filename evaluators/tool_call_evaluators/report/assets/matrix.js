@@ -22,11 +22,7 @@ function matrixCell(indices, conversations, metric) {
 }
 
 function matrixTable(conversations) {
-  const rows = new Map();
-  conversations.forEach((item, index) => {
-    const name = item.case || item.label;
-    rows.set(name, [...(rows.get(name) || []), index]);
-  });
+  const rows = groupedBy(conversations.keys(), (index) => conversations[index].case || conversations[index].label);
   const metrics = [...new Set(conversations.flatMap((item) => resultsOf(item).map((result) => result.metric)))];
   const isBad = ([, indices]) => indices.some((index) => conversations[index].status === "failed");
   const all = [...rows];
