@@ -58,16 +58,18 @@ def provided_python(requirements: Path) -> Path | None:
     return home / "bin/python" if home.exists() else None
 
 
-def node_environment() -> Path:
-    """The folder whose `node_modules` hold both JavaScript clients. Skips the test if it cannot be made."""
-    pins = [PINS / "package.json", PINS / "package-lock.json"]
+def node_environment(name: str = "js", folder: Path = PINS) -> Path:
+    """A folder whose `node_modules` hold what the package-lock.json in `folder` pins: both JavaScript clients, or others.
+
+    Skips the test if it cannot be made."""
+    pins = [folder / "package.json", folder / "package-lock.json"]
 
     def build(folder: Path) -> None:
         for pin in pins:
             shutil.copy(pin, folder)
-        _run("npm", "ci", "--silent", "--ignore-scripts", "--prefix", str(folder))
+        _run("npm", "ci", "--silent", "--ignore-scripts", "--prefix", str(folder.resolve()))  # npm follows no links
 
-    return _or_skip(lambda: _provide("js", pins, build))
+    return _or_skip(lambda: _provide(name, pins, build))
 
 
 def wheels(*requirements: Path) -> Path:

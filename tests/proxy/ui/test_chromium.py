@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.chromium import chromium, screenshot, tab
+from support.provision import node_environment
+from support.turn_samples import call, finding, result, turn
 
 from .conftest import Shown, shown_proxy
 
@@ -18,11 +20,22 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 ARTIFACTS = ROOT / "artifacts" / "pages"
 WIDTHS = {"phone": 360, "desktop": 1280, "wide": 1920}
+BREAKING_OUT = "</script></pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+HOSTILE = (
+    BREAKING_OUT,
+    "\u202egnp.exe",
+    "{{ 7 * 7 }}",
+    "javascript:alert(1)",
+    "\x00\x1b[31m",
+    "🧑‍🚀" * 40,
+    "x" * 5_000,
+)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with chromium(tmp_path_factory.mktemp("browser")) as session:
+        session.set_script_timeout(20)
         yield session
 
 
@@ -36,6 +49,11 @@ def demo(tmp_path_factory) -> Iterator[Shown]:
         yield proxy
 
 
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return (node_environment("axe", Path(__file__).parent / "axe") / "node_modules/axe-core/axe.min.js").read_text()
+
+
 @contextmanager
 def opened(browser: Any, address: str, **screen: Any) -> Iterator[Any]:
     with tab(browser, **screen) as session:
@@ -46,26 +64,210 @@ def opened(browser: Any, address: str, **screen: Any) -> Iterator[Any]:
 
 def settle(session: Any, script: str) -> None:
     """Wait until `script` is true in the page."""
-    session.set_script_timeout(20)
     session.execute_async_script(
-        f"const done = arguments[0]; const look = () => ({script}) ? done() : setTimeout(look, 20); look();"
+        f"const done = arguments[0]; const look = () => ({script}) ? done() : setTimeout(look, 10); look();"
     )
+
+
+def texts(session: Any, selector: str) -> list[str]:
+    script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent.trim())"
+    found: list[str] = session.execute_script(script, selector)
+    return found
 
 
 def complaints(session: Any) -> list[str]:
     return [entry["message"] for entry in session.get_log("browser")]
 
 
+def keys(session: Any, *pressed: str) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(session).send_keys(*pressed).perform()
+
+
+def failed_turn(demo: Shown) -> str:
+    page = demo.admin.get("/api/turns", params={"case": "partial-refund"}).json()
+    return str(page["items"][0]["turn_id"])
+
+
+# ── live ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_missed_is_there_after_a_pause(browser: Any, shown: Shown) -> None:
+    shown.store(turn("before-pause", run="paused", user="first"))
+    with opened(browser, f"{shown.url}/?run=paused") as session:
+        session.execute_script("document.querySelector('.live').click()")
+        shown.store(turn("in-pause", run="paused", user="second"))
+        assert texts(session, ".live") == ["paused"]
+        session.execute_script("document.querySelector('.live').click()")
+        settle(session, "document.querySelectorAll('.row').length === 2")
+        assert texts(session, ".row .text") == ["second", "first"]
+
+
+def test_a_lost_connection_loses_nothing(browser: Any, tmp_path: Path, port: int) -> None:
+    """The proxy restarts on the same port, with turns that the page has not seen."""
+    with ExitStack() as running:
+        first = running.enter_context(shown_proxy(tmp_path, admin=f"127.0.0.1:{port}"))
+        first.store(turn("old", user="old"))
+        with opened(browser, first.url) as session:
+            settle(session, "document.querySelector('.live').textContent === 'live'")
+            running.close()
+            settle(session, "document.querySelector('.live').textContent === 'connecting'")
+            with shown_proxy(tmp_path, admin=f"127.0.0.1:{port}") as second:
+                second.store(turn("new", user="new"))
+                settle(session, "document.querySelectorAll('.row').length === 2")
+                assert texts(session, ".row .text") == ["new", "old"]
+
+
+# ── contents ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hostile_contents_stay_text(browser: Any, shown: Shown) -> None:
+    calls = [call(evil, result=evil, error=evil, **{"arguments": evil, evil: {evil: [evil]}}) for evil in HOSTILE]
+    results = [result(evil, 0.0, reason=evil, label=evil, details={evil: evil}) for evil in HOSTILE]
+    findings = [finding(evil, message=evil) for evil in HOSTILE]
+    more = {"response_text": "\n".join(HOSTILE), "findings": findings, "run": BREAKING_OUT, "agent": BREAKING_OUT}
+    evil = turn("hostile", BREAKING_OUT, calls, results, case=BREAKING_OUT, conversation=BREAKING_OUT, **more)
+    shown.store(evil)
+    with opened(browser, f"{shown.url}/turns/hostile") as session:
+        assert session.title.startswith("</script></pre><script>")
+        assert session.execute_script("return [document.images.length, document.scripts.length]") == [0, 1]
+        assert BREAKING_OUT in texts(session, "#answer")[0]
+        assert "\\u202e" in texts(session, "#answer")[0]
+        assert BREAKING_OUT in texts(session, ".metric")[0]
+        session.execute_script("for (const part of document.querySelectorAll('details')) part.open = true")
+        for link in session.execute_script("return [...document.links].map((link) => link.protocol)"):
+            assert link == "http:"
+        session.get(f"{shown.url}/?conversation=" + BREAKING_OUT.replace("/", "%2F").replace("#", "%23"))
+        settle(session, "document.documentElement.dataset.ready")
+        assert session.execute_script("return [document.images.length, document.scripts.length]") == [0, 1]
+        assert len(texts(session, ".row")) == 1
+        assert session.title != "owned"
+        assert complaints(session) == []
+
+
+def test_a_script_that_got_in_all_the_same_would_not_run(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown.url) as session:
+        session.execute_script(
+            "const script = document.createElement('script'); script.textContent = \"document.title = 'owned'\";"
+            "document.body.append(script); document.body.insertAdjacentHTML('beforeend', '<img src=\"http://[::1]:1/\">')"
+        )
+        assert session.title != "owned"
+        assert any("Content Security Policy" in text for text in complaints(session))
+
+
+def test_a_turn_of_many_calls_and_one_of_long_text_can_be_read(browser: Any, shown: Shown) -> None:
+    calls = [call(f"tool_{number}", result=json.dumps({"n": list(range(50))}), n=number) for number in range(150)]
+    shown.store(turn("long", "long", calls, response_text="lorem ipsum " * 9_000))
+    with opened(browser, f"{shown.url}/turns/long", height=700) as session:
+        assert len(texts(session, ".calls > li")) == 150
+        assert len(texts(session, "#answer")[0]) > 100_000
+        drawn = "return getComputedStyle(document.querySelector('.calls > li:last-child')).contentVisibility"
+        assert session.execute_script(drawn) == "auto"
+
+
+# ── filters and keys ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_filters_are_in_the_address_and_come_back_from_it(browser: Any, demo: Shown) -> None:
+    with opened(browser, demo.url) as session:
+        assert len(texts(session, ".row")) == 15
+        session.execute_script("document.querySelector('[name=verdict][value=failed]').click()")
+        settle(session, "location.search === '?verdict=failed' && document.documentElement.dataset.ready")
+        assert texts(session, ".case-of") == ["double-question", "cancellation", "partial-refund"]
+        session.execute_script(
+            "document.querySelector('[name=tool]').value = 'issue_refund';"
+            "document.querySelector('[name=q]').value = 'CANCEL'; document.querySelector('.filters').requestSubmit()"
+        )
+        settle(session, "location.search.includes('tool') && document.documentElement.dataset.ready")
+        assert session.execute_script("return location.search") == "?verdict=failed&q=CANCEL&tool=issue_refund"
+        assert texts(session, ".case-of") == ["cancellation"]
+        values = "return [...new FormData(document.querySelector('.filters'))].filter(([, value]) => value)"
+        given = [["verdict", "failed"], ["q", "CANCEL"], ["tool", "issue_refund"]]
+        assert sorted(session.execute_script(values)) == sorted(given)
+        session.back()
+        settle(session, "document.querySelectorAll('.row').length === 3")
+
+
+def test_the_keyboard_is_enough(browser: Any, demo: Shown) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    with opened(browser, demo.url) as session:
+        keys(session, "j", "j", "k", "j", "j")
+        focused = "return document.activeElement.closest('.row').querySelector('.case-of').textContent"
+        assert session.execute_script(focused) == "partial-refund"
+        keys(session, Keys.ENTER)
+        settle(session, "document.querySelector('#turn') && document.documentElement.dataset.ready")
+        session.back()
+        settle(session, "document.querySelector('.rows') && document.documentElement.dataset.ready")
+        keys(session, "/", "k", "f")
+        assert session.execute_script("return [document.activeElement.name, document.activeElement.value]") == [
+            "q",
+            "kf",
+        ]
+        session.execute_script("document.activeElement.value = ''; document.activeElement.blur()")
+        keys(session, "f")
+        settle(session, "location.search === '?verdict=failed'")
+
+
+def test_pages_follow_each_other(browser: Any, shown: Shown) -> None:
+    shown.store(*(turn(f"paged-{n:03}", f"turn {n}", run="paged", start=n) for n in range(120)))
+    with opened(browser, f"{shown.url}/?run=paged") as session:
+        assert texts(session, ".row .text") == [f"turn {n}" for n in range(119, 69, -1)]
+        for _ in range(2):
+            session.get(session.execute_script("return document.querySelector('.pages [rel=next]').href"))
+        assert texts(session, ".row .text") == [f"turn {n}" for n in range(19, -1, -1)]
+        assert texts(session, ".pages a") == ["Newest"]
+
+
+# ── everybody ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("name", WIDTHS)
-def test_screens_fit_every_width(browser: Any, demo: Shown, name: str, dark: bool) -> None:
-    failed = demo.admin.get("/api/turns", params={"case": "partial-refund"}).json()["items"][0]["turn_id"]
-    screens = {"turns": "/", "turn": f"/turns/{failed}", "nothing": "/?q=nothing+like+that", "error": "/turns/none"}
+def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Shown, axe: str, dark: bool) -> None:
+    screens = {
+        "turns": "/?evaluator=tool_error",
+        "turn": f"/turns/{failed_turn(demo)}",
+        "nothing": "/?q=nothing+like+that",
+        "error": "/turns/none",
+    }
     for screen, path in screens.items():
-        with opened(browser, demo.url + path, width=WIDTHS[name], height=900, dark=dark) as session:
-            screenshot(session, ARTIFACTS / f"{screen}-{name}-{'dark' if dark else 'light'}.png")
-            page, width = session.execute_script(
-                "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-            )
-            assert page <= width, screen
-            assert [text for text in complaints(session) if "404" not in text and "events" not in text] == []
+        for name, width in WIDTHS.items():
+            with opened(browser, demo.url + path, width=width, height=900, dark=dark) as session:
+                screenshot(session, ARTIFACTS / f"{screen}-{name}-{'dark' if dark else 'light'}.png")
+                page, room = session.execute_script(
+                    "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+                )
+                assert page <= room, screen
+                if name != "wide":
+                    assert problems(session, axe) == [], screen
+
+
+def problems(session: Any, axe: str) -> list[str]:
+    """What axe-core finds, other than minor matters."""
+    session.execute_script(axe)
+    found = session.execute_async_script("axe.run(document).then(arguments[0])")["violations"]
+    return [
+        f"{item['id']}: {item['nodes'][0]['html'][:200]}"
+        for item in found
+        if item["impact"] in ("serious", "critical", "moderate")
+    ]
+
+
+def test_everything_can_be_read_without_script(browser: Any, demo: Shown) -> None:
+    with tab(browser) as session:
+        session.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        try:
+            session.get(demo.url)
+            session.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+            assert len(texts(session, ".row")) == 15
+            assert texts(session, "h1") == ["Shop agent"]
+        finally:
+            session.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_on_paper_there_is_no_form(browser: Any, demo: Shown) -> None:
+    with opened(browser, demo.url) as session:
+        session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert session.execute_script("return getComputedStyle(document.querySelector('.filters')).display") == "none"
+        session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
