@@ -59,7 +59,7 @@ def provided_python(requirements: Path) -> Path | None:
 
 
 def node_environment(name: str = "js", folder: Path = PINS) -> Path:
-    """A folder whose `node_modules` hold what the package-lock.json in `folder` pins: both JavaScript clients, or others.
+    """A folder whose `node_modules` hold what the lock file in `folder` pins: both JavaScript clients, or others.
 
     Skips the test if it cannot be made."""
     pins = [folder / "package.json", folder / "package-lock.json"]
