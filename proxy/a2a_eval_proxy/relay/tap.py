@@ -135,9 +135,10 @@ class Tap:
 
     def _begin_wire(self, log: WireLog, body: bytes, complete: bool) -> WireExchange:
         exchange, wire = self._exchange, WireExchange(log, self._began, *self._head)
-        turn, request = exchange.turn, exchange.request
-        wire.turn_id = turn.turn_id if turn is not None else ""
-        wire.named_task = request.named_task if request is not None else ""
+        if exchange.turn is not None:
+            wire.turn_id = exchange.turn.turn_id
+        elif exchange.request is not None:
+            wire.named_task = exchange.request.named_task
         wire.task_ids = exchange.task_ids
         wire.keep(body, complete=complete)
         return wire

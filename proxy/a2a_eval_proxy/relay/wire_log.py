@@ -26,11 +26,29 @@ Part = tuple[float, bytes]
 class WireExchange:
     """One exchange with the agent. Its log counts what it keeps; nothing is kept any more once `forgotten`."""
 
-    __slots__ = (
-        "_log", "body", "body_is_cut", "ended_at", "events_left_out", "forgotten", "head", "headers", "is_stream",
-        "left_out", "named_task", "parts", "problem", "response_at", "size", "started_at", "status", "task_ids",
-        "trace_line", "turn_id",
-    )  # fmt: skip
+    # Defaults are of the class: most exchanges set few of them, and each assignment takes time on the byte path.
+    body = b""
+    """The body of the request, or its beginning (`body_is_cut`)."""
+    body_is_cut = False
+    turn_id = ""
+    """The turn that the request opened; "" for one that only asks about tasks."""
+    named_task = ""
+    """The task in the request."""
+    task_ids: Sequence[str] = ()
+    """The tasks in the response so far."""
+    status = 0
+    """0 until the header of the response arrives."""
+    headers: RawHeaders = []  # noqa: RUF012  # replaced, never changed
+    response_at = 0.0
+    is_stream = False
+    """Whether `parts` are server-sent events without their content coding, or pieces of the body as received."""
+    left_out = events_left_out = 0
+    """Bytes of the response that are not kept, and the number of events that have none in `parts`."""
+    ended_at: float | None = None
+    problem = ""
+    """The code of the finding that explains how it ended; "" for a complete response."""
+    size = 0
+    forgotten = False
 
     def __init__(self, log: WireLog, started_at: float, head: RequestHead | None, trace_line: bytes) -> None:
         self._log = log
@@ -38,36 +56,15 @@ class WireExchange:
         self.head = head
         """The head sent to the agent, without `trace_line`; None where it was not sent."""
         self.trace_line = trace_line
-        self.body = b""
-        """The body of the request, or its beginning (`body_is_cut`)."""
-        self.body_is_cut = False
-        self.turn_id = ""
-        """The turn that the request opened; "" for one that only asks about tasks."""
-        self.named_task = ""
-        """The task in the request."""
-        self.task_ids: Sequence[str] = ()
-        """The tasks in the response so far."""
-        self.status = 0
-        """0 until the header of the response arrives."""
-        self.headers: RawHeaders = []
-        self.response_at = 0.0
-        self.is_stream = False
-        """Whether `parts` are server-sent events without their content coding, or pieces of the body as received."""
         self.parts: list[Part] = []
-        self.left_out = self.events_left_out = 0
-        """Bytes of the response that are not kept, and the number of events that have none in `parts`."""
-        self.ended_at: float | None = None
-        self.problem = ""
-        """The code of the finding that explains how it ended; "" for a complete response."""
-        self.size = 0
-        self.forgotten = False
 
     def keep(self, body: bytes, *, complete: bool) -> None:
         """Keep the request, whose `body` may be only its beginning, and what follows. Called once, first."""
         most = MAX_EXCHANGE_BYTES // 2
-        self.body_is_cut = len(body) > most or not complete
-        self.body = body[:most]
-        self._log.add(self, _EXCHANGE_BYTES + len(self.body))
+        if len(body) > most or not complete:
+            self.body_is_cut, body = True, body[:most]
+        self.body = body
+        self._log.add(self, _EXCHANGE_BYTES + len(body))
 
     def events(self, events: Sequence[SseEvent], now: float) -> None:
         for event in events:
@@ -90,7 +87,9 @@ class WireExchange:
 
     def end(self, now: float, problem: str, rest: bytes) -> None:
         """The exchange ended, with `problem` or as it should; `rest` is the event that was not complete then."""
-        self.ended_at, self.problem = now, problem
+        self.ended_at = now
+        if problem:
+            self.problem = problem
         if rest and self.is_stream and not (self.parts and self.parts[-1][1] == rest):
             self.part(rest, now)
 
