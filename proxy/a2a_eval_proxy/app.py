@@ -21,6 +21,7 @@ from tool_call_evaluators.suite import Case, Suite, SuiteError
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
+from .admin.timeline import Observed
 from .capture.lookups import OpenTurns
 from .capture.visibility import CallVisibility
 from .clock import CLOCK, JumpGuard
@@ -44,6 +45,7 @@ from .telemetry.counters import Metrics
 from .telemetry.event_bus import EventBus
 from .telemetry.instruments import COUNTED, OPEN, STORE, Source
 from .telemetry.prometheus import BacklogWatch, process_registry
+from .telemetry.scoring_times import ScoringTimes
 from .telemetry.start import start_telemetry
 from .telemetry.turn_events import TurnEvents
 from .telemetry.turn_listener import TurnListener, TurnListeners
@@ -96,7 +98,10 @@ class RunningProxy:
         self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
         self._tracing = self._traces()
         self._events = TurnEvents(self.bus, self.privacy, lambda turn: self.cases.case_of(turn, self.privacy))
-        self._listeners = TurnListeners(*listeners, self._events, *([self._tracing] if self._tracing else []))
+        self._scoring_times = ScoringTimes()
+        self._listeners = TurnListeners(
+            *listeners, self._events, self._scoring_times, *([self._tracing] if self._tracing else [])
+        )
         self.pipeline = self._pipeline()
         self._visibility = CallVisibility(
             asks=settings.negotiate != "never",
@@ -167,6 +172,13 @@ class RunningProxy:
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory, see `relay.wire_log.WireLog.of_turn`."""
         return await self.serving.wire(turn_id, tasks, began, ended)
+
+    def observed(self, turn_id: str) -> Observed:
+        """What this process knows about the times of a turn: spans only if rules can be applied to their names."""
+        traced = self._tracing is not None and self.privacy.covers_texts
+        return Observed(
+            self._scoring_times.of(turn_id), self._tracing.spans(turn_id) if self._tracing and traced else ()
+        )
 
     @property
     def evaluates(self) -> bool:

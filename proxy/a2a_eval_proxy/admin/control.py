@@ -13,6 +13,7 @@ from ..scoring.case_book import CaseBook
 from ..store import Store
 from ..store.base import TurnJson
 from ..telemetry.event_bus import EventBus
+from .timeline import Observed
 
 
 class Control(Protocol):
@@ -37,6 +38,9 @@ class Control(Protocol):
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         """The exchanges of a turn that are in memory (`relay.wire_json`); see `relay.wire_log.WireLog.of_turn`."""
+
+    def observed(self, turn_id: str) -> Observed:
+        """What this process knows about the times of a turn."""
 
     @property
     def evaluates(self) -> bool:

@@ -13,6 +13,7 @@ from tool_call_evaluators.runs.changes import CaseStatus
 from ..store.base import STATUSES
 from ..store.turn_filter import VERDICTS
 from .api_operation import TEXT, Schema
+from .timeline import KINDS
 
 ANY: Schema = {}
 BOOLEAN: Schema = {"type": "boolean"}
@@ -185,6 +186,14 @@ SCHEMAS: dict[str, Schema] = {
     "Binding": record(case_id=TEXT),
     "NewSuiteCase": record(optional=["case_id"], turn_id=TEXT, case_id=nullable(TEXT)),
     "AppendedCase": record(case_id=TEXT, file=TEXT),
+    "Timeline": record(
+        turn_id=TEXT, started_at=TIME, duration_s=NUMBER,
+        items=listed(record(
+            optional=["first_byte_s", "first_seen", "failed"],
+            kind=one_of(KINDS), name=TEXT, start_s=NUMBER, end_s=nullable(NUMBER), first_byte_s=nullable(NUMBER),
+            first_seen=BOOLEAN, failed=BOOLEAN,
+        )),
+    ),
     "Wire": record(turn_id=TEXT, started_at=TIME, complete=BOOLEAN, exchanges=listed(_EXCHANGE)),
     "Flushed": record(done=BOOLEAN, pending=COUNT, open=COUNT),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The raw wire of a turn: its exchanges with the agent, while they are in memory."""
+"""The raw wire of a turn, while it is in memory, and its timeline."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from ..store.base import TurnJson
 from .api_operation import ApiAnswer, ApiOperation, Given
 from .control import Control
 from .schemas import named
-from .turns_api import TURN_ID
+from .timeline import timeline
+from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 
 class WireApi:
-    """Handles `/api/turns/{turn_id}/wire`."""
+    """Handles `/api/turns/{turn_id}/wire` and `/api/turns/{turn_id}/timeline`."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -37,10 +38,18 @@ class WireApi:
                 },
                 [TURN_ID],
             ),
+            ApiOperation(
+                "GET", "/api/turns/{turn_id}/timeline", "Get what happened when in a turn", self.timeline,
+                {200: ApiAnswer("The timeline", named("Timeline")), 404: NO_TURN}, [TURN_ID],
+            ),
         ]  # fmt: skip
 
     async def wire(self, _: Request, given: Given) -> Response:
         return JSONResponse(await wire_of(self._control, given["turn_id"]))
+
+    async def timeline(self, _: Request, given: Given) -> Response:
+        turn = await stored_turn(self._control.store, given["turn_id"])
+        return JSONResponse(await timeline_of(self._control, turn))
 
 
 async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
@@ -58,6 +67,19 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
             "no others",
         )
     return await asyncio.to_thread(_shown, control.privacy, turn_id, exchanges)
+
+
+async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
+    """The timeline of a stored turn; names of spans and targets of requests are redacted."""
+    try:
+        wire = await wire_of(control, turn["turn_id"])
+    except HTTPException:
+        wire = None
+    found = timeline(turn, wire, control.observed(turn["turn_id"]))
+    for item in found["items"]:
+        if item["kind"] == "span":
+            item["name"] = control.privacy.text(item["name"])
+    return found
 
 
 async def _exchanges(control: Control, turn_id: str, turn: TurnJson | None) -> list[dict[str, Any]]:

@@ -101,6 +101,10 @@ class Tracing(TurnListener):
         evidence = self._book.evidence(turn.turn_id)
         return evidence if evidence.spans or evidence.logs or evidence.contested else None
 
+    def spans(self, turn_id: str) -> Sequence[Span]:
+        """The spans of a turn, as long as they are in memory."""
+        return self._book.evidence(turn_id).spans
+
     def expire(self, now: float) -> None:
         self._book.expire(now)
         self._metrics.spans_dropped += self._book.take_dropped()

@@ -1,0 +1,92 @@
+"""What happened when in a turn: request, responses, calls, spans, answer and scoring, on one time axis. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ..store.base import TurnJson
+from ..traces.model import STATUS_ERROR, Span
+
+MAX_SPANS = 200
+"""The first spans of a turn that are shown."""
+
+KINDS = ("request", "exchange", "first_event", "tool_call", "span", "answer", "scoring")
+
+
+class Observed(NamedTuple):
+    """What the proxy that captured a turn knows about its times."""
+
+    scored_at: float | None = None
+    """Seconds since the epoch."""
+    spans: Sequence[Span] = ()
+
+
+_Since = Callable[[str | float | None], float | None]
+"""Seconds from the beginning of the turn to a moment: RFC 3339, or seconds since the epoch."""
+
+
+def timeline(turn: TurnJson, wire: Mapping[str, Any] | None, observed: Observed) -> dict[str, Any]:
+    """The timeline of a turn, as in `GET /api/turns/{id}/timeline`. `wire` is its wire, if that is in memory.
+
+    An item has a `kind` (`KINDS`), a `name`, `start_s`, and `end_s` if it took time: seconds since the turn began.
+    """
+    began = _seconds(turn["started_at"])
+    items = [item for item in _items(turn, wire, observed, began) if item["start_s"] is not None]
+    items.sort(key=lambda item: (item["start_s"], KINDS.index(item["kind"])))
+    last = max((item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items), default=0.0)
+    return {"turn_id": turn["turn_id"], "started_at": turn["started_at"], "duration_s": last, "items": items}
+
+
+def _items(
+    turn: TurnJson, wire: Mapping[str, Any] | None, observed: Observed, began: float
+) -> Iterator[dict[str, Any]]:
+    def since(moment: str | float | None) -> float | None:
+        if moment is None:
+            return None
+        seconds = moment if isinstance(moment, float) else _seconds(str(moment))
+        return max(0.0, round(seconds - began, 6))
+
+    yield _item("request", "request", 0.0)
+    for exchange in wire["exchanges"] if wire is not None else ():
+        yield _exchange(exchange, since(_seconds(wire["started_at"]) if wire else None) or 0.0)
+    yield _item("first_event", "first event", since(turn["first_event_at"]))
+    for call in turn["tool_calls"]:
+        yield _call(call, since)
+    timed = sorted((span for span in observed.spans if span.start_ns), key=lambda span: span.start_ns)
+    for span in timed[:MAX_SPANS]:
+        start, end = since(span.start_ns / 1e9), since(max(span.start_ns, span.end_ns) / 1e9)
+        yield _item("span", span.name, start, end, failed=span.status_code == STATUS_ERROR)
+    yield _item("answer", "answer complete", since(turn["ended_at"]))
+    if observed.scored_at is not None and turn["ended_at"] is not None:
+        yield _item("scoring", "scoring", since(turn["ended_at"]), since(observed.scored_at))
+
+
+def _exchange(exchange: Mapping[str, Any], shift: float) -> dict[str, Any]:
+    """`first_byte_s` is when the header of the response came."""
+    request, response = exchange["request"], exchange["response"]
+    name = f"{request['method']} {request['target']}"
+    end = None if exchange["end_s"] is None else round(shift + exchange["end_s"], 6)
+    item = _item("exchange", name, round(shift + exchange["offset_s"], 6), end)
+    item["first_byte_s"] = None if response is None else round(shift + response["offset_s"], 6)
+    item["failed"] = exchange["problem"] is not None or (response is not None and response["status"] >= 400)
+    return item
+
+
+def _call(call: Mapping[str, Any], since: _Since) -> dict[str, Any]:
+    """Spans know when a call began and ended; from the protocol, only when it was first seen is known."""
+    seen = since(call.get("started_at")) is None
+    start = since(call.get("seen_at") if seen else call.get("started_at"))
+    item = _item("tool_call", call["name"], start, None if seen else since(call.get("ended_at")))
+    item["first_seen"] = seen
+    item["failed"] = call["error"] is not None
+    return item
+
+
+def _item(kind: str, name: str, start: float | None, end: float | None = None, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "start_s": start, "end_s": end, **more}
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()

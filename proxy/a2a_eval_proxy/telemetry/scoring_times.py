@@ -1,0 +1,31 @@
+"""When turns got their results, for those that this process scored lately."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..clock import CLOCK
+from ..turn import Turn
+from .turn_listener import TurnListener
+
+_MOST = 10_000
+"""Turns that are remembered."""
+
+
+class ScoringTimes(TurnListener):
+    """The time of the first scoring by turn id, in seconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._times: OrderedDict[str, float] = OrderedDict()
+
+    def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
+        if not again:
+            self._times[turn.turn_id] = CLOCK.now()
+            if len(self._times) > _MOST:
+                self._times.popitem(last=False)
+
+    def of(self, turn_id: str) -> float | None:
+        """None for a turn that was scored elsewhere, or too long ago."""
+        return self._times.get(turn_id)

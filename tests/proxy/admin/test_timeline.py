@@ -1,0 +1,71 @@
+"""What happened when in a turn, on one time axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from a2a_eval_proxy.admin.timeline import MAX_SPANS, Observed, timeline
+from a2a_eval_proxy.traces.model import STATUS_ERROR, Span
+from support.turn_samples import BEGIN, at, call, turn
+
+BEGAN = BEGIN.timestamp()
+
+
+def span(name: str, start: float, end: float, **fields: Any) -> Span:
+    return Span("t", name, name=name, start_ns=int((BEGAN + start) * 1e9), end_ns=int((BEGAN + end) * 1e9), **fields)
+
+
+def shown(items: list[dict[str, Any]]) -> list[tuple[str, str, float, float | None]]:
+    return [(item["kind"], item["name"], item["start_s"], item["end_s"]) for item in items]
+
+
+def test_items_come_in_the_order_in_which_they_began() -> None:
+    exchange = {
+        "offset_s": 0.0,
+        "request": {"method": "POST", "target": "/"},
+        "response": {"status": 200, "offset_s": 0.25},
+        "end_s": 2.5,
+        "problem": None,
+    }
+    calls = [
+        {**call("lookup"), "started_at": at(0.5), "ended_at": at(0.75)},
+        {**call("refund", error="no"), "seen_at": at(1.5)},
+        call("without time"),
+    ]
+    found = timeline(
+        {**turn("1", calls=calls, seconds=3.0), "ended_at": at(2.5)},
+        {"started_at": at(0.0), "exchanges": [exchange]},
+        Observed(BEGAN + 2.75, [span("agent", 0.125, 2.25), span("tool", 0.5, 0.75, status_code=STATUS_ERROR)]),
+    )
+    assert shown(found["items"]) == [
+        ("request", "request", 0.0, None),
+        ("exchange", "POST /", 0.0, 2.5),
+        ("span", "agent", 0.125, 2.25),
+        ("tool_call", "lookup", 0.5, 0.75),
+        ("span", "tool", 0.5, 0.75),
+        ("first_event", "first event", 1.0, None),
+        ("tool_call", "refund", 1.5, None),
+        ("answer", "answer complete", 2.5, None),
+        ("scoring", "scoring", 2.5, 2.75),
+    ]
+    assert found["duration_s"] == 2.75
+    assert found["items"][1]["first_byte_s"] == 0.25
+    assert [item["first_seen"] for item in found["items"] if item["kind"] == "tool_call"] == [False, True]
+    assert [item["failed"] for item in found["items"] if "failed" in item] == [False, False, False, True, True]
+
+
+def test_a_turn_of_another_process_has_what_is_stored() -> None:
+    found = timeline(turn("1"), None, Observed())
+    assert [item["kind"] for item in found["items"]] == ["request", "first_event", "answer"]
+
+
+def test_an_open_turn_has_no_answer_yet() -> None:
+    found = timeline({**turn("1"), "first_event_at": None, "ended_at": None}, None, Observed(scored_at=1.0))
+    assert ([item["kind"] for item in found["items"]], found["duration_s"]) == (["request"], 0.0)
+
+
+def test_clocks_that_differ_and_many_spans_do_no_harm() -> None:
+    spans = [span(f"s{number}", number - 5.0, 0.0) for number in range(MAX_SPANS + 50)]
+    items = timeline(turn("1"), None, Observed(spans=[Span("t", "no time"), *spans]))["items"]
+    assert sum(item["kind"] == "span" for item in items) == MAX_SPANS
+    assert all(0 <= item["start_s"] <= (item["end_s"] or item["start_s"]) for item in items)
