@@ -312,7 +312,7 @@ async def test_other_forms_of_content(message: dict[str, Any], text: str) -> Non
 
 
 async def test_an_api_that_is_not_there_is_said_before_the_run() -> None:
-    problem = "http://127.0.0.1:9/v1/chat/completions: ConnectError: "
+    problem = "http://127.0.0.1:9/v1/chat/completions: connection refused; is the agent running?"
     with pytest.raises(AgentUnreachableError, match=f"^{re.escape(problem)}"):
         await said("http://127.0.0.1:9/v1?key=s3cret", "Hi")
 
