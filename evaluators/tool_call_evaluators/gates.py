@@ -355,8 +355,16 @@ RUN_GATES = RunGates.keys()
 # ── arksim's gates ──────────────────────────────────────────────────────────────────────────────────────────────
 
 ARKSIM_GATES: Mapping[str, Schema] = {
-    "numeric_thresholds": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
-    "qualitative_failure_labels": {"type": "object", "additionalProperties": {"anyOf": [TEXTS, {"type": "null"}]}},
+    "numeric_thresholds": {
+        "description": "The lowest mean of a conversation, by metric (ArkSim's key).",
+        "type": "object",
+        "additionalProperties": {"type": ["number", "null"]},
+    },
+    "qualitative_failure_labels": {
+        "description": "Labels that fail the run, by metric (ArkSim's key).",
+        "type": "object",
+        "additionalProperties": {"anyOf": [TEXTS, {"type": "null"}]},
+    },
 }
 """The two keys in a suite's `gates` that hold limits of several metrics, as in arksim's configuration."""
 

@@ -29,7 +29,9 @@ class LlmJudgeOutput(GradedEvaluator):
 
     threshold: float | None = 0.5
     expected: Any = None
+    """The expected answer, for cases without one."""
     criteria: str | None = None
+    """What the judge grades instead, in words."""
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = json_text(self.expected if case.expected_response is None else case.expected_response)
@@ -60,7 +62,9 @@ class LlmJudgeTrajectory(GradedEvaluator):
 
     threshold: float | None = 0.5
     expected_behavior: str | None = None
+    """What the agent should do, in words, for cases that do not say."""
     criteria: str | None = None
+    """What the judge grades instead, in words."""
 
     def data(self, case: EvalCase) -> Mapping[str, str]:
         expected = self.expected_behavior if case.expected_behavior is None else case.expected_behavior

@@ -92,6 +92,7 @@ class ToolNameReliability(_ToolReliability):
     judged_checks: ClassVar[tuple[str, ...]] = ("clarity", "name_order", "intent_over_implementation")
 
     implementation_words: Sequence[str] = IMPLEMENTATION_WORDS
+    """What no name may contain, whatever the case."""
 
     def rules(self, tool: ToolDefinition) -> Checks:
         lowered = tool.name.lower()
@@ -135,7 +136,9 @@ class ToolDescriptionReliability(_ToolReliability):
     }
 
     max_num_input_arguments: int = 5
+    """The largest number of arguments of a tool."""
     max_optional_input_arguments: int = 3
+    """The largest number of arguments that are not required."""
 
     def rules(self, tool: ToolDefinition) -> Checks:
         properties = _mapping(tool.parameters.get("properties"))

@@ -66,11 +66,16 @@ class ArgumentMatcher:
     spellings: ClassVar[Mapping[str, str]] = {"trim_strings": "trim"}
 
     mode: MatchMode = "exact"
+    """`exact`: equal; `subset`: the call may have more; `superset`: the call may have fewer; `ignore`: not compared."""
     _: KW_ONLY
     deep: bool = False
+    """True: the mode applies at every level, not only the top one."""
     trim: bool = False
+    """True: white space around strings is ignored."""
     case_insensitive: bool = False
+    """True: upper and lower case are equal."""
     per_tool: Mapping[str, MatcherLike] = field(default_factory=dict)
+    """Another mode or other options for the tools of these names."""
 
     def __post_init__(self) -> None:
         if isinstance(self.per_tool, Mapping):

@@ -35,6 +35,7 @@ class TurnSuccessRatio(SyncEvaluator):
     needs: ClassVar[tuple[str, ...]] = ("turns",)
 
     metrics: Sequence[str] = FAILURE_METRICS
+    """The evaluators whose results count."""
     trajectory: Mapping[str, Any] | None = None
     """Options of tool_trajectory (arksim's rule); None: expected calls do not count."""
 

@@ -41,10 +41,13 @@ class External(AsyncEvaluator):
     name: ClassVar[str] = "external"
 
     command: Sequence[str]
+    """The program and its arguments; of a suite, relative to its file."""
     timeout: float = 30.0
+    """Maximum run time in seconds."""
     options: Mapping[str, Any] | None = None
     """Passed to the program."""
     scale: Sequence[float] = (0.0, 1.0)  # type: ignore[misc,assignment]  # an option here
+    """Lowest and highest score."""
     labels: Mapping[str, float] | None = None
     """The score of each label that the program may return."""
     folder: str | None = None

@@ -34,8 +34,11 @@ class JsonSimilarity(SyncEvaluator):
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
 
     expected: Any = None
+    """The expected value, for cases without `expect: {response: ...}`."""
     field: str = "response_text"
+    """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
     target_output_key: str | Sequence[str] = "*"
+    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all of it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,10 +30,15 @@ class ExactMatch(SyncEvaluator):
     spellings: ClassVar[Mapping[str, str]] = {"expected_output": "expected"}
 
     expected: Any = None
+    """The expected value, for cases without `expect: {response: ...}`."""
     field: str = "response_text"
+    """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
     target_output_key: str | Sequence[str] = "*"
+    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all of it."""
     case_sensitive: bool = False
+    """True: upper and lower case differ."""
     negated: bool = False
+    """True: passes where it would fail, and fails where it would pass."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,10 +78,15 @@ class Contains(SyncEvaluator):
     criterion: ClassVar[str] = "search_text"
 
     search_text: str | None = None
+    """The text that the answer contains, for cases without `expect: {response_contains: ...}`."""
     field: str = "response_text"
+    """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
     target_output_key: str | Sequence[str] = "*"
+    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all of it."""
     case_sensitive: bool = False
+    """True: upper and lower case differ."""
     negated: bool = False
+    """True: passes where it would fail, and fails where it would pass."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

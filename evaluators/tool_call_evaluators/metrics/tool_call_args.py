@@ -59,9 +59,13 @@ class ToolCallArgs(SyncEvaluator):
     reads_calls: ClassVar[bool] = True
 
     expected_tool_calls: Sequence[Mapping[str, Any] | ToolCall] | None = None
+    """The expected calls of cases without their own."""
     strict: bool = False
+    """True: 1 if all expected calls are matched, else 0."""
     subset: bool = False
+    """True: a call may have further arguments, at the top level."""
     argument_score: Literal["match", "similarity"] = "match"
+    """`match`: arguments agree or not; `similarity`: partial credit for similar arguments."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,7 +36,9 @@ class ToolCallOrder(SyncEvaluator):
     reads_calls: ClassVar[bool] = True
 
     tool_calls_order: Sequence[str] | None = None
+    """The names of the expected calls, in order, for cases without their own."""
     strict: bool = False
+    """True: 1 for equal sequences, else 0."""
 
     def measure(self, case: EvalCase) -> Measurement:
         criteria = self.tool_calls_order if case.tool_calls_order is None else case.tool_calls_order
@@ -71,7 +73,10 @@ class ToolCallCount(SyncEvaluator):
     reads_calls: ClassVar[bool] = True
 
     tool_calls_count: Mapping[str, Sequence[Any]] | None = None
+    """How often each tool is called, `{name: [comparator, times]}`, for cases without their own. Comparators: `=`,
+    `!=`, `<`, `<=`, `>`, `>=`."""
     strict: bool = False
+    """True: 1 if all criteria are satisfied, else 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,7 +128,9 @@ class ToolCallOutput(SyncEvaluator):
     reads_calls: ClassVar[bool] = True
 
     tool_outputs: Sequence[Mapping[str, Any] | ExpectedOutput] | None = None
+    """The expected outputs, each `{name, output}`, for cases without their own."""
     strict: bool = False
+    """True: 1 if all outputs are matched, else 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

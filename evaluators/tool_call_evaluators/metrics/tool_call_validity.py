@@ -51,6 +51,7 @@ class ToolCallValidity(SyncEvaluator):
     spellings: ClassVar[Mapping[str, str]] = {"strict_mode": "strict"}
 
     strict: bool = False
+    """True: every definition is strict: no further arguments."""
 
     def measure(self, case: EvalCase) -> Measurement:
         calls = case.tool_calls

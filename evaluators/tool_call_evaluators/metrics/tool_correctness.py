@@ -39,7 +39,10 @@ class ToolCorrectness(SyncEvaluator):
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: Literal["names_only", "names_and_order", "names_and_args"] = "names_only"
+    """What must agree: the names, the names in order, or the names and the arguments."""
     matcher: MatcherLike = "exact"
+    """How arguments compare: `exact`, `subset` (the call may have more), `superset` (it may have fewer), `ignore`, or
+    an object with options."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -33,6 +33,8 @@ class ToolEfficiency(SyncEvaluator):
     spellings: ClassVar[Mapping[str, str]] = MATCHER_SPELLINGS
 
     matcher: MatcherLike = "exact"
+    """How arguments compare: `exact`, `subset` (the call may have more), `superset` (it may have fewer), `ignore`, or
+    an object with options."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,6 +35,7 @@ class ToolError(SyncEvaluator):
 
     is_error: Callable[[ToolCall], bool] | None = None
     error_detector: str | Callable[[str], bool] | None = None
+    """A regular expression: a result in which it is found is an error. In Python also a function of the result."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,7 +46,13 @@ class ToolTrajectory(SyncEvaluator):
     needs: ClassVar[tuple[str, ...]] = ("expected_tool_calls",)
 
     mode: TrajectoryMode = "in_order"
+    """How the calls compare. `strict`: equal, pair by pair; `in_order`: in this order, further calls lower the score;
+    `any_order`: the same in any order; `superset`: every expected call was made; `subset`: every actual call was
+    expected; `within`: as `subset`, and several may match one; `precision`, `recall`: the share of the actual, or
+    expected, calls that match."""
     matcher: MatcherLike = "exact"
+    """How arguments compare: `exact`, `subset` (the call may have more), `superset` (it may have fewer), `ignore`, or
+    an object with options."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

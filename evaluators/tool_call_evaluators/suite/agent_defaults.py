@@ -76,6 +76,7 @@ class AgentDefaults(Declared):
     binding: Annotated[str, one_of(*BINDINGS)] | None = None
     """The protocol binding. Default: the first that the agent's card offers."""
     streaming: Boolean | None = None
+    """Whether to stream. Default: as the agent's card says."""
     timeout: Annotated[float, Value(_seconds, {"type": "number", "exclusiveMinimum": 0})] | None = None
     """Timeout of a turn, in seconds."""
     concurrency: Annotated[int, whole_number(1, 1_000)] | None = None

@@ -184,7 +184,9 @@ class CaseTurn(Declared):
     """One user message of a case, and the expected behaviour of the agent."""
 
     user: Text
+    """What the user writes."""
     expect: Expectation = Expectation()
+    """What is expected of this turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +196,9 @@ class Case(Declared):
     id: Annotated[str, Value(_case_id, TEXT)]
     """Unique in the suite."""
     tags: Texts = ()
+    """Words to select cases by: `--tag`."""
     repetitions: Annotated[int, whole_number(1, MAX_REPETITIONS)] = 1
+    """How many conversations of the case a run holds."""
     user_goal: Text | None = None
     """What the user wants to reach, for judged evaluators."""
     knowledge: Text | None = None

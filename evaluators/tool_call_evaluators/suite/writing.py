@@ -10,15 +10,19 @@ from ..typed import adapter
 from .model import Case, Suite
 from .yaml_writer import block, printable_line
 
+SCHEMA_FILE = "suite.schema.json"
+EDITOR_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE} (from `a2a-eval-proxy schema > {SCHEMA_FILE}`)"
+"""The first line of a suite file: an editor with a YAML language server then completes and checks the suite."""
+
 
 def suite_text(
     suite: Suite, comments: Iterable[str] = (), case_comments: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """`suite` as YAML, with `comments` at the top and above the cases with these ids.
+    """`suite` as YAML, with `EDITOR_LINE` and `comments` at the top and above the cases with these ids.
 
     Plug-ins are written with their absolute path.
     """
-    lines = comment_lines(comments, "")
+    lines = [EDITOR_LINE, *comment_lines(comments, "")]
     lines += block(suite_dict(replace(suite, cases=())))
     if suite.cases:
         lines += ["", "cases:"]

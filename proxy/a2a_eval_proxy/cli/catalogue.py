@@ -56,9 +56,9 @@ def schema(options: SchemaOptions) -> None:
     \b
     Example: a2a-eval-proxy schema > suite.schema.json
     """
-    from importlib.resources import files
+    from tool_call_evaluators.suite.schema import shipped_schema
 
-    click.echo(files("tool_call_evaluators.suite.schema").joinpath("suite.schema.json").read_text("utf-8"), nl=False)
+    click.echo(shipped_schema(), nl=False)
 
 
 @command(ConvertOptions)

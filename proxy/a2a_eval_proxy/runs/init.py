@@ -12,6 +12,8 @@ from a2a_tool_capture.client import CaptureClient
 from tool_call_evaluators.report.wording import call_text, counted
 from tool_call_evaluators.runs.recording import record_suite
 from tool_call_evaluators.suite import Case, CaseTurn, Suite, parse_suite
+from tool_call_evaluators.suite.schema import shipped_schema
+from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
 from tool_call_evaluators.suite.yaml_writer import block, flow
 
 from ..connectors.reference import read_reference
@@ -22,7 +24,8 @@ SUITE, CONFIG, CI = "suite.yaml", "a2a-eval-proxy.yaml", ".github/workflows/agen
 _GREETING = "Hello, what can you do?"
 """What is sent if the card gives no example and the user no message."""
 
-_HEAD = """\
+_HEAD = f"""\
+{EDITOR_LINE}
 # What a good agent does. The case was recorded: check that what the agent did was correct.
 #   a2a-eval-proxy validate suite.yaml     checks this file and the agent
 #   a2a-eval-proxy run suite.yaml --report report
@@ -104,7 +107,8 @@ async def first_suite(agent: AgentOptions, message: str | None = None) -> FirstS
 
 def files(suite: FirstSuite, url: str) -> dict[str, str]:
     """The texts of the files of `init`, by their names."""
-    return {SUITE: suite.text, CONFIG: _CONFIG.format(url=flow(url)), CI: _CI.format(url=flow(url))}
+    texts = {SUITE: suite.text, CONFIG: _CONFIG.format(url=flow(url)), CI: _CI.format(url=flow(url))}
+    return texts | {SCHEMA_FILE: shipped_schema()}
 
 
 async def _card(agent: AgentOptions) -> tuple[str, Sequence[str], bool]:

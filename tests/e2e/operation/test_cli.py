@@ -22,6 +22,7 @@ from support.processes import ChildProcess
 from support.proxy import READY, Proxy
 from support.raw_a2a import Wire
 from tool_call_evaluators.suite import load_suite
+from tool_call_evaluators.suite.writing import EDITOR_LINE
 
 EVALSET = Path(__file__).parents[2] / "evaluators/fixtures/google-adk/home_automation_agent/simple_test2.test.json"
 SUITE = """\
@@ -273,7 +274,7 @@ def test_a_file_of_another_framework_becomes_a_suite(tmp_path: Path) -> None:
     converted = run("convert", str(EVALSET), "--out", str(out))
     assert converted.returncode == 0
     assert f"to {out}" in converted.stderr
-    assert out.read_text("utf-8").startswith("# From simple_test2.test.json (google-adk).\n")
+    assert out.read_text("utf-8").startswith(f"{EDITOR_LINE}\n# From simple_test2.test.json (google-adk).\n")
     assert load_suite(out).cases
     again = run("convert", str(EVALSET), "--out", str(out))
     assert again.returncode == 2
@@ -324,7 +325,12 @@ def test_three_commands_from_an_agent_to_a_gate_that_fails(agent: GetAgent, nobo
     assert (first.returncode, first.stderr) == (0, "")
     assert "next: a2a-eval-proxy run suite.yaml --config a2a-eval-proxy.yaml" in first.stdout
     assert f"then open {Path('report/report.html')}\n" in first.stdout
-    assert {path.name for path in tmp_path.iterdir()} == {"suite.yaml", "a2a-eval-proxy.yaml", ".github"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "suite.yaml",
+        "suite.schema.json",
+        "a2a-eval-proxy.yaml",
+        ".github",
+    }
     passing = run("run", "suite.yaml", "--config", "a2a-eval-proxy.yaml", cwd=tmp_path)
     assert passing.returncode == 0
     assert (tmp_path / "report/report.html").exists()

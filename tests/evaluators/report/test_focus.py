@@ -11,6 +11,7 @@ from tool_call_evaluators import SuiteError, load_suite, parse_suite
 from tool_call_evaluators.report import Report
 from tool_call_evaluators.report.focus import ALL, MAX_FILES, focus_suites
 from tool_call_evaluators.runs.outcomes import follow, run_verdict
+from tool_call_evaluators.suite.writing import EDITOR_LINE
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 
@@ -28,7 +29,7 @@ def test_the_failures_of_the_demo():
     again = parse_suite(everything.text)
     assert again.cases == tuple(suite.case(case_id) for case_id in everything.case_ids)
     assert (again.evaluators, again.gates, again.name) == (suite.evaluators, suite.gates, "demo")
-    assert everything.text.startswith("# From run nightly.\n# All failures.\nsuite: demo\n")
+    assert everything.text.startswith(f"{EDITOR_LINE}\n# From run nightly.\n# All failures.\nsuite: demo\n")
     assert [(focus.name, focus.case_ids) for focus in errors] == [
         ("error-01-tool-trajectory", ("partial-refund",)),
         ("error-02-tool-call-args", ("partial-refund",)),

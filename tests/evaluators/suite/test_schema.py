@@ -67,6 +67,25 @@ def test_every_built_in_evaluator_and_option_is_in_it():
     assert all(schema["description"] for schema in by_name.values())
 
 
+def undescribed(schema, where=""):
+    """The keys of objects that an editor would offer without an explanation."""
+    if isinstance(schema, dict):
+        for name, form in schema.get("properties", {}).items():
+            if not form.get("description") and form.get("type") != "null":
+                yield f"{where}.{name}"
+        for name, form in schema.items():
+            yield from undescribed(form, f"{where}.{name}".removesuffix(".properties"))
+    elif isinstance(schema, list):
+        for form in schema:
+            yield from undescribed(form, where)
+
+
+def test_every_key_is_described():
+    found = set(undescribed({key: form for key, form in SHIPPED.items() if key not in ("then", "if")}))
+    known = (".ToolCall.", ".tool_calls.items.", ".findings.")  # fields of calls, and severities
+    assert sorted(key for key in found if not any(part in key for part in known)) == []
+
+
 def documented() -> list[str]:
     pages = [ROOT / "README.md", *(ROOT / "evaluators").glob("*.md"), *(ROOT / "evaluators/docs").glob("*.md")]
     found = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tool_call_evaluators import parse_suite
-from tool_call_evaluators.suite.writing import suite_text
+from tool_call_evaluators.suite.writing import EDITOR_LINE, suite_text
 
 DEMO = Path(__file__).parents[3] / "proxy/a2a_eval_proxy/demo/suite.yaml"
 
@@ -66,7 +66,7 @@ def test_a_suite_is_read_back_as_it_was(text):
     suite = parse_suite(text)
     written = suite_text(suite, ["A comment\nof two lines."])
     assert parse_suite(written) == suite
-    assert written.startswith("# A comment\n# of two lines.\nsuite: ")
+    assert written.startswith(f"{EDITOR_LINE}\n# A comment\n# of two lines.\nsuite: ")
     assert suite_text(parse_suite(written)) == suite_text(suite)
 
 

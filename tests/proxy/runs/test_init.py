@@ -14,6 +14,7 @@ from agents.scenario_agent import AgentOptions as ScenarioOptions
 from agents.scenario_agent import scenario_agent
 from tool_call_evaluators.suite import load_suite, parse_suite
 from tool_call_evaluators.suite.lint import unused_expectations
+from tool_call_evaluators.suite.writing import EDITOR_LINE, SCHEMA_FILE
 
 PROGRAM = """\
 #!/bin/sh
@@ -29,6 +30,7 @@ async def test_what_the_agent_does_is_expected() -> None:
         suite = await first_suite(AgentOptions(agent.url), "chunks please")
     assert suite.summary.startswith("sent 'chunks please': 2 tool calls: search(q=")
     assert suite.unseen == ""
+    assert suite.text.startswith(EDITOR_LINE)
     read = parse_suite(suite.text)
     (case,) = read.cases
     assert (case.id, read.agent.url) == ("chunks-please", agent.url)
@@ -49,7 +51,7 @@ async def test_an_agent_that_shows_no_calls_has_a_case_to_complete() -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "openai:http://127.0.0.1:9/v1?a=b", "python:my agent.py:Orders"])
 def test_the_files_are_what_they_are_named_after(url: str, tmp_path: Path) -> None:
     texts = files(FirstSuite("suite: x\n", "", ""), url)
-    assert list(texts) == [SUITE, CONFIG, CI]
+    assert list(texts) == [SUITE, CONFIG, CI, SCHEMA_FILE]
     assert yaml.safe_load(texts[CONFIG])["upstream"] == url
     assert yaml.safe_load(texts[CI])["jobs"]["evaluate"]["env"]["A2A_EVAL_PROXY_AGENT"] == url
     (tmp_path / SUITE).write_text(texts[SUITE])

@@ -3,6 +3,13 @@
 python -m tool_call_evaluators.suite.schema > suite.schema.json
 """
 
+from importlib.resources import files
+
 from .generate import suite_schema
 
-__all__ = ["suite_schema"]
+__all__ = ["shipped_schema", "suite_schema"]
+
+
+def shipped_schema() -> str:
+    """The text of `suite.schema.json`."""
+    return files(__name__).joinpath("suite.schema.json").read_text("utf-8")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import cache
 from typing import Any, NoReturn
 
 from pydantic import TypeAdapter
@@ -110,6 +112,15 @@ def _evaluators(options: Mapping[str, Schema]) -> Schema:
     return {"anyOf": [{"enum": alone}, one], "description": "The name of an evaluator, or {name: options}."}
 
 
+@cache
+def _described(cls: type) -> Mapping[str, str]:
+    """The descriptions of the options that a base class declares; pydantic reads only those of the class itself."""
+    if not is_dataclass(cls):
+        return {}
+    properties = TypeAdapter(cls).json_schema(schema_generator=_Generator)["properties"]
+    return {name: form["description"] for name, form in properties.items() if "description" in form}
+
+
 def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
     """The options of an evaluator, with descriptions of those that all have."""
     properties = schema["properties"]
@@ -120,6 +131,9 @@ def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
     properties["id"]["description"] = "The name of its results."
     scopes = ["conversation"] if cls.scope == "conversation" else ["turn", "conversation"]
     properties["scope"] = {"enum": scopes, "description": "What it scores: each turn, or a whole conversation."}
+    for base in cls.__mro__[1:]:
+        for name, text in _described(base).items():
+            properties.get(name, {}).setdefault("description", text)
     spellings = spellings_of(cls)
     for spelling, option in spellings.items():
         properties[spelling] = properties[option]
@@ -128,6 +142,7 @@ def _options(cls: type[EvaluatorBase], schema: Schema) -> Schema:
         same = {name: properties[name] for name, option in names.items() if option == cls.criterion}
         properties[CRITERIA] = {
             "type": ["object", "null"],
+            "description": f"`{cls.criterion}`, as UiPath writes it.",
             "properties": same,
             "additionalProperties": False,
             "minProperties": 1,
