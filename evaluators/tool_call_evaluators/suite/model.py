@@ -186,7 +186,6 @@ class CaseTurn(Declared):
     user: Text
     """What the user writes."""
     expect: Expectation = Expectation()
-    """What is expected of this turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

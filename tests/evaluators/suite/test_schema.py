@@ -71,7 +71,8 @@ def undescribed(schema, where=""):
     """The keys of objects that an editor would offer without an explanation."""
     if isinstance(schema, dict):
         for name, form in schema.get("properties", {}).items():
-            if not form.get("description") and form.get("type") != "null":
+            explained = form.get("description") or "$ref" in form  # to a definition with a description
+            if not explained and form.get("type") != "null":
                 yield f"{where}.{name}"
         for name, form in schema.items():
             yield from undescribed(form, f"{where}.{name}".removesuffix(".properties"))
