@@ -306,6 +306,12 @@ class ShowOptions(StoreOption):
     output: str = option(types.one_of("text", "json"), "Output format.", "text")
 
 
+class UiOptions(PluginOption, StoreOption):
+    suite: str | None = _run(types.FILE, "Suite file: its cases are shown, and its gates judge the runs.", None)
+    port: int = option(types.PORT, "Port to listen on, on this machine only; 0: any free one.", 8082)
+    open: bool = option(types.FLAG, "Open the link in a browser.", False)
+
+
 class CompareOptions(StoreOption):
     run_a: str = option(types.run_name("RUN_A"), "The earlier run.", positional=True)
     run_b: str = option(types.run_name("RUN_B"), "The later run.", positional=True)

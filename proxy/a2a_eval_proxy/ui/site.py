@@ -60,7 +60,7 @@ class Site:
         self._proxy_url = proxy_url
         self._check = check
         work = control.work
-        self._runs = JudgedRuns(control.store, work, control.suite, control.suite_file, control.run)
+        self._runs = JudgedRuns(control.store, work, lambda: control.suite, control.suite_file, control.run)
         self._compared = ComparedRuns(control.store, work)
         self._assets = AssetFiles()
         self._environment = environment()

@@ -47,7 +47,7 @@ async def _values(view: View) -> Mapping[str, Any]:
     return {
         "agent": await view.agent.status() if view.agent else None,
         "proxy_url": view.proxy_url,
-        "is_live": view.proxy_url is not None and cursor is None,
+        "is_live": cursor is None,
         "counters": await _counters(view, filters.get("run")),
         "rows": [turn_row(turn) for turn in {turn["turn_id"]: turn for turn in reversed(found)}.values()][::-1],
         "filters": filters,

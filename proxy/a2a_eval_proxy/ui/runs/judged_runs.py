@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tool_call_evaluators.suite import Suite
@@ -24,20 +25,23 @@ _REST = 10
 @dataclass(frozen=True, slots=True)
 class _Kept:
     summary: RunSummary
+    suite: Suite | None
     view: RunView
     at: float
     took_s: float
 
 
 class JudgedRuns:
-    """Judges runs of a store by `suite` (see `judged_run`). `suite_file` is its file, `current` the run that traffic
-    belongs to now."""
+    """Judges runs of a store by the `suite` of that time; see `judged_run`.
+
+    `suite_file` is its file, `current` the run that traffic belongs to now.
+    """
 
     def __init__(
         self,
         store: Store,
         work: OneAtATime,
-        suite: Suite | None = None,
+        suite: Callable[[], Suite | None] = lambda: None,
         suite_file: str | None = None,
         current: str | None = None,
     ) -> None:
@@ -51,7 +55,7 @@ class JudgedRuns:
     def known(self, run: RunSummary, link: Link) -> RunView | None:
         """The view of the run as it is; None if it must be judged first."""
         kept = self._kept.get((run.name, link("")))
-        return kept.view if kept is not None and kept.summary == run else None
+        return kept.view if kept is not None and kept.summary == run and kept.suite is self._suite() else None
 
     async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
         """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.
@@ -68,18 +72,18 @@ class JudgedRuns:
 
     def _fresh(self, key: tuple[str, str], run: RunSummary) -> _Kept | None:
         kept = self._kept.get(key)
-        if kept is None:
+        if kept is None or kept.suite is not self._suite():
             return None
         age_s = asyncio.get_running_loop().time() - kept.at
         limit_s = MAX_AGE_S if kept.summary == run else _REST * kept.took_s
         return kept if age_s < limit_s else None
 
     async def _judged(self, key: tuple[str, str], run: RunSummary, link: Link) -> RunView:
-        clock = asyncio.get_running_loop().time
+        clock, suite = asyncio.get_running_loop().time, self._suite()
         began = clock()
-        report = (await judged_run(self._store, self._suite, run, current=run.name == self._current)).report
+        report = (await judged_run(self._store, suite, run, current=run.name == self._current)).report
         view = await asyncio.to_thread(run_view, report, link, self._suite_file if report.suite else None)
-        self._kept[key] = _Kept(run, view, clock(), clock() - began)
+        self._kept[key] = _Kept(run, suite, view, clock(), clock() - began)
         while len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return view

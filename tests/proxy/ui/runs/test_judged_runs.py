@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -57,11 +58,11 @@ async def summary(store: Store, name: str) -> RunSummary:
 
 
 async def test_the_suite_judges_its_own_runs_and_the_current_one(store):
-    runs = JudgedRuns(store, OneAtATime(), SUITE, "s.yaml")
+    runs = JudgedRuns(store, OneAtATime(), lambda: SUITE, "s.yaml")
     own, other = [await runs.view(await summary(store, name), link) for name in ("of suite", "of another")]
     assert (own.planned, own.missing, own.status) == (2, 1, "incomplete")
     assert (other.planned, other.missing, other.status, other.again) == (0, 0, "passed", None)
-    current = await JudgedRuns(store, OneAtATime(), SUITE, "s.yaml", "of another").view(
+    current = await JudgedRuns(store, OneAtATime(), lambda: SUITE, "s.yaml", "of another").view(
         await summary(store, "of another"), link
     )
     assert current.planned == 2
@@ -106,3 +107,12 @@ async def test_a_judgement_outlives_the_request_that_did_not_wait_for_it(store, 
         await asyncio.sleep(0.001)
     assert await runs.view(run, link, within_s=0) is not None
     assert reads == ["of suite"]
+
+
+async def test_a_case_that_is_added_to_the_suite_counts_at_once(store):
+    suites = [SUITE]
+    runs, run = JudgedRuns(store, OneAtATime(), lambda: suites[-1]), await summary(store, "of suite")
+    assert (await runs.view(run, link)).planned == 2
+    suites.append(replace(SUITE, cases=SUITE.cases[:1]))
+    assert runs.known(run, link) is None
+    assert (await runs.view(run, link)).planned == 1

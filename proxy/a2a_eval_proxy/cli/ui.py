@@ -1,0 +1,47 @@
+"""`ui`: the pages over a store."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import click
+
+from ..settings.store_url import masked_url
+from .command import command, run_async
+from .options import UiOptions
+
+
+@command(UiOptions)
+def ui(options: UiOptions) -> None:
+    """Show the turns and runs of a store in a browser.
+
+    The pages are those of `serve`, without an agent. The store may be in use: turns that proxies add appear on the
+    pages. Several proxies that share a PostgreSQL database appear in one page. Prints a link that works once; listens
+    on this machine only.
+
+    \b
+    Example: a2a-eval-proxy ui --store postgresql://db.example/turns --suite suite.yaml
+    """
+    run_async(_serve_until_stopped(options))
+
+
+async def _serve_until_stopped(options: UiOptions) -> None:
+    from tool_call_evaluators.importers import import_suite
+
+    from ..privacy.policy import NO_PRIVACY
+    from ..telemetry.logs import LOG_LINE, start_logging
+    from ..ui.stored.store_pages import store_pages
+
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    start_logging("info", LOG_LINE, NO_PRIVACY)
+    suite = import_suite(options.suite, allow_plugins=options.allow_plugins).suite if options.suite else None
+    async with store_pages(options.store, options.port, suite, options.suite) as served:
+        click.echo(f"a2a-eval-proxy ui ready: store {masked_url(options.store)}, open {served.link}")
+        click.echo(f"the link works once; later logins and the API need the token {served.token}", err=True)
+        if options.open:
+            await asyncio.to_thread(click.launch, served.link)
+        await stop.wait()

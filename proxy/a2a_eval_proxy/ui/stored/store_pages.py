@@ -1,0 +1,98 @@
+"""Serves the pages and the admin API over a store."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from tool_call_evaluators.suite import Case, Suite, SuiteError
+
+from ...admin.api import admin_app
+from ...net.browser_guard import HostNames
+from ...net.http_server import listening
+from ...one_at_a_time import OneAtATime
+from ...privacy.policy import NO_PRIVACY, Privacy
+from ...runs.stored_turns import open_existing_store
+from ...scoring.case_book import CaseBook
+from ...store import Store
+from ...store.base import TurnJson
+from ...telemetry.event_bus import EventBus
+from ..check import check_page
+from ..screens import SCREENS
+from ..site import Site
+from .store_watch import StoreWatch
+
+
+@dataclass
+class StoredControl:
+    """A store in place of a running proxy; see `Control`. No turn is ever captured, pending or open here."""
+
+    store: Store
+    suite: Suite | None
+    suite_file: str | None
+    cases: CaseBook = field(init=False)
+    bus: EventBus = field(default_factory=EventBus)
+    work: OneAtATime = field(default_factory=OneAtATime)
+    privacy: Privacy = NO_PRIVACY
+    run: str | None = None
+
+    def __post_init__(self) -> None:
+        self.cases = CaseBook(self.suite)
+
+    evaluates = False
+
+    async def flush(self, timeout_s: float) -> dict[str, int]:
+        return {"pending": 0, "open": 0}
+
+    async def turns_in_progress(self) -> list[TurnJson]:
+        return []
+
+    async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
+        return []
+
+    def bind(self, turn: TurnJson, case_id: str) -> None:
+        raise NotImplementedError("nothing is scored here")
+
+    async def add_case(self, case: Case, comments: Sequence[str]) -> None:
+        raise SuiteError("only `serve --suite` appends cases to a suite file", "suite")
+
+    def problems(self) -> list[str]:
+        return []
+
+    def remarks(self) -> list[str]:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a browser opens the pages: a link that works once, and the token for later logins and for the API."""
+
+    link: str
+    token: str
+
+
+@asynccontextmanager
+async def store_pages(
+    location: str, port: int, suite: Suite | None = None, suite_file: str | None = None
+) -> AsyncIterator[Served]:
+    """Serve the pages over an existing store on a port of loopback (0: any free one) for the time of the block.
+
+    Raises StoreError for a store that is missing or cannot be read, ListenError for a port that is taken.
+    """
+    token = secrets.token_urlsafe(24)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_existing_store(location))
+        control = StoredControl(store, suite, suite_file)
+        screens = [screen for screen in SCREENS if screen is not check_page.SCREEN]
+        site = Site(control, token=token, screens=screens)
+        app = admin_app(control, CollectorRegistry(), token, HostNames(), site.routes, site.access)
+        server = await listening(stack, app, f"127.0.0.1:{port}", "--port", 1.0)
+        watch = asyncio.create_task(StoreWatch(store, control.bus).run())
+        stack.callback(watch.cancel)
+        stack.callback(control.bus.close)  # first: pages that listen would keep the server
+        yield Served(site.address(server.url), token)

@@ -1,0 +1,87 @@
+"""Turns that other processes add to a store, as live events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+from ...store import Store, StoreError, TurnQuery
+from ...store.base import TurnJson
+from ...telemetry.event_bus import EventBus
+
+EVERY_S = 1.0
+NEWEST = 100
+"""Turns that a poll reads; older ones are checked only while they wait to be scored."""
+MAX_WAITING = 20
+"""Older turns that a poll checks."""
+MAX_KNOWN = 2_000
+EVENTS = {"open": "turn.opened", "pending": "turn.closed", "done": "turn.done"}
+
+logger = logging.getLogger(__name__)
+
+_State = tuple[str, str]
+"""Status and verdict of a turn."""
+
+
+class StoreWatch:
+    """Publishes the changes of `store` on `bus`, at most one poll a second, and none without a listener."""
+
+    def __init__(self, store: Store, bus: EventBus) -> None:
+        self._store = store
+        self._bus = bus
+        self._known: OrderedDict[str, _State] = OrderedDict()
+        self._has_begun = False
+
+    async def run(self) -> None:
+        """Polls until it is cancelled. A store that cannot be read is logged once, and tried again."""
+        works = True
+        while True:
+            if self._bus.recording:
+                try:
+                    await self.poll()
+                    works = True
+                except StoreError as error:
+                    if works:
+                        logger.warning("the store is not followed: %s", error)
+                    works = False
+            else:
+                self._has_begun = False
+            await asyncio.sleep(EVERY_S)
+
+    async def poll(self) -> None:
+        """Publish what changed since the last poll; the first one only notes what the store has. Raises StoreError."""
+        newest = (await self._store.turns(TurnQuery(limit=NEWEST, newest_first=True, summary=True))).items
+        changed = [turn["turn_id"] for turn in reversed(newest) if self._known.get(turn["turn_id"]) != _state(turn)]
+        if self._has_begun:
+            for turn_id in [*await self._scored({turn["turn_id"] for turn in newest}), *changed]:
+                await self._publish(turn_id)
+        for turn in reversed(newest):
+            self._note(turn["turn_id"], _state(turn))
+        self._has_begun = True
+
+    async def _scored(self, newest: set[str]) -> list[str]:
+        """Older turns that waited at the last poll and do not any more."""
+        waiting = [key for key, (status, _) in self._known.items() if status != "done" and key not in newest]
+        found = []
+        for turn_id in waiting[:MAX_WAITING]:
+            status = await self._store.status(turn_id)
+            self._note(turn_id, (status or "done", ""))
+            if status not in (None, "open", "pending"):
+                found.append(turn_id)
+        return found
+
+    async def _publish(self, turn_id: str) -> None:
+        turn = await self._store.turn(turn_id)
+        if turn is not None:  # else it was deleted meanwhile
+            self._bus.publish(EVENTS[turn["status"]], turn)
+
+    def _note(self, turn_id: str, state: _State) -> None:
+        self._known[turn_id] = state
+        self._known.move_to_end(turn_id)
+        if len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+
+
+def _state(turn: TurnJson) -> _State:
+    return turn["status"], turn["verdict"]

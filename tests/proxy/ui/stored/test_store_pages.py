@@ -1,0 +1,113 @@
+"""The pages over a store, as the command `ui` serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+from a2a_eval_proxy.cli import cli
+from a2a_eval_proxy.cli.options import UiOptions
+from a2a_eval_proxy.cli.ui import _serve_until_stopped
+from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.store import StoreError
+from a2a_eval_proxy.telemetry import logs
+from a2a_eval_proxy.ui.stored import store_watch
+from a2a_eval_proxy.ui.stored.store_pages import store_pages
+from support.stored_runs import store_turns
+from support.turn_samples import result, turn
+from tool_call_evaluators import parse_suite
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "turns.db"
+    scored = turn("1", "Where is it?", evaluations=[result("tool_error", 1.0)], case="status", run="monday")
+    store_turns(path, [scored])
+    return path
+
+
+async def test_every_screen_works_without_an_agent(store):
+    suite = parse_suite("suite: orders\nevaluators: [tool_error]\ncases: [{id: status, turns: [{user: Where is it?}]}]")
+    async with (
+        store_pages(str(store), 0, suite, "orders.yaml") as served,
+        httpx.AsyncClient(trust_env=False) as browser,
+    ):
+        base = served.link.partition("/login")[0]
+        assert (await browser.get(f"{base}/")).status_code == 401
+        entered = await browser.get(served.link, follow_redirects=True, headers={"accept": "text/html"})
+        assert "Where is it?" in entered.text
+        for path in ("/runs", "/runs/monday", "/cases", "/compare", "/turns/1", "/conversations/conversation-1"):
+            assert (await browser.get(f"{base}{path}")).status_code == 200, path
+        assert "monday" in (await browser.get(f"{base}/cases")).text
+        assert "a2a-eval-proxy run orders.yaml" in (await browser.get(f"{base}/runs/monday")).text
+        assert (await browser.get(f"{base}/check")).status_code == 404
+        browser.cookies.clear()
+        assert (await browser.get(served.link)).status_code == 401  # it works once
+
+
+async def test_the_api_needs_the_token_and_changes_no_traffic(store):
+    async with store_pages(str(store), 0) as served:
+        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
+        async with httpx.AsyncClient(base_url=base, trust_env=False, headers=token) as api:
+            assert (await api.get("/api/runs")).json()["items"][0]["name"] == "monday"
+            assert (await api.post("/api/flush")).json() == {"done": True, "pending": 0, "open": 0}
+            assert (await api.get("/api/turns/1/wire")).status_code < 500
+            assert (await api.get("/api/runs", headers={"authorization": "Bearer wrong"})).status_code == 401
+
+
+async def test_a_turn_that_a_proxy_adds_is_an_event(store, monkeypatch):
+    monkeypatch.setattr(store_watch, "EVERY_S", 0.01)
+    async with store_pages(str(store), 0) as served:
+        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
+        listening = httpx.AsyncClient(trust_env=False, headers=token, timeout=30)
+        adding = True
+
+        async def add() -> None:  # until the watch has begun
+            number = 0
+            while adding:
+                number += 1
+                await asyncio.to_thread(store_turns, store, [turn(f"new-{number}", run="tuesday")])
+
+        async with listening, listening.stream("GET", f"{base}/api/events?types=turn.done") as events:
+            lines = events.aiter_lines()
+            assert await anext(lines) == ": listening"
+            task = asyncio.create_task(add())
+            async for line in lines:
+                if line.startswith("data:") and "new-" in line:
+                    break
+            adding = False
+            await task
+
+
+async def test_a_missing_store_and_a_taken_port_are_named(tmp_path, store):
+    with pytest.raises(StoreError, match="no such file"):
+        async with store_pages(str(tmp_path / "missing.db"), 0):
+            pass
+    taken = pytest.raises(ListenError, match="choose another address with --port")
+    with socket.create_server(("127.0.0.1", 0)) as server, taken:
+        async with store_pages(str(store), server.getsockname()[1]):
+            pass
+
+
+async def test_the_command_prints_the_link_and_stops_on_a_signal(store, capsys, monkeypatch):
+    monkeypatch.setattr(logs, "start_logging", lambda *_: None)  # the handlers are those of pytest
+    serving = asyncio.create_task(_serve_until_stopped(UiOptions(store=str(store), port=0)))
+    printed = ""
+    while "ready" not in printed:
+        await asyncio.sleep(0.01)
+        assert not serving.done()
+        printed += capsys.readouterr().out
+    assert f"store {store}, open http://127.0.0.1:" in printed
+    assert "/login?code=" in printed
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+def test_the_help_has_an_example(capsys):
+    cli(["ui", "--help"], standalone_mode=False)
+    assert "Example: a2a-eval-proxy ui" in capsys.readouterr().out

@@ -1,0 +1,112 @@
+"""A store that other processes write, followed by polling: a real SQLite file, and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.store import Scored, Store, StoreFileError, open_store
+from a2a_eval_proxy.telemetry.event_bus import EventBus, Listener
+from a2a_eval_proxy.turn import Turn
+from a2a_eval_proxy.ui.stored import store_watch
+from a2a_eval_proxy.ui.stored.store_watch import StoreWatch
+from support.turn_samples import result, turn
+
+
+class Followed:
+    """A store that is read, and one of another process that writes to the same place."""
+
+    def __init__(self, location: str) -> None:
+        self.writing: Store = open_store(location)
+        self.reading: Store = open_store(location, must_exist=True)
+        self.bus = EventBus()
+        self.watch = StoreWatch(self.reading, self.bus)
+
+    async def add(self, *names: str, scored: bool = True) -> None:
+        turns = [Turn.from_dict(turn(name, run="r", start=n, status="pending")) for n, name in enumerate(names)]
+        self.writing.add(turns, lambda: None, (lambda turn_id: [result("tool_error", 1.0)]) if scored else None)
+        await self.writing.drained()
+
+    async def finish(self, name: str) -> None:
+        self.writing.finish([Scored(name, [result("tool_error", 1.0)])], lambda: None)
+        await self.writing.drained()
+
+    async def news(self, listener: Listener) -> list[tuple[str, str]]:
+        await self.watch.poll()
+        return [(event.name, json.loads(event.whole)["turn_id"]) for event in listener.now().events]
+
+    def close(self) -> None:
+        self.writing.close()
+        self.reading.close()
+
+
+@pytest_asyncio.fixture(params=["sqlite", "postgres"])
+async def followed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Followed]:
+    in_file = request.param == "sqlite"
+    made = Followed(str(tmp_path / "turns.db") if in_file else request.getfixturevalue("postgres").new_database())
+    yield made
+    await asyncio.to_thread(made.close)
+
+
+async def test_turns_of_other_processes_become_events_the_oldest_first(followed):
+    await followed.add("before")
+    with followed.bus.listen() as listener:
+        assert await followed.news(listener) == []
+        await followed.add("a", "b")
+        assert await followed.news(listener) == [("turn.done", "a"), ("turn.done", "b")]
+        assert await followed.news(listener) == []
+
+
+async def test_a_turn_that_waits_is_closed_and_later_done(followed, monkeypatch):
+    with followed.bus.listen() as listener:
+        await followed.news(listener)
+        await followed.add("a", scored=False)
+        assert await followed.news(listener) == [("turn.closed", "a")]
+        monkeypatch.setattr(store_watch, "NEWEST", 1)
+        await followed.add("b")
+        assert await followed.news(listener) == [("turn.done", "b")]
+        await followed.finish("a")  # which is not among the newest any more
+        assert await followed.news(listener) == [("turn.done", "a")]
+        assert await followed.news(listener) == []
+
+
+class Counted:
+    """A watch whose polls are counted, and fail if `error` is set."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self.polls = 0
+        self.error: StoreFileError | None = None
+        self.watch = StoreWatch(None, bus)
+        self.watch.poll = self._poll
+
+    async def _poll(self) -> None:
+        self.polls += 1
+        if self.error:
+            raise self.error
+
+    async def until(self, polls: int) -> None:
+        while self.polls < polls:
+            await asyncio.sleep(0.001)
+
+
+async def test_without_a_listener_the_store_is_not_polled_and_an_error_is_logged_once(monkeypatch, caplog):
+    monkeypatch.setattr(store_watch, "EVERY_S", 0.001)
+    bus = EventBus(linger_s=0)
+    counted = Counted(bus)
+    task = asyncio.create_task(counted.watch.run())
+    with bus.listen():
+        await counted.until(3)
+        counted.error = StoreFileError("store x: away")
+        await counted.until(counted.polls + 3)
+    while bus.recording:
+        await asyncio.sleep(0.001)
+    polls = counted.polls
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+    assert counted.polls <= polls + 1  # one that had begun
+    task.cancel()
+    assert caplog.text.count("the store is not followed: store x: away") == 1
