@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from tool_call_evaluators.suite import Case, Suite, SuiteError
 
 from ...admin.api import admin_app
+from ...admin.timeline import Observed
 from ...net.browser_guard import HostNames
 from ...net.http_server import listening
 from ...one_at_a_time import OneAtATime
@@ -54,6 +55,9 @@ class StoredControl:
 
     async def wire(self, turn_id: str, tasks: Sequence[str], began: float, ended: float | None) -> list[dict[str, Any]]:
         return []
+
+    def observed(self, turn_id: str) -> Observed:
+        return Observed()
 
     def bind(self, turn: TurnJson, case_id: str) -> None:
         raise NotImplementedError("nothing is scored here")
