@@ -153,7 +153,7 @@ class Cases {
         {},
         sign(worst),
         make("span", { class: "name" }, items[0].case),
-        make("span", { class: "first dots" }, dots, all.length > MOST_DOTS ? ` … ${all.length}` : ""),
+        make("span", { class: "first dots" }, dots, all.length > MOST_DOTS ? ` and ${all.length - MOST_DOTS} more` : ""),
         make("span", { class: "chips" }, badges),
         make("span", { class: "fact" }, `${good} of ${judged.length} passed`),
         make("span", { class: "fact" }, duration(items.reduce((sum, item) => sum + spent(item), 0))),
