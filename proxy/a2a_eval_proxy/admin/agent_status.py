@@ -20,7 +20,7 @@ CARD_ERRORS = (UpstreamError, ValueError, TimeoutError, RecursionError)
 """What `Upstream.fetch_card` raises."""
 _MAX_TEXT = 200
 _FRESH_S = 10.0
-_WAIT_S = 1.0
+_WAIT_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class AgentWatch:
         self._reading: asyncio.Task[None] | None = None
 
     async def status(self) -> AgentStatus:
-        """The status as last read, or as it is now if the agent answers within a second."""
+        """The status as last read, or as it is now if the agent answers at once."""
         if self._reading is None and time.monotonic() - self._read_at >= _FRESH_S:
             self._reading = asyncio.get_running_loop().create_task(self._read())
         if self._reading is not None:

@@ -247,6 +247,9 @@ class Store(Protocol):
     async def remove_annotation(self, turn_id: str, annotation_id: str) -> bool:
         """Delete it; False where the turn has none with this id."""
 
+    async def run_names(self, most: int) -> list[str]:
+        """Returns the names of the runs with the newest turns, at most `most`, the newest first."""
+
     async def figures(self, run: str | None = None) -> TurnFigures:
         """Figures of the newest turns, of a run or of all."""
 

@@ -196,6 +196,10 @@ class StoreReads(ABC):
         ids = {"annotation_id": stored_text(annotation_id), "turn_id": stored_text(turn_id)}
         return await self._change(DELETE, ids) == 1
 
+    async def run_names(self, most: int) -> list[str]:
+        statement = "SELECT run FROM turns GROUP BY run ORDER BY max(seq) DESC LIMIT :most"
+        return await self._read(statement, {"most": most}, lambda rows: [name for (name,) in rows])
+
     async def figures(self, run: str | None = None) -> TurnFigures:
         conditions, values = self._conditions(run=run)
         statement = f"SELECT count(*) FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts

@@ -20,6 +20,7 @@ from .screen import Screen, View
 from .turn_rows import turn_row
 
 _PAGE = 50
+_MOST_RUNS = 100
 _VERDICTS = (
     ("", "All"),
     ("failed", "Failed"),
@@ -98,11 +99,12 @@ async def _form(view: View, filters: Mapping[str, str]) -> dict[str, Any]:
         "evaluator": view.control.suite.metrics if view.control.suite else (),
         "finding": MEANINGS,
     }
+    names = await view.control.store.run_names(_MOST_RUNS)
     return {
         "verdicts": _VERDICTS,
         "is_narrowed": any(name in filters for name, _ in _NARROWING),
         "narrowing": [(name, title, known.get(name, ())) for name, title in _NARROWING],
-        "runs": [run.name for run in reversed(await view.control.store.runs())],
+        "runs": dict.fromkeys([*([filters["run"]] if "run" in filters else []), *names]),
     }
 
 

@@ -288,6 +288,8 @@ async def test_figures_count_the_newest_turns(kept: Kept, monkeypatch: pytest.Mo
     assert (figures.turns, figures.counted, figures.calls, figures.failed, figures.errored) == (6, 6, 4, 1, 1)
     assert [round(seconds, 3) for seconds in figures.seconds] == [0.5] * 6
     assert (await kept.store.figures("none")).turns == 0
+    assert await kept.store.run_names(5) == ["other", "nightly"]
+    assert await kept.store.run_names(1) == ["other"]
     monkeypatch.setattr(reads, "MAX_COUNTED", 2)
     figures = await kept.store.figures()
     assert (figures.turns, figures.counted, figures.calls, len(figures.seconds)) == (7, 2, 0, 1)
