@@ -12,6 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,6 +102,7 @@ def files() -> set[Path]:
     return modules | {path for path in documents if not path.relative_to(ROOT).parts[0].startswith(".")}
 
 
+@cache
 def found_everywhere() -> list[Occurrence]:
     return [occurrence for path in sorted(files()) for occurrence in occurrences(path)]
 

@@ -38,7 +38,7 @@ class JsonSimilarity(SyncEvaluator):
     field: str = "response_text"
     """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
     target_output_key: str | Sequence[str] = "*"
-    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all of it."""
+    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

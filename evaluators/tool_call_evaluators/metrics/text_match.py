@@ -34,7 +34,7 @@ class ExactMatch(SyncEvaluator):
     field: str = "response_text"
     """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
     target_output_key: str | Sequence[str] = "*"
-    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all of it."""
+    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all."""
     case_sensitive: bool = False
     """True: upper and lower case differ."""
     negated: bool = False
@@ -82,7 +82,7 @@ class Contains(SyncEvaluator):
     field: str = "response_text"
     """The value to compare: a path such as `response_text.order.status` or `tool_calls.0.result`."""
     target_output_key: str | Sequence[str] = "*"
-    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all of it."""
+    """The part of the answer to compare: a path such as `order.items[0].id`, or a list of them; `*`: all."""
     case_sensitive: bool = False
     """True: upper and lower case differ."""
     negated: bool = False
