@@ -12,8 +12,8 @@ To add a screen, write one module and one template, and add its `Screen` to `SCR
 2. `ui/templates/name.html` extends `layout.html` and fills `title` and `main`. Values are escaped, and characters that
    would change what is displayed are neutralized. Never mark a value of an agent, user or suite as safe. The policy of
    the pages allows no inline style or script: draw bars as SVG, with attributes.
-3. URLs are relative, so that pages work below a path prefix: `link("turns", turn_id)`, `link("", run="nightly")`. Ids
-   that agents or users choose belong in the query: browsers resolve `..` in a path, however it is encoded.
+3. URLs are relative, so that pages work below a path prefix: `link("turns", turn_id)`, `link("", run="nightly")`, and
+   `links.named` for names that agents or users choose.
 4. Blocks of the template that scripts replace are named in `fragments`: `?fragment=NAME,NAME` renders these alone.
    Macros must be imported inside such a block.
 5. A form that changes something posts to a path with `action`; the guard of the admin port refuses other origins.

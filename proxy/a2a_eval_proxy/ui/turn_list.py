@@ -15,7 +15,6 @@ from ..store.base import TurnJson
 from ..store.encoding import json_text
 from ..store.turn_summary import turn_summary
 from .finding_meanings import MEANINGS
-from .open_turns import open_turns
 from .screen import Screen, View
 from .turn_rows import turn_row
 
@@ -64,7 +63,7 @@ async def _in_progress(view: View, query: TurnQuery) -> list[TurnJson]:
     exact = {name: value for name, value in wanted.items() if value is not None}
     found = [
         turn
-        for turn in await open_turns(view.control)
+        for turn in await view.control.turns_in_progress()
         if all(turn[name] == value for name, value in exact.items())
         and (query.content.cases is None or turn["case_id"] in query.content.cases)
         and (not query.content or query.content.matches(json_text(turn), "[]"))
@@ -75,7 +74,7 @@ async def _in_progress(view: View, query: TurnQuery) -> list[TurnJson]:
 async def _counters(view: View, run: str | None) -> list[tuple[str, str, str]]:
     """Name, figure and class of each counter, of a run or of all."""
     figures = await view.control.store.figures(run)
-    in_progress = [turn for turn in await open_turns(view.control) if run in (None, turn["run"])]
+    in_progress = [turn for turn in await view.control.turns_in_progress() if run in (None, turn["run"])]
     counters = [
         ("turns", f"{figures.turns:,}", ""),
         ("open", f"{len(in_progress):,}", ""),

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from tool_call_evaluators.report.wording import EXPECTATION_WORDS
+from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted
 
 from ..admin.control import Control
 from ..store.base import TurnJson
 from ..store.turn_summary import turn_summary
 from .finding_meanings import MEANINGS
-from .open_turns import open_turns
+from .links import named
 from .screen import Screen, View
 from .turn_rows import turn_row
 from .turn_view import shown_turn
@@ -35,7 +35,7 @@ async def _values(view: View) -> Mapping[str, Any]:
     turn = await _turn(view.control, view.request.path_params["turn_id"])
     row, link = turn_row(turn_summary(turn)), view.link
     shown = await shown_turn(view.control, turn)
-    is_changing = row.verdict in ("open", "pending") and view.proxy_url is not None
+    is_changing = row.verdict in ("open", "pending")
     return {
         "turn": turn,
         "row": row,
@@ -47,8 +47,8 @@ async def _values(view: View) -> Mapping[str, Any]:
         "expected_names": EXPECTATION_WORDS,
         "captured": _captured(turn["capture"]),
         "more_of": {
-            "conversation": (turn["conversation_id"], link("conversations", turn["conversation_id"])),
-            "run": (turn["run"], link("runs", turn["run"])),
+            "conversation": (turn["conversation_id"], named(link, "conversations", turn["conversation_id"])),
+            "run": (turn["run"], named(link, "runs", turn["run"])),
             "case": (turn["case_id"], link(case=turn["case_id"])),
         },
     }
@@ -59,7 +59,7 @@ async def _turn(control: Control, turn_id: str) -> TurnJson:
     stored = await control.store.turn(turn_id)
     if stored is not None and stored["status"] != "open":
         return stored
-    in_progress = await open_turns(control)
+    in_progress = await control.turns_in_progress()
     turn = next((turn for turn in in_progress if turn["turn_id"] == turn_id), stored)
     if turn is None:
         raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")
@@ -97,7 +97,7 @@ def _captured(capture: Mapping[str, Any]) -> list[str]:
         "protocol_only": "in messages only",
         "trace_only": "in traces only",
     }
-    return facts + [f"{capture[name]:,} {words}" for name, words in counts.items() if capture[name]]
+    return facts + [f"{counted(capture[name], 'call')} {words}" for name, words in counts.items() if capture[name]]
 
 
 SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn",))

@@ -13,7 +13,7 @@ from support.chromium import chromium, screenshot, tab
 from support.provision import node_environment
 from support.turn_samples import call, finding, result, turn
 
-from .conftest import Shown, shown_proxy
+from .conftest import Shown, artifact, shown_proxy, status, task
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +91,34 @@ def failed_turn(demo: Shown) -> str:
 
 
 # ── live ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+LOOKUP = {"id": "1", "name": "lookup_order", "arguments": {"order_id": "ORD-1"}}
+
+
+def test_a_call_is_in_the_list_and_in_the_turn_while_the_agent_answers(browser: Any, shown: Shown) -> None:
+    found = {**LOOKUP, "result": "shipped"}
+    events = [task(), artifact("Let me ", LOOKUP), artifact("look.", found, append=True), status("COMPLETED")]
+    with opened(browser, f"{shown.url}/?q=live+one") as session:
+        settle(session, "document.querySelector('.live').textContent === 'live'")
+        with shown.streaming("live one", events) as release:
+            settle(session, "document.querySelector('.row.open')")
+            assert texts(session, ".row .chip") == []
+            release()
+            settle(session, "document.querySelector('.row.open .chip')")
+            assert texts(session, ".row .chip") == ["lookup_order"]
+            session.get(session.execute_script("return document.querySelector('.row .text').href"))
+            settle(session, "document.querySelector('#answer').textContent === 'Let me '")
+            assert texts(session, ".calls .tool") == ["lookup_order"]
+            release()
+            settle(session, "document.querySelector('#answer').textContent === 'Let me look.'")
+            settle(session, "document.querySelector('.calls .result')")
+            assert texts(session, ".result pre") == ["shipped"]
+            assert texts(session, ".verdict") == ["…open open"]
+            release()
+        settle(session, "document.querySelector('.results')")
+        assert texts(session, ".metric") == ["✓passed tool_error"]
+        assert complaints(session) == []
 
 
 def test_what_was_missed_is_there_after_a_pause(browser: Any, shown: Shown) -> None:
