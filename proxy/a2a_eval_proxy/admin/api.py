@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from ..net.browser_guard import HostNames
@@ -90,11 +90,16 @@ def _document(operations: Sequence[ApiOperation]) -> ApiOperation:
     return ApiOperation("GET", "/api/openapi.json", "Get this document", openapi, {200: answer})
 
 
-async def _error(places: Sequence[str], _: Request, error: Exception) -> Response:
+async def _error(places: Sequence[str], request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for that only
-    unknown = error.status_code == 404 and error.detail == "Not Found"  # starlette's word for a path without a route
-    said = f"no such path; there are {', '.join(places)}" if unknown else error.detail
-    return JSONResponse({"error": said}, error.status_code, headers=error.headers)
+    said, headers = error.detail, error.headers
+    if error.status_code == 404 and said == "Not Found":  # starlette's word for a path without a route
+        said = f"no such path; there are {', '.join(places)}"
+    elif error.status_code == 405:
+        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        allowed = ", ".join(sorted({method for route in routes for method in route.methods or ()}))
+        said, headers = f"{request.method} is not allowed here; allowed: {allowed}", {"Allow": allowed}
+    return JSONResponse({"error": said}, error.status_code, headers=headers)
 
 
 async def _store_error(_: Request, error: Exception) -> Response:

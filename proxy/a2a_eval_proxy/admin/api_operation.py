@@ -165,7 +165,7 @@ def query_values(declared: Iterable[ApiParameter], items: Iterable[tuple[str, st
 
 
 def json_response(value: Any) -> Response:
-    """JSON of values that may not be JSON, such as NaN in a suite."""
+    """JSON of values that may be large, or that may not be JSON, such as NaN in a suite."""
     return Response(json_bytes(value), media_type="application/json")
 
 

@@ -93,7 +93,8 @@ class RunsApi:
         """Raises HTTPException (404)."""
         runs = await self._control.store.runs(name)
         if not runs:
-            raise HTTPException(404, f"no run {name!r}; GET /api/runs lists them")
+            quoted = ", and a slash in a name is written %2F" if "/" in name else ""
+            raise HTTPException(404, f"no run {name!r}; GET /api/runs lists them{quoted}")
         return runs[0]
 
     async def _judged(self, kind: str, name: str, judge: Judge) -> Any:

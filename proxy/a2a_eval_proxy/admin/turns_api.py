@@ -70,7 +70,7 @@ class TurnsApi:
 
     async def turns(self, _: Request, given: Given) -> Response:
         page = await self._page(turn_query(self._control.cases, given))
-        return JSONResponse({"items": page.items, "next_cursor": page.next_cursor})
+        return json_response({"items": page.items, "next_cursor": page.next_cursor})
 
     async def _page(self, query: TurnQuery) -> Page:
         try:
@@ -79,7 +79,7 @@ class TurnsApi:
             raise HTTPException(400, str(error)) from None
 
     async def turn(self, _: Request, given: Given) -> Response:
-        return JSONResponse(await stored_turn(self._control.store, given["turn_id"]))
+        return json_response(await stored_turn(self._control.store, given["turn_id"]))
 
     async def diff(self, _: Request, given: Given) -> Response:
         turn = await stored_turn(self._control.store, given["turn_id"])
@@ -97,7 +97,7 @@ class TurnsApi:
             for result in scored.evaluations
         ]
         content = {"conversation_id": conversation_id, "turns": page.items, "evaluations": evaluations}
-        return JSONResponse(content | {"next_cursor": page.next_cursor})
+        return json_response(content | {"next_cursor": page.next_cursor})
 
     async def flush(self, _: Request, given: Given) -> Response:
         left = await self._control.flush(given["timeout"])

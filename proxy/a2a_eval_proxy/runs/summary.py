@@ -66,10 +66,10 @@ async def run_details(store: Store, suite: Suite | None, run: RunSummary, *, cur
     }
 
 
-async def run_report(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> str:
-    """The HTML report of `judged_run`. Raises LongRunError, StoreError."""
+async def run_report(store: Store, suite: Suite | None, run: RunSummary, *, current: bool) -> bytes:
+    """The HTML report of `judged_run` in UTF-8. Raises LongRunError, StoreError."""
     result = await judged_run(store, suite, run, current=current, texts=True)
-    return await asyncio.to_thread(html_report, result.report)
+    return await asyncio.to_thread(lambda: html_report(result.report).encode("utf-8", "replace"))
 
 
 def _metric(summary: MetricSummary) -> dict[str, Any]:

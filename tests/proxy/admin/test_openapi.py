@@ -122,3 +122,9 @@ async def test_a_parameter_is_given_once(proxy: Proxied) -> None:
 @pytest.mark.parametrize("path", ["/api/turns/", "/api/cases/", "/api/runs/"])
 async def test_a_slash_at_the_end_is_no_redirect(proxy: Proxied, path: str) -> None:
     assert (await proxy.admin.get(path)).status_code in (404, 405)
+
+
+async def test_a_wrong_method_is_answered_with_the_right_ones(proxy: Proxied) -> None:
+    response = await proxy.admin.post("/api/cases/a/b")
+    assert (response.status_code, response.headers["allow"]) == (405, "DELETE, PUT")
+    assert response.json() == {"error": "POST is not allowed here; allowed: DELETE, PUT"}
