@@ -64,12 +64,14 @@ async def pages(kept: Kept, **query: Any) -> list[list[str]]:
 # ── order ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_newest_come_first_and_each_once_while_turns_arrive(kept: Kept) -> None:
-    await kept.add(*(turn(number) for number in range(5)))
-    first = await kept.store.turns(TurnQuery(newest_first=True, limit=2))
-    await kept.add(turn(5), turn(6))
+@pytest.mark.parametrize("content", [TurnFilter(), TurnFilter(text="hello", verdict="unscored")])
+async def test_the_newest_come_first_and_each_once_while_turns_arrive(kept: Kept, content: TurnFilter) -> None:
+    await kept.add(*(turn(number, user_text="Hello") for number in range(5)))
+    first = await kept.store.turns(TurnQuery(newest_first=True, limit=2, content=content))
+    await kept.add(turn(5, user_text="Hello"), turn(6))
     assert [item["turn_id"][-1] for item in first.items] == ["4", "3"]
-    assert await kept.ids(newest_first=True, cursor=first.next_cursor) == ["turn-0002", "turn-0001", "turn-0000"]
+    rest = await kept.ids(newest_first=True, cursor=first.next_cursor, content=content)
+    assert rest == ["turn-0002", "turn-0001", "turn-0000"]
     assert (await kept.ids(newest_first=True))[:2] == ["turn-0006", "turn-0005"]
     assert await kept.ids(newest_first=True, run="another") == []
 
