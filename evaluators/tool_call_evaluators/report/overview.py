@@ -58,9 +58,9 @@ def overview(report: Report) -> str:
     return f"{html_text([_masthead(report)])}\n{sections(report)}"
 
 
-def sections(report: Report, links: SectionLinks = _IN_PAGE) -> str:
-    """The sections below the header, as HTML. Every text is escaped."""
-    why, errors = _why(report, links), _errors(report, links)
+def sections(report: Report, links: SectionLinks = _IN_PAGE, why_title: str = "Why it failed") -> str:
+    """The sections below the header, as HTML. Every text is escaped. `why_title` heads the reasons against the run."""
+    why, errors = _why(report, links, why_title), _errors(report, links)
     found = [_suites(report), why, errors, _gates(report), _scores(report), _tools(report), _findings(report)]
     return html_text([_tiles(report), *found])
 
@@ -189,7 +189,7 @@ def _section(name: str, title: str, *children: Child) -> ET.Element:
     return element("section", heading, *children, id=name, aria_labelledby=f"{name}-title")
 
 
-def _why(report: Report, links: SectionLinks) -> ET.Element | None:
+def _why(report: Report, links: SectionLinks, why_title: str) -> ET.Element | None:
     tolerated = report.verdict["tolerated"]
     if report.passed and not tolerated:
         return None
@@ -208,7 +208,7 @@ def _why(report: Report, links: SectionLinks) -> ET.Element | None:
         items.append(element("li", "In the folder of this report, suites of the failed cases: ", *files))
     if tolerated:
         items.append(element("li", f"The suite tolerates {counted(len(tolerated), 'problem')}."))
-    title = "Tolerated problems" if report.passed else "Why it failed"
+    title = "Tolerated problems" if report.passed else why_title
     return _section("why", title, element("ul.reasons", *items))
 
 

@@ -15,7 +15,7 @@ from .links import named
 
 SIGNS = {
     "passed": "✓", "failed": "✕", "errored": "!", "skipped": "–", "scored": "·", "unscored": "–",
-    "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "spoilt": "!", "warning": "!", "unseen": "–",
+    "open": "…", "pending": "…", "incomplete": "…", "noted": "~", "spoilt": "!", "warning": "!", "not seen": "?",
 }  # fmt: skip
 
 SOURCES = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...check.report import wording
 from ...check.report.report import CheckReport
-from ...check.rules.base import CheckVerdict, Problem, RuleResult
+from ...check.rules.base import CheckVerdict, Problem, RuleResult, RuleStatus
 
 STATUSES = {
     CheckVerdict.CONFORMING: "passed",
@@ -14,6 +14,7 @@ STATUSES = {
     CheckVerdict.INCONCLUSIVE: "unscored",
 }
 """The sign of each verdict."""
+_NAMES = {RuleStatus.UNSEEN: "not seen"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +65,20 @@ def check_view(report: CheckReport, url: str) -> CheckView:
         sentence=wording.verdict_sentence(report),
         messages=tuple(wording.messages(report)),
         broken=tuple(map(_broken, wording.broken_rules(report))),
-        card=tuple((result.rule.title, result.status.value) for result in wording.card_results(report)),
+        card=tuple((result.rule.title, _name(result)) for result in wording.card_results(report)),
         interfaces=tuple(str(item.interface) for item in report.record.conversations),
         traffic=tuple(
-            (results[0].rule.title, tuple(result.status.value for result in results))
-            for results in wording.traffic_results(report)
+            (results[0].rule.title, tuple(map(_name, results))) for results in wording.traffic_results(report)
         ),
         notes=(
             *(f"not seen: {text}" for text in wording.unseen(report)),
             *(f"not checked: {left.interface}: {left.reason}" for left in report.record.not_checked),
         ),
     )
+
+
+def _name(result: RuleResult) -> str:
+    return _NAMES.get(result.status, result.status.value)
 
 
 def _broken(results: list[RuleResult]) -> BrokenRule:

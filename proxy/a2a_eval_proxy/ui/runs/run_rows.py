@@ -52,8 +52,8 @@ class Trend:
     name: str
     bars: tuple[Bar, ...]
 
-    HEIGHT = 40
-    STEP = 14
+    HEIGHT = 48
+    STEP = 18
 
     @property
     def width(self) -> int:

@@ -89,9 +89,11 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
     came = [item for item in report.conversations if item.came or item.spoilt]
     missing = [item.label for item in report.conversations if not (item.came or item.spoilt)]
     statuses = [report.status(item) for item in came]
+    status = _status(report)
+    why = "Why it does not pass yet" if status == "incomplete" else "Why it failed"
     failures_first = sorted(came, key=lambda item: report.status(item) != "failed")
     return RunView(
-        status=_status(report),
+        status=status,
         title=report.title,
         passed=statuses.count("passed") - report.noted_count,
         judged=statuses.count("passed") + statuses.count("failed"),
@@ -104,7 +106,7 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
         more_cases=max(0, len(came) - MAX_CASES),
         case_ids=frozenset(item.case_id for item in came if item.case_id is not None),
         agents=tuple(report.agents),
-        sections=Markup(sections(report, _links(report, link))),  # noqa: S704  # every text in it is escaped
+        sections=Markup(sections(report, _links(report, link), why)),  # noqa: S704  # every text in it is escaped
         again=None if suite_file is None else _command(report, suite_file),
     )
 
@@ -158,8 +160,12 @@ def _address(run: str, conversation: RunConversation, link: Link) -> str | None:
 
 def _links(report: Report, link: Link) -> SectionLinks:
     evaluators = dict(_evaluators(report))
+    came = {item.label for item in report.conversations if item.came}
+    came |= {item.conversation_id for item in report.conversations if item.came}
 
     def of_cause(cause: Cause) -> str | None:
+        if not any(name in came for name, _ in cause.places):
+            return None
         query = {"run": report.run, "verdict": "failed"}
         names = {evaluators.get(label) for label in cause.labels} - {None}
         if len(names) == 1:
@@ -169,11 +175,11 @@ def _links(report: Report, link: Link) -> SectionLinks:
         return link("", **query)
 
     def of_place(index: int | None, number: int) -> str:
-        conversation = None if index is None else report.conversations[index]
-        if conversation is None:
+        if index is None:
             return "#cases"
+        conversation = report.conversations[index]
         turn = next((item.turn for item in conversation.turns if item.index + 1 == number), None)
-        return link("turns", turn["turn_id"]) if turn else _address(report.run, conversation, link) or "#cases"
+        return link("turns", turn["turn_id"]) if turn else _address(report.run, conversation, link) or "#missing"
 
     return SectionLinks(of_cause, of_place)
 

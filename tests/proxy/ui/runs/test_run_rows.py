@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from a2a_eval_proxy.store import RunSummary
-from a2a_eval_proxy.ui.runs.run_rows import MAX_BARS, RunRow, run_row, trends
+from a2a_eval_proxy.ui.runs.run_rows import MAX_BARS, RunRow, Trend, run_row, trends
 from a2a_eval_proxy.ui.runs.run_view import RunView
 from markupsafe import Markup
 from support.turn_samples import at
@@ -31,7 +31,7 @@ def test_a_trend_has_the_runs_that_share_a_case_the_oldest_first():
     rows = [row("d", VIEW), row("c", None), row("alone", other), row("b", replace(VIEW, passed=4)), row("a")]
     (trend,) = trends(rows)
     assert [bar.run for bar in trend.bars] == ["a", "b", "d"]
-    assert [bar.height for bar in trend.bars] == [30.0, 40.0, 30.0]
+    assert [bar.height for bar in trend.bars] == [0.75 * Trend.HEIGHT, Trend.HEIGHT, 0.75 * Trend.HEIGHT]
     assert trend.text == "a: 3 of 4 passed; b: 4 of 4 passed; d: 3 of 4 passed"
 
 

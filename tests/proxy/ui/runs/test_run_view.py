@@ -79,6 +79,13 @@ def test_an_error_links_to_the_turns_that_have_it():
     assert '<a href="/turns/a">a, turn 1</a>' in found.sections
 
 
+def test_what_has_not_come_yet_links_to_no_turns():
+    found = view(scored("a", 1.0))
+    assert "Why it does not pass yet" in found.sections
+    assert '<a href="#missing">b</a>' in found.sections
+    assert '<span class="times">2 times</span>' in found.sections
+
+
 def test_no_text_of_a_run_becomes_markup():
     found = view(scored(MARKUP, 0.0, case=MARKUP, conversation=MARKUP), suite=None)
     assert "<script" not in found.sections
