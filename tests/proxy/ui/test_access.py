@@ -106,7 +106,7 @@ def test_pages_are_closed_to_frames_caches_and_foreign_content(shown: Shown) -> 
     assert {policy[name] for name in ("script-src", "style-src", "connect-src", "img-src", "form-action")} == {"'self'"}
     assert headers["cache-control"] == "no-store"
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
 
 
 def test_assets_are_kept_by_browsers_and_small(shown: Shown) -> None:
