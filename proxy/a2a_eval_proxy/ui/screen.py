@@ -13,6 +13,7 @@ from ..admin.agent_status import AgentWatch
 from ..admin.control import Control
 from .check.agent_check import AgentCheck
 from .links import Links
+from .recent_figures import RecentFigures
 from .runs.compared_runs import ComparedRuns
 from .runs.judged_runs import JudgedRuns
 
@@ -26,6 +27,7 @@ class View:
     agent: AgentWatch | None
     proxy_url: str | None
     """Where clients connect. Both are None where there is no traffic, only a store."""
+    figures: RecentFigures
     runs: JudgedRuns
     compared: ComparedRuns
     check: AgentCheck | None

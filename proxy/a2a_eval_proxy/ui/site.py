@@ -21,6 +21,7 @@ from .check.agent_check import AgentCheck
 from .environment import environment
 from .links import Links
 from .login import LOGIN_PATH, Login
+from .recent_figures import RecentFigures
 from .runs.compared_runs import ComparedRuns
 from .runs.judged_runs import JudgedRuns
 from .screen import Screen, ScreenFunction, View
@@ -61,6 +62,7 @@ class Site:
         self._check = check
         work = control.work
         self._runs = JudgedRuns(control.store, work, lambda: control.suite, control.suite_file, control.run)
+        self._figures = RecentFigures(control.store)
         self._compared = ComparedRuns(control.store, work)
         self._assets = AssetFiles()
         self._environment = environment()
@@ -112,6 +114,7 @@ class Site:
             request,
             self._agent,
             self._proxy_url(),
+            self._figures,
             self._runs,
             self._compared,
             self._check,

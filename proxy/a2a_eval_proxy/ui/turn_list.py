@@ -73,7 +73,7 @@ async def _in_progress(view: View, query: TurnQuery) -> list[TurnJson]:
 
 async def _counters(view: View, run: str | None) -> list[tuple[str, str, str]]:
     """Name, figure and class of each counter, of a run or of all."""
-    figures = await view.control.store.figures(run)
+    figures = await view.figures.of(run)
     in_progress = [turn for turn in await view.control.turns_in_progress() if run in (None, turn["run"])]
     counters = [
         ("turns", f"{figures.turns:,}", ""),

@@ -1,10 +1,10 @@
 // Follows /api/events while the page is visible, and asks for fragments as seldom as it can.
 
-const SOON_MS = 80;
-const BUSY_MS = 500;
-const MANY = 5;
+// The least time between two fetches, by the number of events meanwhile.
+const restAfter = (news) => (news > 50 ? 1000 : news > 5 ? 500 : 80);
+const LAST_MS = 1500; // after the last event: figures are a second old
 
-// Calls `refresh` at once after a quiet time; then at most every 80 ms, under load every 500 ms, one at a time.
+// Calls `refresh` at once after a quiet time, then as seldom as `restAfter` says, one at a time; and a last time.
 export class Refresher {
   constructor(refresh) {
     this.refresh = refresh;
@@ -36,7 +36,9 @@ export class Refresher {
       this.failures += 1;
     }
     this.running = false;
-    this.notBefore = Math.max(this.notBefore, performance.now() + (news > MANY ? BUSY_MS : SOON_MS));
+    this.notBefore = Math.max(this.notBefore, performance.now() + restAfter(news));
+    clearTimeout(this.last);
+    if (news) this.last = setTimeout(() => this.timer || this.running || this.run(), LAST_MS);
     if (this.news) {
       this.news -= 1;
       this.ask();
@@ -92,6 +94,6 @@ export class Events {
       this.changed(this.state());
     });
     source.addEventListener("reset", () => this.opened());
-    for (const type of this.types) source.addEventListener(type, (event) => this.received(type, JSON.parse(event.data)));
+    for (const type of this.types) source.addEventListener(type, (event) => this.received(type, event.data));
   }
 }

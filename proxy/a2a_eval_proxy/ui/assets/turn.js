@@ -10,7 +10,8 @@ export function startTurn() {
   const refresher = new Refresher(async () => {
     morph(turn, (await fetchFragments(["turn"])).turn);
   });
-  const received = (type, data) => {
+  const received = (type, text) => {
+    const data = JSON.parse(text);
     if (data.turn_id !== turn.dataset.turn) return;
     if (type !== "text" || !append(data)) refresher.ask();
     if (type === "turn.done") events.close();

@@ -1,0 +1,31 @@
+"""Figures of turns that are at most a second old: many pages may ask for them several times a second."""
+
+from __future__ import annotations
+
+import time
+
+from ..store import Store
+from ..store.figures import TurnFigures
+
+_FRESH_S = 1.0
+_MAX_RUNS = 16
+
+
+class RecentFigures:
+    """Reads figures from a store, each at most once a second."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[str | None, tuple[float, TurnFigures]] = {}
+
+    async def of(self, run: str | None) -> TurnFigures:
+        """The figures of a run, or of all runs. Raises StoreError."""
+        kept = self._kept.get(run)
+        if kept is not None and time.monotonic() - kept[0] < _FRESH_S:
+            return kept[1]
+        figures = await self._store.figures(run)
+        self._kept.pop(run, None)
+        self._kept[run] = time.monotonic(), figures
+        if len(self._kept) > _MAX_RUNS:
+            del self._kept[next(iter(self._kept))]
+        return figures
