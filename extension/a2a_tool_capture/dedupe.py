@@ -252,4 +252,6 @@ def _fill(winner: ToolCall, loser: ToolCall) -> ToolCall:
         error=winner.error if winner.error is not None else loser.error,
         started_at=winner.started_at or loser.started_at,
         ended_at=winner.ended_at or loser.ended_at,
+        first_seen_at=winner.first_seen_at or loser.first_seen_at,
+        result_seen_at=winner.result_seen_at or loser.result_seen_at,
     )

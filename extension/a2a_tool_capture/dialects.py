@@ -65,6 +65,11 @@ class _CallPart(NamedTuple):
     result: str | None = None
     error: str | None = None
     source: ToolCallSource = ToolCallSource.ADK
+    seen_at: float | None = None
+
+    def is_again(self, other: _CallPart) -> bool:
+        """Whether both are about the same call, by id and name."""
+        return (self.id, self.name, self.ends) == (other.id, other.name, other.ends)
 
 
 def _size(one: _CallPart) -> int:
@@ -110,6 +115,7 @@ class DialectReader:
         self._messages: dict[str, list[_CallPart]] = {}
         self._artifacts: dict[str, list[_CallPart]] = {}
         self._count = 0
+        self._now: float | None = None
         self.size = 0
         """Approximate memory of the kept parts, in bytes."""
 
@@ -118,8 +124,9 @@ class DialectReader:
         """Every call so far in the order of first appearance; calls found only in artifacts come last."""
         return reconcile(_calls(self._messages.values()), _calls(self._artifacts.values())).tool_calls
 
-    def feed(self, event: Mapping[str, Any]) -> list[Finding]:
+    def feed(self, event: Mapping[str, Any], now: float | None = None) -> list[Finding]:
         """Read one v1.0 StreamResponse (`TaskMerger.feed`); returns findings about it."""
+        self._now = now
         findings: list[Finding] = []
         task = _object(event.get("task"))
         for message in _list(task.get("history")):
@@ -150,6 +157,10 @@ class DialectReader:
     ) -> None:
         replaced = kept.get(key, [])
         earlier = len(replaced)
+        parts[:earlier] = [
+            new._replace(seen_at=old.seen_at) if new.is_again(old) else new
+            for new, old in zip(parts, replaced, strict=False)
+        ]
         room = MAX_CALL_PARTS - self._count + earlier
         if len(parts) > room:
             message = f"more than {MAX_CALL_PARTS} calls and responses; further ones are dropped"
@@ -183,7 +194,7 @@ class DialectReader:
                     findings.append(Finding("malformed_entry", message, Severity.WARNING, f"{where}, part {number}"))
                     break
                 if one is not None:
-                    parts.append(one._replace(source=dialect.source))
+                    parts.append(one._replace(source=dialect.source, seen_at=self._now))
                 break
         return parts
 
@@ -284,7 +295,8 @@ def _calls(groups: Iterable[Sequence[_CallPart]]) -> list[ToolCall]:
                     places[one.id] = len(calls)
             elif not one.ends:
                 unanswered[one.name].append(len(calls))
-            calls.append(ToolCall(one.name, one.arguments, one.id, one.result, one.error, one.source))
+            call = ToolCall(one.name, one.arguments, one.id, one.result, one.error, one.source)
+            calls.append(replace(call, first_seen_at=one.seen_at, result_seen_at=one.seen_at if one.ends else None))
     return calls
 
 
@@ -296,5 +308,5 @@ def _is_another(call: ToolCall, one: _CallPart) -> bool:
 
 def _updated(call: ToolCall, one: _CallPart) -> ToolCall:
     if one.ends:  # the last response is used: a tool may report progress, or run after a confirmation
-        return replace(call, result=one.result, error=one.error)
+        return replace(call, result=one.result, error=one.error, result_seen_at=one.seen_at)
     return replace(call, arguments=one.arguments)

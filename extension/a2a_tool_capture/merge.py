@@ -15,7 +15,7 @@ from .dedupe import reconcile
 from .dialects import DialectReader
 from .merge_state import MergedArtifact, TurnStart, without_responses
 from .models import Finding, Severity, ToolCall
-from .payload import misplaced_calls, read_tool_calls
+from .payload import SeenCalls, misplaced_calls, read_tool_calls
 from .sameness import contradicts, is_cumulative, new_calls, unite
 from .spec import KNOWN_VERSIONS
 from .wire import EVENT_KEYS, normalize_state, parts_text
@@ -31,7 +31,6 @@ UNKNOWN_BYTES = 1 << 20
 """Stands for growth whose size is not known before it is counted."""
 
 _KNOWN_URIS = frozenset(version.uri for version in KNOWN_VERSIONS)
-_NO_URIS: frozenset[str] = frozenset()
 
 _RESTORED = "\x00restored"
 """The id of what stands for the artifacts of a turn of which only calls and text are known."""
@@ -58,6 +57,8 @@ class TaskMerger:
         self._dialects = DialectReader(dialects) if dialects else None
         self.growth = 0
         """Bytes of growth since `size` was last read; `UNKNOWN_BYTES` or more where it has to be counted."""
+        self._now: float | None = None
+        self._seen_before: SeenCalls | None = None
         self._artifacts: dict[str, MergedArtifact] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._findings: dict[Finding, None] = {}
@@ -70,18 +71,21 @@ class TaskMerger:
         self._uncounted: dict[str, MergedArtifact] = {}
         """Artifacts with calls that are not counted yet."""
 
-    def feed(self, event: Mapping[str, Any]) -> None:
-        """Take one v1.0 StreamResponse: `{"task" | "message" | "artifactUpdate" | "statusUpdate": {...}}`."""
+    def feed(self, event: Mapping[str, Any], now: float | None = None) -> None:
+        """Take one v1.0 StreamResponse: `{"task" | "message" | "artifactUpdate" | "statusUpdate": {...}}`.
+
+        `now`, seconds since the epoch, becomes the time at which its new calls and results were seen.
+        """
+        self._now, self._seen_before = now, None
         if not isinstance(event, dict):
             self._report("malformed_event", f"event is a {type(event).__name__}, expected an object")
             return
         if self._dialects is not None:
             self.growth += UNKNOWN_BYTES
-            for finding in self._dialects.feed(event):
+            for finding in self._dialects.feed(event, now):
                 self._keep(finding)
         for key in EVENT_KEYS:
-            payload = event.get(key)
-            if payload is None:
+            if (payload := event.get(key)) is None:
                 continue
             if not isinstance(payload, dict):
                 self._report("malformed_event", f"'{key}' is a {type(payload).__name__}, expected an object")
@@ -122,6 +126,9 @@ class TaskMerger:
     def continue_turn_of(self, other: TaskMerger) -> None:
         """Replace `other` in the middle of a turn: what is earlier there is earlier here."""
         self._turn, self._earlier_bytes = other._turn, other._earlier_bytes
+        seen = SeenCalls(None, other.tool_calls)
+        for artifact in self._artifacts.values():
+            artifact.calls[:] = map(seen.marked, artifact.calls)
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,10 +241,9 @@ class TaskMerger:
         streamed = bool(self._artifacts)
         self._artifacts.clear()
         self._uncounted.clear()
-        self._artifact_bytes = 0
         self.growth += UNKNOWN_BYTES
-        self._text_chars = 0
-        self._call_count = 0
+        self._artifact_bytes = self._text_chars = self._call_count = 0
+        self._seen_before = SeenCalls(self._now, before)
         artifacts = task.get("artifacts")
         if artifacts is not None and not isinstance(artifacts, list):
             self._report("malformed_event", f"'artifacts' is a {type(artifacts).__name__}, expected a list")
@@ -254,11 +260,7 @@ class TaskMerger:
             else:  # two artifacts of a snapshot share an id: both are there, so both count
                 self._extend(artifact_id, known, artifact)
         self.snapshot_seen = self.snapshot_seen or streamed or bool(artifacts)
-        if before:
-            self._report_dropped(before)
-
-    def _report_dropped(self, before: list[ToolCall]) -> None:
-        for call in new_calls(before, self.tool_calls):
+        for call in new_calls(before, self.tool_calls) if before else ():
             message = (
                 f"tool call {call.name!r}{f' ({call.id})' if call.id else ''} was streamed, but a later Task "
                 "snapshot does not have it; it was dropped. Emit cumulative lists on every chunk"
@@ -280,8 +282,7 @@ class TaskMerger:
         message = status.get("message")
         if isinstance(message, dict) and "metadata" in message:
             self._report_misplaced(message, "a message")
-        text = parts_text(message)
-        if text:
+        if text := parts_text(message):
             self._status_text = text[:MAX_TEXT_CHARS]
             self.growth += UNKNOWN_BYTES
 
@@ -296,6 +297,7 @@ class TaskMerger:
     def _place(self, artifact_id: str, artifact: Mapping[str, Any]) -> None:
         replaced = self._artifacts.get(artifact_id)
         if replaced is not None:
+            self._seen_before = SeenCalls(self._now, replaced.calls)
             self._text_chars -= sum(map(len, replaced.text))
             self._call_count -= len(replaced.calls)
             self._artifact_bytes -= replaced.size
@@ -354,7 +356,7 @@ class TaskMerger:
             self._report("id_conflict", message, where=f"artifact {artifact_id!r}")
 
     def _read(self, artifact_id: str, artifact: Mapping[str, Any]) -> list[ToolCall]:
-        listed = self._listed.get(artifact_id, _NO_URIS)
+        listed = self._listed.get(artifact_id, frozenset())
         extensions = artifact.get("extensions")
         if extensions and isinstance(extensions, list):
             if artifact_id not in self._listed:
@@ -362,8 +364,9 @@ class TaskMerger:
             self._listed[artifact_id] = listed = listed.union(filter(extensions.__contains__, _KNOWN_URIS))
         if "metadata" not in artifact:
             return []
+        seen = self._seen_before or SeenCalls(self._now)
         calls, findings = read_tool_calls(
-            artifact, already_listed=listed, require_artifact_uri=self._require_artifact_uri
+            artifact, already_listed=listed, require_artifact_uri=self._require_artifact_uri, seen=seen
         )
         for finding in findings:
             self._keep(finding)

@@ -36,6 +36,9 @@ class ToolCall:
     `arguments` is an object; None if they are unknown, because a trace omits them. `id` is "" if the agent assigns
     none. `result` and `error` are None if absent. Times are aware UTC datetimes, None if unknown. `metadata` is JSON
     data of the program that made the call, such as its latency: it is never read from the wire nor written to it.
+
+    `first_seen_at` and `result_seen_at` are the times at which a `TaskMerger` saw the call and its result or error, in
+    seconds since the epoch; None if unknown. The JSON form does not have them, and they are not compared.
     """
 
     name: str
@@ -47,6 +50,8 @@ class ToolCall:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    first_seen_at: float | None = field(default=None, compare=False)
+    result_seen_at: float | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form: every field, times as RFC 3339 UTC with microseconds; absent times and metadata are omitted."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .canonical import LEAVES, MAX_DEPTH, too_deep
@@ -22,6 +24,32 @@ class ToolCallReading(NamedTuple):
     findings: list[Finding]
 
 
+class SeenCalls:
+    """When calls were seen: at `now`, unless one of the calls `earlier` is the same by id and name, in order."""
+
+    def __init__(self, now: float | None, earlier: Iterable[ToolCall] = ()) -> None:
+        self._now = now
+        self._earlier: dict[tuple[str, str], deque[ToolCall]] = {}
+        for call in earlier:
+            self._earlier.setdefault((call.id, call.name), deque()).append(call)
+
+    def times(self, call_id: str, name: str, ended: bool) -> tuple[float | None, float | None]:
+        """When a call was first seen, and when its result was."""
+        same = self._earlier.get((call_id, name)) if self._earlier else None
+        if not same:
+            return self._now, self._now if ended else None
+        earlier = same.popleft()
+        return earlier.first_seen_at, (earlier.result_seen_at or self._now) if ended else None
+
+    def marked(self, call: ToolCall) -> ToolCall:
+        """The call with its times; those it has if it was not seen earlier."""
+        first, result = self.times(call.id, call.name, call.result is not None or call.error is not None)
+        return replace(call, first_seen_at=first or call.first_seen_at, result_seen_at=result or call.result_seen_at)
+
+
+_NEVER = SeenCalls(None)
+
+
 def listed_uris(artifact: Mapping[str, Any]) -> frozenset[str]:
     """URIs in `Artifact.extensions`; empty for anything that is not a list of strings."""
     extensions = artifact.get("extensions")
@@ -36,13 +64,15 @@ def read_tool_calls(
     already_listed: Collection[str] = (),
     require_artifact_uri: bool = True,
     versions: Sequence[ExtensionVersion] = KNOWN_VERSIONS,
+    seen: SeenCalls = _NEVER,
 ) -> ToolCallReading:
     """Read the calls from a v1.0 Artifact (ProtoJSON object). Never raises on JSON-shaped input.
 
     `already_listed` names URIs that this artifact id has listed before: servers drop `extensions` when they
     merge chunks. Calls whose URI was never listed are ignored with the finding `uri_not_listed`, unless
     `require_artifact_uri` is false. `versions` are tried in the given order, highest first; the first one
-    whose list counts is the only one counted (an agent in migration emits the same calls twice).
+    whose list counts is the only one counted (an agent in migration emits the same calls twice). `seen` has the times
+    at which calls were seen.
     """
     findings: list[Finding] = []
     metadata = artifact.get("metadata")
@@ -68,7 +98,7 @@ def read_tool_calls(
         calls = [
             call
             for number, entry in enumerate(entries)
-            if (call := _read_entry(entry, where, number, findings)) is not None
+            if (call := _read_entry(entry, where, number, findings, seen)) is not None
         ]
         return ToolCallReading(calls, findings)
     return ToolCallReading([], findings)
@@ -81,7 +111,7 @@ def misplaced_calls(holder: Mapping[str, Any]) -> list[int]:
     return [len(entries) for entries in lists if isinstance(entries, list) and entries]
 
 
-def _read_entry(entry: Any, where: str, number: int, findings: list[Finding]) -> ToolCall | None:
+def _read_entry(entry: Any, where: str, number: int, findings: list[Finding], seen: SeenCalls) -> ToolCall | None:
     if isinstance(entry, dict):
         get = entry.get
         name, call_id, arguments, result, error = get("name"), get("id"), get("arguments"), get("result"), get("error")
@@ -93,8 +123,12 @@ def _read_entry(entry: Any, where: str, number: int, findings: list[Finding]) ->
             and _TEXTS.issuperset(kinds)
             and (LEAVES.issuperset(map(type, arguments.values())) or not too_deep(arguments))
         ):
-            return ToolCall(name, arguments, call_id or "", result, error, ToolCallSource.A2A_PROTOCOL)
-    return _repaired(entry, where, number, findings)
+            call_id = call_id or ""
+            first, ended = seen.times(call_id, name, result is not None or error is not None)
+            source = ToolCallSource.A2A_PROTOCOL
+            return ToolCall(name, arguments, call_id, result, error, source, first_seen_at=first, result_seen_at=ended)
+    repaired = _repaired(entry, where, number, findings)
+    return None if repaired is None else seen.marked(repaired)
 
 
 def _repaired(entry: Any, where: str, number: int, findings: list[Finding]) -> ToolCall | None:

@@ -56,13 +56,13 @@ def finished(call: ToolCall) -> bool:
 
 def filled(call: ToolCall, earlier: ToolCall) -> ToolCall:
     """`call`, with what it leaves out taken from its earlier appearance (announced first, result later)."""
-    if (call.arguments or not earlier.arguments) and call.result is not None and call.error is not None:
-        return call
     return replace(
         call,
         arguments=call.arguments or earlier.arguments,
         result=call.result if call.result is not None else earlier.result,
         error=call.error if call.error is not None else earlier.error,
+        first_seen_at=call.first_seen_at if earlier.first_seen_at is None else earlier.first_seen_at,
+        result_seen_at=call.result_seen_at if earlier.result_seen_at is None else earlier.result_seen_at,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 from a2a_tool_capture import Finding, ToolCall
+from a2a_tool_capture.models import rfc3339
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ class Turn:
             "ended_at": _rfc3339(self.ended_at),
             "trace_id": self.trace_id,
             "tool_calls": [call.to_dict() for call in self.tool_calls],
+            "call_times": [call_times(call) for call in self.tool_calls],
             "capture": self.capture.to_dict(self.tool_calls),
             "findings": [finding.to_dict() for finding in self.findings],
         }
@@ -118,14 +121,39 @@ class Turn:
         always = (spec.name for spec in fields(cls) if spec.name not in (*_IN_MEMORY, *_OPTIONAL))
         values = {name: data[name] for name in always} | {name: data.get(name) for name in _OPTIONAL}
         values["capture"] = CaptureFacts.from_dict(data["capture"])
-        values["tool_calls"] = [ToolCall.from_dict(call) for call in data["tool_calls"]]
+        calls, times = data["tool_calls"], data.get("call_times", ())
+        values["tool_calls"] = [_call(*one) for one in zip_longest(calls, times)]
         values["findings"] = [Finding.from_dict(finding) for finding in data["findings"]]
         for name in ("started_at", "first_event_at", "ended_at"):
             if data[name] is not None:
-                values[name] = datetime.fromisoformat(data[name]).timestamp()
+                values[name] = _seconds(data[name])
         return cls(**values)
 
 
+def call_times(call: ToolCall) -> dict[str, Any] | None:
+    """When a call ran, from its span; else when the proxy saw it in the response; None if neither is known."""
+    if call.started_at is not None:
+        ended_at = None if call.ended_at is None else rfc3339(call.ended_at)
+        return {"source": "trace", "started_at": rfc3339(call.started_at), "ended_at": ended_at}
+    if call.first_seen_at is not None:
+        seen = {"first_seen_at": _rfc3339(call.first_seen_at), "result_seen_at": _rfc3339(call.result_seen_at)}
+        return {"source": "protocol", **seen}
+    return None
+
+
+def _call(data: dict[str, Any], times: dict[str, Any] | None) -> ToolCall:
+    call = ToolCall.from_dict(data)
+    if times is None or times["source"] != "protocol":
+        return call
+    first, result = _seconds(times["first_seen_at"]), times["result_seen_at"]
+    return replace(call, first_seen_at=first, result_seen_at=None if result is None else _seconds(result))
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+@lru_cache(maxsize=256)  # the calls of one event have the same time
 def _rfc3339(moment: float | None) -> str | None:
     if moment is None:
         return None

@@ -370,3 +370,13 @@ def test_numbers_that_round_to_the_same_one_are_paired_off() -> None:
 def test_whole_numbers_that_nobody_rounded_are_exact() -> None:
     found = reconcile([protocol("get", {"id": LARGE})], [trace("get", {"id": LARGE + 1})])
     assert counts(found) == (0, 0, 1, 1)
+
+
+def test_the_times_of_a_trace_join_those_of_the_protocol() -> None:
+    began, ended = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    seen = ToolCall("search", {"q": 1}, id="1", first_seen_at=5.0, result_seen_at=6.0)
+    traced = ToolCall("search", {"q": 1}, id="1", started_at=began, ended_at=ended)
+    for one, other in ((seen, traced), (traced, seen)):
+        (call,) = reconcile([one], [other]).tool_calls
+        assert (call.started_at, call.ended_at) == (began, ended)
+        assert (call.first_seen_at, call.result_seen_at) == (5.0, 6.0)

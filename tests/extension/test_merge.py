@@ -826,3 +826,75 @@ def test_uris_of_others_that_artifacts_list_are_not_kept() -> None:
         merger.feed(update(content, append=True))
     assert merger._listed == {"a": frozenset()}
     assert merger.size - before < 2_000
+
+
+# ── times ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+ANNOUNCED = {"id": "1", "name": "search", "arguments": {"q": "x"}}
+ENDED = {**ANNOUNCED, "result": "42"}
+OTHER = {"name": "fetch", "arguments": {}, "error": "gone"}
+
+
+def chunk_of(calls: list[dict[str, Any]], artifact_id: str = "a", *, append: bool = True) -> dict[str, Any]:
+    artifact = {"artifactId": artifact_id, "metadata": {METADATA_KEY: calls}, "extensions": [URI]}
+    return {"artifactUpdate": {"taskId": "t", "artifact": artifact, "append": append}}
+
+
+def task_of(*artifacts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "task": {
+            "id": "t",
+            "artifacts": [chunk_of(calls, f"s{n}")["artifactUpdate"]["artifact"] for n, calls in enumerate(artifacts)],
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("later", "times"),
+    [
+        ([chunk_of([ENDED])], [(1, 2)]),  # the result alone
+        ([chunk_of([ENDED, OTHER])], [(1, 2), (2, 2)]),  # all again
+        ([chunk_of([ENDED, OTHER], append=False)], [(1, 2), (2, 2)]),  # in place of what was there
+        ([chunk_of([ENDED], "b")], [(1, 2)]),  # in another artifact
+        ([task_of([ANNOUNCED, OTHER]), task_of([ENDED, OTHER])], [(1, 3), (2, 2)]),
+        ([task_of([OTHER], [ENDED, OTHER])], [(2, 2), (1, 2), (2, 2)]),
+        ([chunk_of([{**ENDED, "arguments": '{"q": "x"}'}], append=False)], [(1, 2)]),  # repaired
+        ([chunk_of([ENDED]), chunk_of([{**ENDED, "arguments": {"q": "y"}}])], [(1, 2), (3, 3)]),  # the id is used again
+    ],
+)
+def test_calls_have_the_time_at_which_they_were_first_seen(
+    later: list[dict[str, Any]], times: list[tuple[int, int]]
+) -> None:
+    merger = TaskMerger()
+    for now, event in enumerate([chunk_of([ANNOUNCED], append=False), *later], start=1):
+        merger.feed(event, float(now))
+    assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == times
+
+
+def test_a_stream_that_takes_over_keeps_the_times_of_the_one_before() -> None:
+    first, second = TaskMerger(), TaskMerger()
+    first.feed(chunk_of([ANNOUNCED], append=False), 1.0)
+    second.feed(task_of([ANNOUNCED, OTHER]), 2.0)
+    second.continue_turn_of(first)
+    second.feed(task_of([ENDED, OTHER]), 3.0)
+    assert [(call.first_seen_at, call.result_seen_at) for call in second.tool_calls] == [(1.0, 3.0), (2.0, 2.0)]
+
+
+def test_without_a_clock_calls_have_no_times() -> None:
+    merger = TaskMerger()
+    merger.feed(chunk_of([ENDED], append=False))
+    assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(None, None)]
+
+
+def test_calls_of_a_dialect_have_times_too() -> None:
+    def message(*parts: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+        content = [{"data": data, "metadata": {"adk_type": kind}} for kind, data in parts]
+        return {"messageId": "m", "role": "ROLE_AGENT", "parts": content}
+
+    call = "function_call", {"id": "1", "name": "search", "args": {"q": "x"}}
+    ended = "function_response", {"id": "1", "name": "search", "response": {"result": "42"}}
+    merger = TaskMerger(dialects=["adk"])
+    merger.feed({"statusUpdate": {"taskId": "t", "status": {"message": message(call)}}}, 1.0)
+    merger.feed({"statusUpdate": {"taskId": "t", "status": {"message": message(call, ended)}}}, 2.0)
+    merger.feed({"task": {"id": "t", "history": [message(call, ended)]}}, 3.0)
+    assert [(call.first_seen_at, call.result_seen_at) for call in merger.tool_calls] == [(1.0, 2.0)]

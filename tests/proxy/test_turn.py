@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -28,7 +29,12 @@ turns = st.builds(
     ended_at=st.none() | moments,
     state=st.none() | st.just("TASK_STATE_COMPLETED"),
     tool_calls=st.lists(
-        st.builds(ToolCall, name=st.text(), arguments=st.none() | st.dictionaries(st.text(), plain_json, max_size=2)),
+        st.builds(
+            ToolCall,
+            name=st.text(),
+            arguments=st.none() | st.dictionaries(st.text(), plain_json, max_size=2),
+            first_seen_at=st.none() | moments,
+        ),
         max_size=2,
     ),
     capture=st.builds(CaptureFacts, declared=st.booleans(), matched_by_id=st.integers(0, 9)),
@@ -76,3 +82,24 @@ def test_what_is_no_turn(spoil: Callable[[dict[str, Any]], object]) -> None:
     spoil(data)
     with pytest.raises((KeyError, ValueError)):
         Turn.from_dict(data)
+
+
+def test_times_of_calls_say_where_they_are_from() -> None:
+    began, ended = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12, 0, 1, tzinfo=UTC)
+    calls = [
+        ToolCall("traced", started_at=began, ended_at=ended, first_seen_at=5.0),
+        ToolCall("seen", first_seen_at=5.0, result_seen_at=6.5),
+        ToolCall("running", first_seen_at=5.0),
+        ToolCall("unknown"),
+    ]
+    data = Turn("t", "r", "a", "JSONRPC", "1.0", 0.0, tool_calls=calls).to_dict()
+    second = "1970-01-01T00:00:0"
+    assert data["call_times"] == [
+        {"source": "trace", "started_at": "2026-01-01T12:00:00.000000Z", "ended_at": "2026-01-01T12:00:01.000000Z"},
+        {"source": "protocol", "first_seen_at": f"{second}5.000000Z", "result_seen_at": f"{second}6.500000Z"},
+        {"source": "protocol", "first_seen_at": f"{second}5.000000Z", "result_seen_at": None},
+        None,
+    ]
+    assert Turn.from_dict(data).to_dict() == data
+    traced = data.pop("call_times")[0]  # as of a turn that an earlier version stored
+    assert Turn.from_dict(data).to_dict()["call_times"] == [traced, None, None, None]

@@ -103,6 +103,11 @@ SCHEMAS: dict[str, Schema] = {
         id=TEXT, name=TEXT, arguments=nullable(OPEN), result=nullable(TEXT), error=nullable(TEXT),
         source=one_of(list(ToolCallSource)),
     ),
+    "CallTimes": record(
+        optional=["started_at", "ended_at", "first_seen_at", "result_seen_at"],
+        source=one_of(["trace", "protocol"]), started_at=TIME, ended_at=nullable(TIME),
+        first_seen_at=TIME, result_seen_at=nullable(TIME),
+    ),
     "Finding": record(code=TEXT, severity=one_of(list(Severity)), message=TEXT, where=TEXT),
     "Evaluation": record(**_EVALUATION),
     "Annotation": record(
@@ -114,10 +119,11 @@ SCHEMAS: dict[str, Schema] = {
         assessment=one_of(ASSESSMENTS), evaluator=nullable(TEXT), note=TEXT, who=TEXT,
     ),
     "Turn": record(
-        optional=["simulated_user", "usage", "annotations", "cut"],
+        optional=["call_times", "simulated_user", "usage", "annotations", "cut"],
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, agent=TEXT, binding=TEXT,
         protocol_version=TEXT, state=nullable(TEXT), status=one_of(STATUSES), user_text=TEXT, response_text=TEXT,
         **_TIMES, trace_id=TEXT, tool_calls=listed(named("ToolCall")),
+        call_times=listed(nullable(named("CallTimes"))),
         capture=record(
             declared=BOOLEAN, requested_by_client=BOOLEAN, snapshot_seen=BOOLEAN,
             sources={"type": "object", "additionalProperties": COUNT}, matched_by_id=COUNT,

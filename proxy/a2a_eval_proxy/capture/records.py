@@ -184,7 +184,7 @@ class TaskRecord:
             self.open.finished_elsewhere = view
             self.open.step(TurnEvent.OTHER_STREAM_FINISHED, now)
 
-    def take_answer(self, event: Mapping[str, Any]) -> bool:
+    def take_answer(self, event: Mapping[str, Any], now: float) -> bool:
         """Merge a single answer (send result, GetTask, CancelTask); False where a live stream knows more.
 
         That is so until the task has ended. What such a stream then still delivers is in the task already: it
@@ -194,7 +194,7 @@ class TaskRecord:
             if not shows_end(event):
                 return False
             self.merger = deepcopy(self.merger)
-        self.merger.feed(event)
+        self.merger.feed(event, now)
         return True
 
     def update_answered(self, event: Mapping[str, Any], now: float, *, conclusive: bool) -> None:

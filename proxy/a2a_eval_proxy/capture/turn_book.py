@@ -167,19 +167,19 @@ class TurnBook:
             return
         record.touched_at = now
         if not record.task_id:  # a Message, or junk: it concerns this turn alone
-            record.merger.feed(event)
+            record.merger.feed(event, now)
             if "message" in event and record.open is not None:
                 record.open.step(TurnEvent.ANSWER, now)
         elif not live:
             view = record.merger
-            if record.take_answer(event):
+            if record.take_answer(event, now):
                 record.update_answered(event, now, conclusive=record.opener is watcher)
             for stream in record.streams if record.merger is not view else ():
                 self._tasks.hold(stream)
         else:
             if watcher not in record.streams:
                 record.attach(watcher, self._new_merger)
-            watcher.merger.feed(event)
+            watcher.merger.feed(event, now)
             if record.streams[0] is watcher:
                 record.update_answered(event, now, conclusive=False)
             else:

@@ -12,7 +12,7 @@ from typing import Any
 from ..capture.live_turns import TurnChanges
 from ..privacy.policy import NO_PRIVACY, Privacy
 from ..store import ScoredConversation
-from ..turn import Turn
+from ..turn import Turn, call_times
 from .event_bus import EventBus
 from .turn_listener import TurnListener
 
@@ -132,9 +132,10 @@ class TurnEvents(TurnListener):
         if changes.state:
             yield "state", {**head, "state": shown.state, "task_id": shown.task_id}
         for index, call in changes.pick(shown.tool_calls):
-            yield "tool_call", {**head, "index": index, "count": count, "call": call.to_dict()}
+            data = {**head, "index": index, "count": count, "call": call.to_dict(), "times": call_times(call)}
+            yield "tool_call", data
         if changes.removed:
-            yield "tool_call", {**head, "index": count, "count": count, "call": None}
+            yield "tool_call", {**head, "index": count, "count": count, "call": None, "times": None}
         if changes.characters is not None:
             text, append = (None, False) if hides_text else (changes.text, changes.append)
             yield "text", {**head, "text": text, "append": append, "characters": changes.characters}

@@ -110,6 +110,10 @@ async def test_events_arrive_while_the_turn_is_open(it: Proxied) -> None:
     assert [event.name for event in rest[-2:]] == ["turn.closed", "turn.done"]
     done = (await it.admin.get(f"/api/turns/{opened.data['turn_id']}")).json()
     assert rest[-1].data == done
+    seen = [event.data["times"]["first_seen_at"] for event in changes if event.name == "tool_call"]
+    assert [times["first_seen_at"] for times in done["call_times"]] == seen
+    assert {times["source"] for times in done["call_times"]} == {"protocol"}
+    assert done["first_event_at"] <= seen[0] < done["ended_at"]
     assert done["tool_calls"][1] == next(
         event.data["call"] for event in reversed(changes) if event.name == "tool_call" and event.data["index"] == 1
     )
