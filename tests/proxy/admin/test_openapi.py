@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from a2a_eval_proxy.ui.screens import SCREENS
 from jsonschema import Draft202012Validator
 from support.admin_contract import HOLES, AdminContract
 from support.proxied import Proxied, proxied
@@ -47,6 +48,13 @@ async def test_every_route_of_the_contract_is_described(document: dict[str, Any]
     assert promised <= set(document["paths"])
     ids = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(set(ids)) == len(ids)
+
+
+async def test_pages_are_no_operations(proxy: Proxied, document: dict[str, Any]) -> None:
+    """All other routes of the admin port are made from the operations that the document describes."""
+    paths = [screen.path for screen in SCREENS]
+    assert paths
+    assert not [path for path in paths if path.startswith("/api/") or path in document["paths"]]
 
 
 async def test_the_document_is_valid(document: dict[str, Any]) -> None:
