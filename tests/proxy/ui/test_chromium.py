@@ -147,6 +147,21 @@ def test_a_lost_connection_loses_nothing(browser: Any, tmp_path: Path, port: int
                 assert texts(session, ".row .text") == ["new", "old"]
 
 
+def test_a_login_link_opens_pages_that_are_live(browser: Any, locked: Shown) -> None:
+    with opened(browser, locked.page_address()) as session:
+        assert session.execute_script("return [location.pathname, location.search, document.cookie]") == ["/", "", ""]
+        settle(session, "document.querySelector('.live').textContent === 'live'")
+        locked.store(turn("after-login", user="hello"))
+        session.execute_script("document.querySelector('[name=verdict][value=unscored]').click()")
+        settle(session, "location.search && document.querySelector('.row .text')")
+        assert texts(session, ".row .text") == ["hello"]
+        session.delete_all_cookies()
+        session.refresh()
+        settle(session, "document.querySelector('#token')")
+        keys(session, "s3cret\n")
+        settle(session, "document.querySelector('.live') && document.querySelector('.live').textContent === 'live'")
+
+
 # ── contents ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
