@@ -36,7 +36,6 @@ class AgentStatus:
     repair: str = ""
     name: str = ""
     bindings: str = ""
-    description: str = ""
 
 
 def unreachable(settings: Settings, error: Exception) -> AgentStatus:
@@ -62,7 +61,6 @@ def status_of(card: Any, settings: Settings, otlp_url: str | None) -> AgentStatu
         repair,
         name=_short(str(fields.get("name") or "without a name")),
         bindings=_short(", ".join(bindings_of(card)) or "no binding"),
-        description=_short(str(fields.get("description") or "")),
     )
 
 

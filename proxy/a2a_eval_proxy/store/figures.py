@@ -30,6 +30,6 @@ def turn_figures(turns: int, rows: Iterable[FigureRow]) -> TurnFigures:
     """The figures of `rows`, at most `MAX_COUNTED`, of `turns` turns."""
     counted = list(rows)
     worst = [row[2] for row in counted]
-    seconds = sorted(row[3] for row in counted if row[3] is not None)
+    seconds = sorted(round(row[3], 3) for row in counted if row[3] is not None)
     calls = sum(row[1] for row in counted)
     return TurnFigures(turns, len(counted), calls, worst.count(FAILED), worst.count(ERRORED), tuple(seconds))

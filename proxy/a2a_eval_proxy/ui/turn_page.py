@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted
+from tool_call_evaluators.report.model import seconds_between
+from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted, duration_text
 
 from ..admin.control import Control
 from ..store.base import TurnJson
@@ -35,12 +36,15 @@ async def _values(view: View) -> Mapping[str, Any]:
     turn = await _turn(view.control, view.request.path_params["turn_id"])
     row, link = turn_row(turn_summary(turn)), view.link
     shown = await shown_turn(view.control, turn)
+    for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
+        made["when"] = _when(times or {}, turn["started_at"])
     is_changing = row.verdict in ("open", "pending")
     return {
         "turn": turn,
         "row": row,
         "shown": shown,
         "is_open": row.verdict == "open",
+        "json": link("api", "open-turns") if row.verdict == "open" else link("api", "turns", row.turn_id),
         "events": link("api", "events", types=_EVENTS, run=turn["run"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row.verdict == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
@@ -80,6 +84,21 @@ def call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]
             {"kind": kind, "sign": sign, "words": words, **sides, "differing": differing[0] if differing else ()}
         )
     return rows
+
+
+def _when(times: Mapping[str, Any], begin: str) -> str:
+    """When a call happened after the `begin` of its turn, by its times as in `call_times`; empty if that is unknown."""
+    start, end = (seconds_between(begin, times.get(name)) for name in _TIMES[times.get("source") == "trace"])
+    if start is None:
+        return ""
+    if times["source"] == "trace":
+        return f"after {duration_text(start)}" + ("" if end is None else f", took {duration_text(end - start)}")
+    later = end is not None and end > start
+    return f"seen after {duration_text(start)}" + (f", its result after {duration_text(end)}" if later else "")
+
+
+_TIMES = (("first_seen_at", "result_seen_at"), ("started_at", "ended_at"))
+"""Of a call in the protocol, and in a trace."""
 
 
 def _at(calls: list[dict[str, Any]], index: int | None) -> dict[str, Any] | None:

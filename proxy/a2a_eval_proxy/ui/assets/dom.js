@@ -2,13 +2,17 @@
 
 const two = (number) => String(number).padStart(2, "0");
 const clock = (date) => [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+const day = (date) => [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
 
+// The time of day; with the date, if that is not today or the element wants it.
 export function localTimes(root) {
+  const today = day(new Date());
   for (const element of root.querySelectorAll("time[datetime]")) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.getTime())) continue;
-    const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
-    element.textContent = "full" in element.dataset ? `${day} ${clock(date)}` : clock(date);
+    const isFull = "full" in element.dataset;
+    if (isFull || day(date) === today) element.textContent = isFull ? `${day(date)} ${clock(date)}` : clock(date);
+    else element.textContent = `${day(date).slice(5)} ${clock(date).slice(0, 5)}`;
     element.title = element.dateTime;
   }
 }

@@ -1,0 +1,95 @@
+"""What the pages say: the snippets of the empty list work, the header says what can be seen and what to do."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import shutil
+import subprocess
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from agents.stepwise_agent import stepwise_agent
+from support.turn_samples import call, turn
+
+from .conftest import Shown, json_answer, shown_proxy
+
+
+def text_of(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_the_snippets_of_the_empty_list_work(tmp_path: Path) -> None:
+    with stepwise_agent() as agent, shown_proxy(tmp_path, upstream=agent.url) as proxy:
+        page = proxy.admin.get("/").text
+        snippets = {
+            name: html.unescape(text) for name, text in re.findall(r'id="snippet-(\w+)">(.*?)</pre>', page, re.DOTALL)
+        }
+        assert set(snippets) == {"curl", "python", "javascript"}
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(snippets["python"], {"__name__": "__main__"})
+        assert "TASK_STATE_COMPLETED" in printed.getvalue()
+        if shutil.which("curl"):
+            subprocess.run(["sh", "-ec", snippets["curl"]], check=True, capture_output=True, timeout=60)
+        proxy.flush()
+        list_page = proxy.admin.get("/").text
+        assert "snippet-" not in list_page
+        assert text_of(list_page).count(" Hello ") >= 1
+
+
+@pytest.mark.parametrize(
+    ("card", "settings", "level", "said"),
+    [
+        ({"name": "Plain"}, {}, "warning", "its tool calls are not visible. Declare the extension in the agent"),
+        ({"name": "Plain"}, {"otlp": "127.0.0.1:0"}, "warning", "captured only from traces"),
+        ({"name": "Plain"}, {"negotiate": "always"}, None, "is asked for tool calls all the same"),
+        ([], {"upstream": "http://127.0.0.1:9"}, "error", "is unreachable: Connection refused; requests fail until it"),
+    ],
+)
+def test_the_header_says_what_can_be_seen_and_what_to_do(
+    tmp_path: Path, card: object, settings: dict[str, object], level: str | None, said: str
+) -> None:
+    with shown_proxy(tmp_path, **settings) as proxy:
+        proxy.agent.card = json_answer(card)
+        page = proxy.admin.get("/").text
+        assert said in text_of(page)
+        assert (f'class="banner {level}"' in page) is (level is not None)
+
+
+def test_the_list_counts_and_shows_errors_of_calls(shown: Shown) -> None:
+    calls = [call("lookup"), call("refund", error="no"), *(call("more") for _ in range(6))]
+    shown.store(turn("counted", "Pay back", calls, run="counted", seconds=2.5))
+    text = text_of(shown.admin.get("/?run=counted").text)
+    assert "turns 1 open 0 calls 8 failed 0 errored 0 p50 2.5 s p95 2.5 s" in text
+    assert "Pay back lookup refund ✕ (error) more" in text
+    assert "+2" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("verdict=wrong", "verdict"),
+        ("status=x", "status"),
+        ("cursor=x", "cursor"),
+        ("tag=unknown", "tag"),
+        ("fragment=secret", "fragment"),
+        ("q=" + "x" * 500, "q"),
+    ],
+)
+def test_a_wrong_address_is_explained(shown: Shown, query: str, named: str) -> None:
+    response = shown.admin.get(f"/?{query}")
+    assert response.status_code == 400
+    assert f"{named}: " in text_of(response.text)
+
+
+def test_a_turn_says_when_its_calls_were_seen(shown: Shown) -> None:
+    shown.store(turn("timed", "When?", [call("lookup")], run="timed"))
+    assert "seen after" not in text_of(shown.admin.get("/turns/timed").text)
+    times = [
+        {"source": "trace", "started_at": "2026-11-21T09:00:00.200000Z", "ended_at": "2026-11-21T09:00:00.500000Z"}
+    ]
+    made = call("lookup") | {name: times[0][name] for name in ("started_at", "ended_at")} | {"source": "otel_trace"}
+    shown.store(turn("traced", "When?", [made], run="timed"))
+    assert "after 200 ms, took 300 ms · source: OpenTelemetry" in text_of(shown.admin.get("/turns/traced").text)
