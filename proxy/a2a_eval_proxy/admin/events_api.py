@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ..store.encoding import json_bytes
+from ..store.turn_summary import turn_summary
 from ..telemetry.event_bus import TYPES, EventBus, EventFilter
 from ..telemetry.event_log import Event
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
 from .control import Control
 
+_VIEWS = ("short", "summary", "whole")
 _PARAMETERS = (
     ApiParameter("run", "Events of this run"),
     ApiParameter("case", "Events of the case with this id"),
     ApiParameter("types", "Events with these names", {"type": "array", "items": choice(sorted(TYPES))}),
-    ApiParameter("view", "Large events in short, or all events whole", choice(("summary", "whole"), "summary")),
+    ApiParameter("view", "Large events cut, turns as summaries, or everything whole", choice(_VIEWS, "short")),
     ApiParameter("last_event_id", "As the header Last-Event-ID: events after the one with this id"),
 )
 
@@ -42,11 +46,11 @@ class EventsApi:
         types = TYPES if given["types"] is None else frozenset(given["types"])
         selection = EventFilter(types, given["run"], given["case"])
         after = request.headers.get("last-event-id") or given["last_event_id"] or None
-        stream = _stream(self._control.bus, selection, after, whole=given["view"] == "whole")
+        stream = _stream(self._control.bus, selection, after, given["view"])
         return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
-async def _stream(bus: EventBus, selection: EventFilter, after: str | None, *, whole: bool) -> AsyncIterator[bytes]:
+async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view: str) -> AsyncIterator[bytes]:
     with bus.listen(selection, after) as listener:
         known = "" if after else f"id: {listener.last_id}\n"  # for a client that loses its connection before an event
         yield f": listening\n\nretry: {_RETRY_MS}\n{known}\n".encode()
@@ -59,12 +63,14 @@ async def _stream(bus: EventBus, selection: EventFilter, after: str | None, *, w
             if news.lost:
                 yield f'event: reset\ndata: {{"reason":"{news.lost}"}}\nid: {listener.last_id}\n\n'.encode()
             if news.events:
-                yield b"".join(_message(bus, event, whole) for event in news.events)
+                yield b"".join(_message(bus, event, view) for event in news.events)
             if news.ended:
                 return
             await asyncio.sleep(_PAUSE_S)
 
 
-def _message(bus: EventBus, event: Event, whole: bool) -> bytes:
-    data = event.whole if whole else event.summary
+def _message(bus: EventBus, event: Event, view: str) -> bytes:
+    data = event.whole if view == "whole" else event.short
+    if view == "summary" and event.name.startswith("turn."):
+        data = json_bytes(turn_summary(json.loads(event.whole)))
     return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), data, bus.id_of(event.number).encode())

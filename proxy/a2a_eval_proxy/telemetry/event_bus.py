@@ -97,8 +97,8 @@ class EventBus:
     def publish(self, name: str, data: Mapping[str, Any]) -> None:
         """Record an event with the JSON-like `data`, and wake the listeners."""
         whole = json_bytes(data)
-        summary = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
-        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, summary))
+        short = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
+        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short))
         for listener in self._listeners:
             listener.wake()
 

@@ -9,22 +9,23 @@ SMALL_BYTES = 8_000
 """Events with at most this much JSON are not shortened."""
 
 _TEXT_CHARS = 1_000
-_MEMBER_CHARS = 16_000
+_MEMBER_CHARS = 32_000
 """For each member of the data: its texts together. Beyond that, lists and objects end early."""
 
-_RECORD_DEPTH = 2
-"""Objects up to this depth have a fixed set of keys, e.g. a call of a turn: they keep all of them."""
+_RECORD_KEYS, _KEY_CHARS = 30, 50
+"""Objects keep this many keys in any case, so that e.g. a call has all its fields; short keys are never cut."""
 
-_ITEM_CHARS = 20
+_ITEM_CHARS = 8
 """What an item counts in addition to its texts."""
 
 
 def shortened(data: Mapping[str, Any]) -> dict[str, Any]:
     """`data` with long texts and lists cut, and `"cut": true` if any was."""
-    short, cut = {}, False
+    short: dict[str, Any] = {}
+    cut = False
     for key, value in data.items():
         shortening = _Shortening()
-        short[key] = shortening.value(value, 1)
+        short[key] = shortening.value(value)
         cut = cut or shortening.cut
     return short | {"cut": True} if cut else short
 
@@ -34,18 +35,22 @@ class _Shortening:
         self._left = _MEMBER_CHARS
         self.cut = False
 
-    def value(self, value: Any, depth: int) -> Any:
-        """The short form of a value that stands `depth` levels below the event's data."""
+    def value(self, value: Any) -> Any:
+        """The short form of a value."""
         self._left -= _ITEM_CHARS
+        if self._left < -_MEMBER_CHARS:
+            self.cut = True
+            return None
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, Mapping):
-            short = {}
+            short: dict[str, Any] = {}
             for key, item in value.items():
-                if self._left <= 0 and depth > _RECORD_DEPTH:
+                if self._left <= 0 and len(short) >= _RECORD_KEYS:
                     self.cut = True
                     break
-                short[self._text(str(key))] = self.value(item, depth + 1)
+                name = str(key)
+                short[name if len(name) <= _KEY_CHARS else self._text(name)] = self.value(item)
             return short
         if isinstance(value, list | tuple):
             items = []
@@ -53,7 +58,7 @@ class _Shortening:
                 if self._left <= 0:
                     self.cut = True
                     break
-                items.append(self.value(item, depth + 1))
+                items.append(self.value(item))
             return items
         return value
 

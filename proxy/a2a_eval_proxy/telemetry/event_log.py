@@ -11,7 +11,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class Event(NamedTuple):
-    """One live event. `whole` is the JSON of its data; `summary` is the same, or its short form if it is large."""
+    """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large."""
 
     number: int
     """The first event of a log is number 1."""
@@ -19,12 +19,12 @@ class Event(NamedTuple):
     run: str
     case_id: str | None
     whole: bytes
-    summary: bytes
+    short: bytes
 
     @property
     def size(self) -> int:
         """Bytes of its JSON texts."""
-        return len(self.whole) + (0 if self.summary is self.whole else len(self.summary))
+        return len(self.whole) + (0 if self.short is self.whole else len(self.short))
 
 
 class EventLog:

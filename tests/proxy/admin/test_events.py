@@ -16,6 +16,8 @@ import pytest_asyncio
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.privacy.rules import parse_rules
 from a2a_eval_proxy.settings import Settings
+from a2a_eval_proxy.telemetry.event_bus import TYPES
+from a2a_eval_proxy.telemetry.event_log import EventLog
 from agents.scenario_agent import RPC_PATH, scenario_agent
 from agents.scenarios import CONVERT, SEARCH
 from support.live import LiveStream, live
@@ -181,7 +183,7 @@ async def test_filters(it: Proxied) -> None:
     [
         ("types=turn.done,turn.over", "turn.over"),
         ("types=", "types"),
-        ("view=short", "view: expected one of summary, whole"),
+        ("view=brief", "view: expected one of short, summary, whole"),
         ("rum=x", "rum"),
     ],
 )
@@ -252,3 +254,45 @@ async def test_without_content_nothing_of_it_is_published(agent: str, tmp_path: 
     assert not [word for word in ("slow g", "planted", "before", "Berlin", "temp_c") if word in published]
     calls = [event.data["call"]["arguments"] for event in events if event.name == "tool_call"]
     assert calls[:2] == [{"q": "string"}, {"c": "number"}]
+
+
+# ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_large_events_are_cut_unless_the_whole_is_asked_for(agent: str, tmp_path: Path) -> None:
+    async with (
+        proxied(agent, tmp_path) as it,
+        live(it.admin) as short,
+        live(it.admin, view="whole") as whole,
+        live(it.admin, view="summary", types="turn.opened,turn.done") as summary,
+    ):
+        async with it.turn("x" * 100_000):
+            pass
+        opened, done = (await short.next()).data, (await short.until("turn.done"))[-1].data
+        assert len((await whole.next()).data["user_text"]) > 100_000
+        assert (await whole.until("turn.done"))[-1].data == (await it.admin.get(f"/api/turns/{done['turn_id']}")).json()
+        (item,) = (await it.admin.get("/api/turns", params={"view": "summary"})).json()["items"]
+        assert (await summary.next()).data["status"] == "open"
+        assert (await summary.next()).data == item
+    assert opened["cut"]
+    assert opened["user_text"].endswith("more characters]")
+    assert len(opened["user_text"]) < 1_100
+    assert [call["name"] for call in done["tool_calls"]] == [SEARCH["name"], CONVERT["name"]]
+
+
+async def test_a_listener_that_never_reads_costs_nobody_anything(agent: str, tmp_path: Path) -> None:
+    """Its connection fills up; then it holds its place in the log, and once it reads again, learns of its loss."""
+    small = EventLog(max_events=30)
+    async with proxied(agent, tmp_path) as it:
+        it.proxy.bus._log = small
+        async with live(it.admin, view="whole") as stuck, live(it.admin, types="turn.done") as quick:
+            for _ in range(10):
+                async with it.turn("x" * 500_000):
+                    pass
+                assert (await quick.next()).name == "turn.done"
+            assert len(small.after(small.last - 30) or ()) == 30
+            while (event := await stuck.next()).name != "reset":
+                assert event.name in TYPES
+            async with it.turn():
+                pass
+            await stuck.until("turn.opened")
