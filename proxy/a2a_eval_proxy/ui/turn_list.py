@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -53,7 +53,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "filters": filters,
         "first_page": link(**filters),
         "next_page": link(**filters, cursor=page.next_cursor) if page.next_cursor else None,
-        **({} if "fragment" in given else await _form(view, filters)),
+        **({} if "fragment" in given else await _form(view, filters, found)),
     }
 
 
@@ -89,12 +89,13 @@ async def _counters(view: View, run: str | None) -> list[tuple[str, str, str]]:
     return counters
 
 
-async def _form(view: View, filters: Mapping[str, str]) -> dict[str, Any]:
+async def _form(view: View, filters: Mapping[str, str], found: Sequence[TurnJson]) -> dict[str, Any]:
     """What the form offers. Fragments do not contain it."""
     cases = [case for case, _ in view.control.cases.listed()]
     known = {
         "case": [case.id for case in cases],
         "tag": sorted({tag for case in cases for tag in case.tags}),
+        "tool": sorted({call["name"] for turn in found for call in turn["tool_calls"]}),
         "evaluator": view.control.suite.metrics if view.control.suite else (),
         "finding": MEANINGS,
     }

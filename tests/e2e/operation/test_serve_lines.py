@@ -53,6 +53,7 @@ def test_each_turn_is_printed_once(agent: str, tmp_path: Path, processes: str) -
     assert {verdict for _, _, verdict in turns} == {"passed"}
     assert text.count("declares tool-call-capture: its tool calls are captured\n") == 1
     assert "another proxy" not in text
+    assert len(re.findall(r"^open http://127\.0\.0\.1:\d+/ in a browser to see turns live$", text, re.MULTILINE)) == 1
 
 
 def test_without_scoring_each_stored_turn_is_printed(agent: str, tmp_path: Path) -> None:

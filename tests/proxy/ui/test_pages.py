@@ -87,9 +87,7 @@ def test_a_wrong_address_is_explained(shown: Shown, query: str, named: str) -> N
 def test_a_turn_says_when_its_calls_were_seen(shown: Shown) -> None:
     shown.store(turn("timed", "When?", [call("lookup")], run="timed"))
     assert "seen after" not in text_of(shown.admin.get("/turns/timed").text)
-    times = [
-        {"source": "trace", "started_at": "2026-11-21T09:00:00.200000Z", "ended_at": "2026-11-21T09:00:00.500000Z"}
-    ]
-    made = call("lookup") | {name: times[0][name] for name in ("started_at", "ended_at")} | {"source": "otel_trace"}
+    span = {"started_at": "2026-11-21T09:00:00.200000Z", "ended_at": "2026-11-21T09:00:00.500000Z"}
+    made = {**call("lookup"), **span, "source": "otel_trace"}
     shown.store(turn("traced", "When?", [made], run="timed"))
     assert "after 200 ms, took 300 ms · source: OpenTelemetry" in text_of(shown.admin.get("/turns/traced").text)
