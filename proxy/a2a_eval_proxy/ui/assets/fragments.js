@@ -19,7 +19,10 @@ function follow(part) {
   const unfinished = () => part.querySelector("[data-again]");
   const refresher = new Refresher(async () => {
     const began = performance.now();
-    morph(part, (await fetchFragments([name]))[name]);
+    const fresh = (await fetchFragments([name]))[name];
+    const focused = document.activeElement;
+    morph(part, fresh);
+    if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // it was moved
     const rest = Math.max(LEAST_MS, REST * (performance.now() - began));
     await pause(unfinished() ? 1000 * unfinished().dataset.again : rest);
     if (unfinished()) refresher.ask();
