@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ..ids import new_turn_id
+from ..privacy.policy import Privacy
 from ..store.annotations import MOST_OF_A_TURN, Annotation
 from ..store.base import TurnJson
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given
@@ -64,36 +66,44 @@ class AnnotationsApi:
 
     async def annotate(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "an annotation", _MAX_BYTES)
-        turn = await stored_turn(self._control.store, given["turn_id"])
-        annotation = self._annotation(data, turn)
-        if not await self._control.store.annotate(annotation):
-            raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
-        return JSONResponse(annotation.to_dict(), 201)
+        return JSONResponse((await annotate(self._control, given["turn_id"], data)).to_dict(), 201)
 
     async def remove(self, _: Request, given: Given) -> Response:
-        turn_id, annotation_id = given["turn_id"], given["annotation_id"]
-        if not await self._control.store.remove_annotation(turn_id, annotation_id):
-            raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
+        await remove_annotation(self._control, given["turn_id"], given["annotation_id"])
         return Response(status_code=204)
 
-    def _annotation(self, data: dict[str, Any], turn: TurnJson) -> Annotation:
-        """Raises HTTPException (400) for what is no annotation of this turn."""
-        for name in data:
-            if name not in _FIELDS:
-                raise HTTPException(400, f"{name!r:.80}: no such field; there are {', '.join(_FIELDS)}")
-        if data.get("assessment") not in ASSESSMENTS:
-            raise HTTPException(400, f"assessment: expected 'right' or 'wrong', got {data.get('assessment')!r:.80}")
-        result = _result(turn, data.get("evaluator"))
-        stored = self._control.privacy.stored_note
-        return Annotation(
-            annotation_id=new_turn_id(),
-            turn_id=turn["turn_id"],
-            assessment=data["assessment"],
-            note=stored(_text(data, "note", MAX_NOTE)),
-            who=stored(_text(data, "who", MAX_WHO)),
-            at=rfc3339(datetime.now(UTC)),
-            **({} if result is None else {name: result[name] for name in ("evaluator", "score", "passed", "version")}),
-        )
+
+async def annotate(control: Control, turn_id: str, data: Mapping[str, Any]) -> Annotation:
+    """Store an annotation (`NewAnnotation` of the schemas). Raises HTTPException (400, 404, 409)."""
+    annotation = _annotation(control.privacy, await stored_turn(control.store, turn_id), data)
+    if not await control.store.annotate(annotation):
+        raise HTTPException(409, f"the turn has {MOST_OF_A_TURN} annotations, the maximum; delete some")
+    return annotation
+
+
+async def remove_annotation(control: Control, turn_id: str, annotation_id: str) -> None:
+    """Raises HTTPException (404)."""
+    if not await control.store.remove_annotation(turn_id, annotation_id):
+        raise HTTPException(404, f"turn {turn_id!r} has no annotation {annotation_id!r}")
+
+
+def _annotation(privacy: Privacy, turn: TurnJson, data: Mapping[str, Any]) -> Annotation:
+    """Raises HTTPException (400) for what is no annotation of this turn."""
+    for name in data:
+        if name not in _FIELDS:
+            raise HTTPException(400, f"{name!r:.80}: no such field; there are {', '.join(_FIELDS)}")
+    if data.get("assessment") not in ASSESSMENTS:
+        raise HTTPException(400, f"assessment: expected 'right' or 'wrong', got {data.get('assessment')!r:.80}")
+    result = _result(turn, data.get("evaluator"))
+    return Annotation(
+        annotation_id=new_turn_id(),
+        turn_id=turn["turn_id"],
+        assessment=data["assessment"],
+        note=privacy.stored_note(_text(data, "note", MAX_NOTE)),
+        who=privacy.stored_note(_text(data, "who", MAX_WHO)),
+        at=rfc3339(datetime.now(UTC)),
+        **({} if result is None else {name: result[name] for name in ("evaluator", "score", "passed", "version")}),
+    )
 
 
 def _result(turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
@@ -107,7 +117,7 @@ def _result(turn: TurnJson, evaluator: Any) -> dict[str, Any] | None:
     return results[evaluator]
 
 
-def _text(data: dict[str, Any], name: str, most: int) -> str:
+def _text(data: Mapping[str, Any], name: str, most: int) -> str:
     value = data.get(name, "")
     if not isinstance(value, str) or len(value) > most:
         raise HTTPException(400, f"{name}: expected a text of at most {most} characters")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from ..store.base import TurnJson
@@ -27,20 +28,20 @@ _Since = Callable[[str | float | None], float | None]
 """Seconds from the beginning of the turn to a moment: RFC 3339, or seconds since the epoch."""
 
 
-def timeline(turn: TurnJson, wire: Mapping[str, Any] | None, observed: Observed) -> dict[str, Any]:
-    """The timeline of a turn, as in `GET /api/turns/{id}/timeline`. `wire` is its wire, if that is in memory.
+def timeline(turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], observed: Observed) -> dict[str, Any]:
+    """The timeline of a turn, as in `GET /api/turns/{id}/timeline`. `exchanges` are those that are in memory.
 
     An item has a `kind` (`KINDS`), a `name`, `start_s`, and `end_s` if it took time: seconds since the turn began.
     """
     began = _seconds(turn["started_at"])
-    items = [item for item in _items(turn, wire, observed, began) if item["start_s"] is not None]
+    items = [item for item in _items(turn, exchanges, observed, began) if item["start_s"] is not None]
     items.sort(key=lambda item: (item["start_s"], KINDS.index(item["kind"])))
     last = max((item["end_s"] if item["end_s"] is not None else item["start_s"] for item in items), default=0.0)
     return {"turn_id": turn["turn_id"], "started_at": turn["started_at"], "duration_s": last, "items": items}
 
 
 def _items(
-    turn: TurnJson, wire: Mapping[str, Any] | None, observed: Observed, began: float
+    turn: TurnJson, exchanges: Sequence[Mapping[str, Any]], observed: Observed, began: float
 ) -> Iterator[dict[str, Any]]:
     def since(moment: str | float | None) -> float | None:
         if moment is None:
@@ -49,11 +50,11 @@ def _items(
         return max(0.0, round(seconds - began, 6))
 
     yield _item("request", "request", 0.0)
-    for exchange in wire["exchanges"] if wire is not None else ():
-        yield _exchange(exchange, since(_seconds(wire["started_at"]) if wire else None) or 0.0)
+    for exchange in exchanges:
+        yield _exchange(exchange, since)
     yield _item("first_event", "first event", since(turn["first_event_at"]))
-    for call in turn["tool_calls"]:
-        yield _call(call, since)
+    for call, times in zip_longest(turn["tool_calls"], turn.get("call_times", ())):
+        yield _call(call, times or {}, since)
     timed = sorted((span for span in observed.spans if span.start_ns), key=lambda span: span.start_ns)
     for span in timed[:MAX_SPANS]:
         start, end = since(span.start_ns / 1e9), since(max(span.start_ns, span.end_ns) / 1e9)
@@ -63,25 +64,24 @@ def _items(
         yield _item("scoring", "scoring", since(turn["ended_at"]), since(observed.scored_at))
 
 
-def _exchange(exchange: Mapping[str, Any], shift: float) -> dict[str, Any]:
+def _exchange(exchange: Mapping[str, Any], since: _Since) -> dict[str, Any]:
     """`first_byte_s` is when the header of the response came."""
     request, response = exchange["request"], exchange["response"]
     name = f"{request['method']} {request['target']}"
-    end = None if exchange["end_s"] is None else round(shift + exchange["end_s"], 6)
-    item = _item("exchange", name, round(shift + exchange["offset_s"], 6), end)
-    item["first_byte_s"] = None if response is None else round(shift + response["offset_s"], 6)
-    item["failed"] = exchange["problem"] is not None or (response is not None and response["status"] >= 400)
+    item = _item("exchange", name, since(exchange["started_at"]), since(exchange["ended_at"]))
+    item["first_byte_s"] = None if response is None else since(response["at"])
+    item["failed"] = bool(exchange["problem"]) or (response is not None and response["status"] >= 400)
     return item
 
 
-def _call(call: Mapping[str, Any], since: _Since) -> dict[str, Any]:
-    """Spans know when a call began and ended; from the protocol, only when it was first seen is known."""
-    seen = since(call.get("started_at")) is None
-    start = since(call.get("seen_at") if seen else call.get("started_at"))
-    item = _item("tool_call", call["name"], start, None if seen else since(call.get("ended_at")))
-    item["first_seen"] = seen
-    item["failed"] = call["error"] is not None
-    return item
+def _call(call: Mapping[str, Any], times: Mapping[str, Any], since: _Since) -> dict[str, Any]:
+    """`first_seen`: its times are those at which the proxy saw the call and its result, for want of a span."""
+    is_seen = times.get("source") == "protocol"
+    begin, end = ("first_seen_at", "result_seen_at") if is_seen else ("started_at", "ended_at")
+    item = _item("tool_call", call["name"], since(times.get(begin)), since(times.get(end)))
+    if item["end_s"] == item["start_s"]:
+        item["end_s"] = None
+    return {**item, "first_seen": is_seen, "failed": call["error"] is not None}
 
 
 def _item(kind: str, name: str, start: float | None, end: float | None = None, **more: Any) -> dict[str, Any]:

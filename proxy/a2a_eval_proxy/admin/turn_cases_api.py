@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -69,52 +69,72 @@ class TurnCasesApi:
         ]  # fmt: skip
 
     async def recorded_case(self, _: Request, given: Given) -> Response:
-        case, comments = await self._recorded(given["turn_id"])
+        case, comments = await recorded_case(self._control, given["turn_id"])
         return Response(case_text(case, comments), media_type="application/yaml")
 
     async def append_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a case to append", _MAX_BYTES)
-        turn_id, case_id = _text(data, "turn_id"), _text(data, "case_id") if data.get("case_id") is not None else None
-        if case_id in self._taken():
-            raise HTTPException(409, f"case_id: the case {case_id!r} exists; choose another id")
-        case, comments = await self._recorded(turn_id, case_id)
-        try:
-            await self._control.add_case(case, comments)
-        except (SuiteError, SuiteFileError) as error:
-            raise HTTPException(409, str(error)) from None
-        return JSONResponse({"case_id": case.id, "file": self._control.suite_file}, 201)
+        case_id = await append_case(self._control, data)
+        return JSONResponse({"case_id": case_id, "file": self._control.suite_file}, 201)
 
     async def bind_case(self, request: Request, given: Given) -> Response:
         data, _ = await json_object(request, "a binding", _MAX_BYTES)
-        case_id = _text(data, "case_id")
-        turn = await stored_turn(self._control.store, given["turn_id"])
-        if self._control.cases.case(case_id) is None:
-            raise HTTPException(404, f"case_id: no case {case_id!r}; GET /api/cases lists them")
-        if not self._control.evaluates:
-            raise HTTPException(409, "this proxy does not score turns (--no-evaluate)")
-        if turn["status"] != "done":
-            raise HTTPException(409, f"the turn is {turn['status']}: it can be bound once it is scored")
-        if lacks_content(turn["user_text"]):
-            raise HTTPException(409, "the turn was stored without its content (--no-content), so it cannot be scored")
-        self._control.bind(turn, case_id)
-        return JSONResponse({"case_id": case_id}, 202)
-
-    async def _recorded(self, turn_id: str, case_id: str | None = None) -> tuple[Case, Sequence[str]]:
-        """The case of the conversation up to this turn. Raises HTTPException (404, 409)."""
-        turn = await stored_turn(self._control.store, turn_id)
-        turns: list[TurnJson] = [*await self._control.store.earlier(Turn.from_dict(turn), MAX_HISTORY), turn]
-        if any(lacks_content(one["user_text"]) for one in turns):
-            raise HTTPException(409, "the turn was stored without its content (--no-content): no case can be made")
-        try:
-            return record_case(turns, self._taken(), case_id)
-        except ValueError as error:
-            raise HTTPException(409, str(error)) from None
-
-    def _taken(self) -> set[str]:
-        return {case.id for case, _ in self._control.cases.listed()}
+        return JSONResponse({"case_id": await bind_case(self._control, given["turn_id"], data)}, 202)
 
 
-def _text(data: dict[str, Any], name: str) -> str:
+async def recorded_case(control: Control, turn_id: str, case_id: str | None = None) -> tuple[Case, Sequence[str]]:
+    """The case of the conversation up to this turn, and comments on it. Raises HTTPException (404, 409)."""
+    turn = await stored_turn(control.store, turn_id)
+    turns: list[TurnJson] = [*await control.store.earlier(Turn.from_dict(turn), MAX_HISTORY), turn]
+    if any(lacks_content(one["user_text"]) for one in turns):
+        raise HTTPException(409, "the turn was stored without its content (--no-content): no case can be made")
+    try:
+        return record_case(turns, _taken(control), case_id)
+    except ValueError as error:
+        raise HTTPException(409, str(error)) from None
+
+
+async def append_case(control: Control, data: Mapping[str, Any]) -> str:
+    """Append the case of a turn (`NewSuiteCase` of the schemas) to the suite file; returns its id.
+
+    Raises HTTPException (400, 404, 409).
+    """
+    turn_id, case_id = _text(data, "turn_id"), _text(data, "case_id") if data.get("case_id") is not None else None
+    if case_id in _taken(control):
+        raise HTTPException(409, f"case_id: the case {case_id!r} exists; choose another id")
+    case, comments = await recorded_case(control, turn_id, case_id)
+    try:
+        await control.add_case(case, comments)
+    except (SuiteError, SuiteFileError) as error:
+        raise HTTPException(409, str(error)) from None
+    return case.id
+
+
+async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> str:
+    """Score the turn again as one of the case in `data` (`Binding` of the schemas), whose id is returned.
+
+    Raises HTTPException (400, 404, 409).
+    """
+    case_id = _text(data, "case_id")
+    turn = await stored_turn(control.store, turn_id)
+    if control.cases.case(case_id) is None:
+        raise HTTPException(404, f"case_id: no case {case_id!r}; GET /api/cases lists them")
+    if not control.evaluates:
+        raise HTTPException(409, "this process does not score turns")
+    if turn["status"] != "done":
+        raise HTTPException(409, f"the turn is {turn['status']}: it can be bound once it is scored")
+    if lacks_content(turn["user_text"]):
+        raise HTTPException(409, "the turn was stored without its content (--no-content), so it cannot be scored")
+    control.bind(turn, case_id)
+    return case_id
+
+
+def _taken(control: Control) -> set[str]:
+    """The ids of all cases."""
+    return {case.id for case, _ in control.cases.listed()}
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, str) or not 1 <= len(value.strip()) <= _MAX_ID:
         raise HTTPException(400, f"{name}: expected a text of 1 to {_MAX_ID} characters, got {value!r:.80}")

@@ -70,14 +70,11 @@ async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
 
 
 async def timeline_of(control: Control, turn: TurnJson) -> dict[str, Any]:
-    """The timeline of a stored turn; names of spans and targets of requests are redacted."""
-    try:
-        wire = await wire_of(control, turn["turn_id"])
-    except HTTPException:
-        wire = None
-    found = timeline(turn, wire, control.observed(turn["turn_id"]))
+    """The timeline of a turn; names of spans and targets of requests are redacted."""
+    exchanges = await _exchanges(control, turn["turn_id"], turn)
+    found = timeline(turn, exchanges, control.observed(turn["turn_id"]))
     for item in found["items"]:
-        if item["kind"] == "span":
+        if item["kind"] in ("span", "exchange"):
             item["name"] = control.privacy.text(item["name"])
     return found
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from tool_call_evaluators.report.html import asset as report_asset
 
 STYLE, SCRIPT, ICON = "page.css", "main.js", "icon.svg"
-_MORE_STYLE = "screens.css"
+_MORE_STYLES = ("screens.css", "work.css")
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _IMPORT = re.compile(r'(from "\./)([\w-]+\.js)(")')
 
@@ -30,7 +30,7 @@ class AssetFiles:
     def __init__(self) -> None:
         self._sources = {path.name: path.read_text("utf-8") for path in files(__package__).joinpath("assets").iterdir()}
         self._sources[STYLE] = "".join(
-            [report_asset("report.css"), self._sources[STYLE], self._sources.pop(_MORE_STYLE)]
+            [report_asset("report.css"), self._sources[STYLE], *map(self._sources.pop, _MORE_STYLES)]
         )
         self.names: dict[str, str] = {}
         """Their names in URLs, by file name."""

@@ -6,17 +6,16 @@ import hmac
 import secrets
 import time
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ..net.browser_guard import Headers
 from ..net.page_sessions import IDLE_S, PageSessions
+from .forms import form_of
 
-_MAX_FORM_BYTES = 10_000
 LOGIN_PATH = "/login"
+_MAX_FORM_BYTES = 10_000
 
 
 class Login:
@@ -55,12 +54,7 @@ class Login:
 
     async def by_token(self, request: Request) -> Response | None:
         """The same for a form with the admin token."""
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _MAX_FORM_BYTES:
-                raise HTTPException(413, f"the form may have {_MAX_FORM_BYTES:,} bytes at most")
-        given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+        given = (await form_of(request, _MAX_FORM_BYTES)).get("token", "")
         if not hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token.encode()):
             return None
         session = secrets.token_urlsafe(24)

@@ -17,6 +17,7 @@ from .links import named
 from .screen import Screen, View
 from .turn_rows import turn_row
 from .turn_view import shown_turn
+from .work.turn_work import turn_work
 
 CHANGES = {
     "same": ("=", "as expected"),
@@ -45,6 +46,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "shown": shown,
         "is_open": row.verdict == "open",
         "json": link("api", "open-turns") if row.verdict == "open" else link("api", "turns", row.turn_id),
+        **await turn_work(view, turn),
         "events": link("api", "events", types=_EVENTS, run=turn["run"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row.verdict == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
@@ -119,4 +121,4 @@ def _captured(capture: Mapping[str, Any]) -> list[str]:
     return facts + [f"{counted(capture[name], 'call')} {words}" for name, words in counts.items() if capture[name]]
 
 
-SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn",))
+SCREEN = Screen("/turns/{turn_id}", "turn.html", _values, fragments=("turn", "work"))

@@ -21,20 +21,27 @@ def shown(items: list[dict[str, Any]]) -> list[tuple[str, str, float, float | No
 
 def test_items_come_in_the_order_in_which_they_began() -> None:
     exchange = {
-        "offset_s": 0.0,
+        "started_at": BEGAN,
         "request": {"method": "POST", "target": "/"},
-        "response": {"status": 200, "offset_s": 0.25},
-        "end_s": 2.5,
-        "problem": None,
+        "response": {"status": 200, "at": BEGAN + 0.25},
+        "ended_at": BEGAN + 2.5,
+        "problem": "",
     }
     calls = [
-        {**call("lookup"), "started_at": at(0.5), "ended_at": at(0.75)},
-        {**call("refund", error="no"), "seen_at": at(1.5)},
+        call("lookup"),
+        call("refund", error="no"),
+        call("at once"),
         call("without time"),
     ]
+    times = [
+        {"source": "trace", "started_at": at(0.5), "ended_at": at(0.75)},
+        {"source": "protocol", "first_seen_at": at(1.5), "result_seen_at": at(1.75)},
+        {"source": "protocol", "first_seen_at": at(2.0), "result_seen_at": at(2.0)},
+        None,
+    ]
     found = timeline(
-        {**turn("1", calls=calls, seconds=3.0), "ended_at": at(2.5)},
-        {"started_at": at(0.0), "exchanges": [exchange]},
+        {**turn("1", calls=calls, seconds=3.0), "ended_at": at(2.5), "call_times": times},
+        [exchange],
         Observed(BEGAN + 2.75, [span("agent", 0.125, 2.25), span("tool", 0.5, 0.75, status_code=STATUS_ERROR)]),
     )
     assert shown(found["items"]) == [
@@ -44,28 +51,29 @@ def test_items_come_in_the_order_in_which_they_began() -> None:
         ("tool_call", "lookup", 0.5, 0.75),
         ("span", "tool", 0.5, 0.75),
         ("first_event", "first event", 1.0, None),
-        ("tool_call", "refund", 1.5, None),
+        ("tool_call", "refund", 1.5, 1.75),
+        ("tool_call", "at once", 2.0, None),
         ("answer", "answer complete", 2.5, None),
         ("scoring", "scoring", 2.5, 2.75),
     ]
     assert found["duration_s"] == 2.75
     assert found["items"][1]["first_byte_s"] == 0.25
-    assert [item["first_seen"] for item in found["items"] if item["kind"] == "tool_call"] == [False, True]
-    assert [item["failed"] for item in found["items"] if "failed" in item] == [False, False, False, True, True]
+    assert [item["first_seen"] for item in found["items"] if item["kind"] == "tool_call"] == [False, True, True]
+    assert [item["failed"] for item in found["items"] if "failed" in item] == [False, False, False, True, True, False]
 
 
 def test_a_turn_of_another_process_has_what_is_stored() -> None:
-    found = timeline(turn("1"), None, Observed())
+    found = timeline(turn("1"), [], Observed())
     assert [item["kind"] for item in found["items"]] == ["request", "first_event", "answer"]
 
 
 def test_an_open_turn_has_no_answer_yet() -> None:
-    found = timeline({**turn("1"), "first_event_at": None, "ended_at": None}, None, Observed(scored_at=1.0))
+    found = timeline({**turn("1"), "first_event_at": None, "ended_at": None}, [], Observed(scored_at=1.0))
     assert ([item["kind"] for item in found["items"]], found["duration_s"]) == (["request"], 0.0)
 
 
 def test_clocks_that_differ_and_many_spans_do_no_harm() -> None:
     spans = [span(f"s{number}", number - 5.0, 0.0) for number in range(MAX_SPANS + 50)]
-    items = timeline(turn("1"), None, Observed(spans=[Span("t", "no time"), *spans]))["items"]
+    items = timeline(turn("1"), [], Observed(spans=[Span("t", "no time"), *spans]))["items"]
     assert sum(item["kind"] == "span" for item in items) == MAX_SPANS
     assert all(0 <= item["start_s"] <= (item["end_s"] or item["start_s"]) for item in items)

@@ -271,6 +271,7 @@ def test_every_screen_fits_every_width_and_is_accessible(browser: Any, demo: Sho
     screens = {
         "turns": "/?evaluator=tool_error",
         "turn": f"/turns/{failed_turn(demo)}",
+        "case": f"/turns/{failed_turn(demo)}/case",
         "nothing": "/?q=nothing+like+that",
         "error": "/turns/none",
     }
@@ -314,3 +315,88 @@ def test_on_paper_there_is_no_form(browser: Any, demo: Shown) -> None:
         session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         assert session.execute_script("return getComputedStyle(document.querySelector('.filters')).display") == "none"
         session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+SUITE = """\
+suite: shop
+evaluators: [tool_trajectory]  # ours
+cases:
+  - id: other
+    turns:
+      - user: Where is my parcel?
+        expect: {tool_calls: [{name: track}]}
+"""
+
+
+def test_a_turn_is_annotated_made_a_case_bound_and_copied(browser: Any, tmp_path: Path, axe: str) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITE)
+    lookup = {"id": "1", "name": "lookup_order", "arguments": {"order_id": "ORD-1"}, "result": "shipped"}
+    with shown_proxy(tmp_path, suite=str(suite)) as proxy:
+        events = [task(), artifact("It is shipped.", lookup), status("COMPLETED")]
+        with proxy.streaming("Where is ORD-1?", events) as next_event:
+            next_event()
+            next_event()
+        proxy.flush()
+        turn_id = proxy.admin.get("/api/turns").json()["items"][0]["turn_id"]
+        with opened(browser, f"{proxy.url}/turns/{turn_id}") as session:
+            assert "answer complete" in " ".join(texts(session, ".waterfall th"))
+
+            session.execute_script("document.querySelector('[value=wrong]').checked = true")
+            session.find_element("name", "note").send_keys("it must ask <first>")
+            session.find_element("name", "who").send_keys("ann")
+            press(session, "Annotate")
+            assert texts(session, ".annotations .severity") == ["wrong"]
+            assert texts(session, ".annotations .said") == ["it must ask <first>"]
+            assert session.find_element("name", "who").get_property("value") == "ann"
+
+            session.execute_cdp_cmd(
+                "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+            )
+            session.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # for the clipboard
+            session.execute_script("document.querySelector('.wire').open = true")
+            settle(session, "document.querySelector('.wire .exchange')")
+            assert len(texts(session, ".wire-events > li")) == 3
+            copied = copy(session, "Copy as curl")
+            assert copied.startswith(f"curl -sS -N -X POST {proxy.proxy.url}/ -H ")
+            assert json.loads(copy(session, "Copy JSON"))["turn_id"] == turn_id
+            assert problems(session, axe) == []
+            screenshot(session, ARTIFACTS / "turn-with-wire.png")
+
+            press(session, "Bind and score again")
+            proxy.flush()
+            assert proxy.admin.get(f"/api/turns/{turn_id}").json()["case_id"] == "other"
+
+            session.get(f"{proxy.url}/turns/{turn_id}/case")
+            settle(session, "document.documentElement.dataset.ready")
+            assert copy(session, "Copy").startswith("  - id: where-is-ord-1\n")
+            press(session, f"Append to {suite}")
+            assert "where-is-ord-1" in " ".join(texts(session, "h2"))
+            assert suite.read_text().startswith(SUITE)
+            assert "lookup_order" in suite.read_text()
+
+            session.get(f"{proxy.url}/turns/{turn_id}")
+            press(session, "Delete")
+            assert texts(session, ".annotations .severity") == []
+            assert complaints(session) == []
+
+
+def press(session: Any, words: str) -> None:
+    """Press the button with these words, which sends a form, and wait for the next page."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    (button,) = (one for one in session.find_elements("tag name", "button") if one.text == words)
+    session.execute_script("document.documentElement.dataset.old = 1")
+    session.execute_script("arguments[0].click()", button)
+    arrived = "const {old, ready} = document.documentElement.dataset; return !old && ready"
+    WebDriverWait(session, 20).until(lambda _: session.execute_script(arrived))  # a script would end with the old page
+
+
+def copy(session: Any, words: str) -> str:
+    """What the button with these words copies."""
+    (button,) = (one for one in session.find_elements("tag name", "button") if one.text == words)
+    session.execute_script("arguments[0].click()", button)
+    settle(session, "[...document.querySelectorAll('button')].some((one) => one.textContent == 'Copied')")
+    text: str = session.execute_async_script("navigator.clipboard.readText().then(arguments[0], arguments[0])")
+    settle(session, "![...document.querySelectorAll('button')].some((one) => one.textContent == 'Copied')")
+    return text

@@ -1,14 +1,20 @@
 // One turn: while it is open, calls and text as they come; then its scores.
 import { fetchFragments, morph } from "./dom.js";
 import { Events, Refresher } from "./live.js";
+import { prepare } from "./work.js";
 
 const TYPES = ["tool_call", "text", "state", "turn.closed", "turn.done"];
 
 export function startTurn() {
   const turn = document.getElementById("turn");
   if (!turn || !turn.dataset.events) return;
+  const work = document.getElementById("work");
   const refresher = new Refresher(async () => {
-    morph(turn, (await fetchFragments(["turn"])).turn);
+    const fresh = await fetchFragments(["turn", "work"]);
+    morph(turn, fresh.turn);
+    if (work.querySelector("details[open]")) return;
+    morph(work, fresh.work);
+    prepare(work);
   });
   const received = (type, text) => {
     const data = JSON.parse(text);

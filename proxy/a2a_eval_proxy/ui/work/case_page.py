@@ -1,0 +1,35 @@
+"""A case made of a turn: to copy, or to append to the suite file; and the form that binds a turn to a case."""
+
+from __future__ import annotations
+
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from tool_call_evaluators.suite.appending import case_text
+
+from ...admin.turn_cases_api import append_case, bind_case, recorded_case
+from ..forms import form_of
+from ..screen import Screen, Values, View
+
+
+async def _values(view: View) -> Values:
+    turn_id = view.request.path_params["turn_id"]
+    values = {"turn_id": turn_id, "suite_file": view.control.suite_file}
+    try:
+        case, comments = await recorded_case(view.control, turn_id)
+    except HTTPException as error:
+        if error.status_code != 409:
+            raise
+        return {**values, "problem": error.detail, "text": "", "case_id": ""}
+    return {**values, "problem": None, "text": case_text(case, comments), "case_id": case.id}
+
+
+async def _change(view: View) -> Response:
+    turn_id, form = view.request.path_params["turn_id"], await form_of(view.request)
+    if form.pop("action", "") == "bind":
+        await bind_case(view.control, turn_id, form)
+        return RedirectResponse(view.link("turns", turn_id), 303)
+    await append_case(view.control, {**form, "turn_id": turn_id})
+    return RedirectResponse(view.link("cases"), 303)
+
+
+SCREEN = Screen("/turns/{turn_id}/case", "turn_case.html", _values, action=_change)
