@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain
 from pathlib import Path
@@ -188,6 +189,21 @@ async def test_many_that_the_database_finds_and_few_that_match(kept: Kept) -> No
     assert await pages(kept, **query, newest_first=True) == [["turn-4007", "turn-2007"], ["turn-0007"]]
 
 
+async def test_searches_leave_threads_for_other_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(str(tmp_path / "turns.db"))
+    kept = Kept(store)
+    await kept.add(turn(1, conversation_id="c"))
+    go = threading.Event()
+    monkeypatch.setattr(TurnFilter, "matches", lambda *_: go.wait(10))
+    searches = [asyncio.create_task(kept.ids(conversation="c", content=TurnFilter(text="turn"))) for _ in range(50)]
+    await asyncio.sleep(0)
+    assert await store.status("turn-0001") == "pending"
+    assert not any(search.done() for search in searches)
+    go.set()
+    assert [await search for search in searches] == [["turn-0001"]] * 50
+    await asyncio.to_thread(store.close)
+
+
 async def test_an_unknown_status_is_refused(kept: Kept) -> None:
     with pytest.raises(ValueError, match="status: expected one of open, pending, done, got 'bogus'"):
         await kept.store.turns(TurnQuery(status="bogus"))
@@ -251,10 +267,10 @@ def plans(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read = store._read
     explain = "EXPLAIN QUERY PLAN" if isinstance(store, SqliteStore) else "EXPLAIN"
 
-    async def explained(statement: str, values: dict[str, Any], decode: Any) -> Any:
+    async def explained(statement: str, values: dict[str, Any], decode: Any, *threads: Any) -> Any:
         rows = await read(f"{explain} {statement}", values, list)
         found.append("\n".join(str(row[-1]) for row in rows))
-        return await read(statement, values, decode)
+        return await read(statement, values, decode, *threads)
 
     monkeypatch.setattr(store, "_read", explained)
     return found

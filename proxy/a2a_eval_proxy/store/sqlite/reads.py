@@ -7,6 +7,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -22,6 +23,9 @@ from .sql import found_by
 T = TypeVar("T")
 
 _SILENT = "SELECT turn_id FROM turns WHERE status = 'open' AND heard_at < ? ORDER BY heard_at LIMIT ?"
+
+_SEARCHES = ThreadPoolExecutor(2, "store searches")
+"""A search may read thousands of turns: other reads do not wait for many of them."""
 
 _ANNOTATED = of_turn("group_concat")
 
@@ -71,12 +75,14 @@ class SqliteReads(StoreReads):
         except json.JSONDecodeError as error:
             raise StoreFileError(f"store {self._path}: a turn in it is damaged: {error}") from error
 
-    async def _read(self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T]) -> T:
+    async def _read(
+        self, statement: str, values: dict[str, Any], decode: Callable[[Rows], T], threads: Executor | None = None
+    ) -> T:
         def read() -> T:
             with self._reading() as connection:
                 return decode(connection.execute(statement, values))
 
-        return await asyncio.to_thread(read)
+        return await asyncio.get_running_loop().run_in_executor(threads, read)
 
     async def _change(self, statement: str, values: dict[str, Any]) -> int:
         def change() -> int:
@@ -111,7 +117,8 @@ class SqliteReads(StoreReads):
             f"SELECT seq, status, body, evaluations, {_ANNOTATED} FROM turns WHERE {conditions}"  # noqa: S608  # fixed texts
             f" ORDER BY seq {order} LIMIT :rows"
         )
-        return await self._read(statement, {**values, "rows": -1 if content else limit + 1}, decode)
+        values = {**values, "rows": -1 if content else limit + 1}
+        return await self._read(statement, values, decode, _SEARCHES if content else None)
 
     def _has_status(self, status: str) -> str:
         """A few turns are open or pending; by the condition alone, SQLite reads all."""
