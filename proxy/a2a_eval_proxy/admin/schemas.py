@@ -134,6 +134,7 @@ SCHEMAS: dict[str, Schema] = {
         cut={"type": "boolean", "description": "Whether texts or lists were shortened"},
     ),
     "TurnSummary": record(
+        optional=["assessments"], assessments=listed(one_of(ASSESSMENTS)),
         turn_id=TEXT, run=TEXT, case_id=nullable(TEXT), conversation_id=TEXT, task_id=TEXT, state=nullable(TEXT),
         status=one_of(STATUSES), **_TIMES, user_text=TEXT, response_text=TEXT,
         tool_calls=listed(record(name=TEXT, error=BOOLEAN)), tool_call_count=COUNT, findings=TEXTS,

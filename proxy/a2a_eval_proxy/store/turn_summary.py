@@ -16,9 +16,10 @@ _KEPT = (
 
 
 def turn_summary(turn: TurnJson) -> TurnJson:
-    """Ids, times, state, verdict, the beginnings of the texts, the called tools and the codes of findings."""
+    """Ids, times, state, verdict, the beginnings of the texts, the called tools, the codes of findings, and how people
+    assessed the turn and its results, if they did."""
     calls = turn["tool_calls"]
-    return {
+    summary = {
         **{name: turn[name] for name in _KEPT},
         "user_text": _cut(turn["user_text"], _TEXT),
         "response_text": _cut(turn["response_text"], _TEXT),
@@ -29,6 +30,9 @@ def turn_summary(turn: TurnJson) -> TurnJson:
         "findings": list(dict.fromkeys(finding["code"] for finding in turn["findings"])),
         "verdict": turn_verdict(turn["evaluations"]),
     }
+    if annotations := turn.get("annotations"):
+        summary["assessments"] = [annotation["assessment"] for annotation in annotations]
+    return summary
 
 
 def _cut(text: str, limit: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tool_call_evaluators.report.model import seconds_between
@@ -36,6 +38,8 @@ class TurnRow:
     tools: tuple[ToolChip, ...]
     more: int
     seconds: float | None
+    annotated: str
+    """How people assessed it, in words; "" if nobody did."""
 
 
 def turn_row(summary: TurnJson) -> TurnRow:
@@ -50,4 +54,10 @@ def turn_row(summary: TurnJson) -> TurnRow:
         tuple(ToolChip(one_line(call["name"], _MAX_TEXT), call["error"]) for call in calls),
         summary["tool_call_count"] - len(calls),
         seconds_between(summary["started_at"], summary["ended_at"]),
+        _annotated(summary.get("assessments", ())),
     )
+
+
+def _annotated(assessments: Sequence[str]) -> str:
+    counts = Counter(assessments)
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("right", "wrong") if counts[kind])

@@ -22,12 +22,13 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.net.http_server import HttpServer
+from a2a_eval_proxy.scoring.case_book import RegisteredCase
 from a2a_eval_proxy.settings import Settings
 from a2a_eval_proxy.store import Scored
 from a2a_eval_proxy.store.postgres.store import PostgresStore
 from a2a_eval_proxy.telemetry.event_bus import EventFilter
 from a2a_eval_proxy.worker.job_scorer import JobScorer
-from a2a_tool_capture import METADATA_KEY, URI, agent_extension
+from a2a_tool_capture import METADATA_KEY, URI, ToolCall, agent_extension
 from a2a_tool_capture.client import CaptureClient
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -37,6 +38,7 @@ from opentelemetry.trace import Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.applications import Starlette
 from support.postgres_server import PostgresServer
+from tool_call_evaluators.suite import Case, CaseTurn, Expectation
 
 CALLS = [
     {"id": "c1", "name": "search", "arguments": {"q": "kettle", "limit": 5}, "result": '["KET-01"]'},
@@ -244,6 +246,33 @@ async def test_spans_after_scoring_merge_and_score_again(tmp_path: Path) -> None
     assert called(turn) == CALLED
     assert [result["score"] for result in turn["evaluations"]] == [0.75]
     assert [finding["code"] for finding in turn["findings"]] == ["late_spans"]
+
+
+async def test_a_turn_that_is_bound_to_a_case_keeps_its_calls_and_later_spans_keep_its_case(tmp_path: Path) -> None:
+    case = Case(id="kettle", turns=(CaseTurn("?", Expectation(tool_calls=(ToolCall("none of these"),))),))
+    agent = Agent(emits_extension=False)
+    async with behind_proxy(agent, tmp_path) as proxy:
+        proxy.cases.put(RegisteredCase(case))
+        merged = await one_turn(proxy)
+        proxy.bind(merged, "kettle")
+        await proxy.flush(30)
+        (bound,) = await proxy.turns()
+        assert len(proxy.observed(bound["turn_id"]).spans) >= len(CALLED)
+    assert bound == {**merged, "case_id": "kettle", "evaluations": bound["evaluations"]}
+    agent = Agent(emits_extension=False, held_back=True)
+    (tmp_path / "late").mkdir()
+    async with behind_proxy(agent, tmp_path / "late", expect_traces=False) as proxy:
+        proxy.cases.put(RegisteredCase(case))
+        proxy.bind(await one_turn(proxy), "kettle")
+        await proxy.flush(30)
+        with proxy.bus.listen() as events:
+            assert agent.provider is not None
+            await asyncio.to_thread(agent.provider.force_flush)
+            while "turn.done" not in [event.name for event in (await events.news()).events]:
+                pass
+        await proxy.flush(30)
+        (turn,) = await proxy.turns()
+    assert (turn["case_id"], called(turn)) == ("kettle", CALLED)
 
 
 async def test_turns_in_one_trace_of_the_client_keep_their_own_calls(tmp_path: Path) -> None:

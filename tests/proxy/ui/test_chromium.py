@@ -349,6 +349,7 @@ def test_a_turn_is_annotated_made_a_case_bound_and_copied(browser: Any, tmp_path
             assert texts(session, ".annotations .severity") == ["wrong"]
             assert texts(session, ".annotations .said") == ["it must ask <first>"]
             assert session.find_element("name", "who").get_property("value") == "ann"
+            assert "annotated: 1 wrong" in proxy.admin.get("/").text
 
             session.execute_cdp_cmd(
                 "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
