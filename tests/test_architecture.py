@@ -115,6 +115,7 @@ LAYERS = {
         "admin | check | serving",
         "runs",
         "scoring",
+        "grpc_relay",
         "connectors | otlp | relay",
         "net",
         "telemetry",

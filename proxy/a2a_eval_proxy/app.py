@@ -128,6 +128,11 @@ class RunningProxy:
         return self.serving.url
 
     @property
+    def grpc_address(self) -> str | None:
+        """HOST:PORT where clients connect that speak gRPC; None where there is no such port."""
+        return self.serving.grpc_address
+
+    @property
     def admin_url(self) -> str:
         return self._admin.url
 

@@ -15,6 +15,12 @@ class ConfigError(ValueError):
     exit_code = BAD_INPUT
 
 
+class GrpcMissingError(RuntimeError):
+    """grpcio is not installed; the message has the command to install it."""
+
+    exit_code = BAD_INPUT
+
+
 class ListenError(OSError):
     """The process cannot listen on an address; the message says which and why."""
 

@@ -36,6 +36,12 @@ class Control:
     async def wait_at_gate(self, name: str) -> None:
         await self._gates[name].wait()
 
+    async def open(self, gate: str, *subscribed: str) -> None:
+        """Open a gate, once each of these tasks has a subscriber."""
+        for task_id in subscribed:
+            await self._subscribed[task_id].wait()
+        self._gates[gate].set()
+
     def mark_subscribed(self, task_id: str) -> None:
         """Tells that a subscriber will not miss what the task does from now on."""
         self._subscribed[task_id].set()
@@ -85,9 +91,7 @@ class Control:
             text = query.get("containing", [""])[0]
             answer = [request for request in self.requests if text in request["body"]]
         elif scope["path"] == "/_control/open":
-            for task_id in query.get("subscribed", []):
-                await self._subscribed[task_id].wait()
-            self._gates[query["gate"][0]].set()
+            await self.open(query["gate"][0], *query.get("subscribed", []))
         body = json.dumps(answer).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

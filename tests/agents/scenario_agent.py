@@ -63,12 +63,13 @@ class AgentOptions:
     """How the agent treats the extension, and what its card says.
 
     `gated` agents report calls only to requests that list the URI in the extensions header.
-    `public_url` replaces the agent's own URL in the card.
+    `public_url` replaces the agent's own URL in the card; `grpc` is its gRPC address there.
     """
 
     declared: bool = True
     gated: bool = True
     public_url: str | None = None
+    grpc: str = "127.0.0.1:1"
 
 
 class ScenarioExecutor(AgentExecutor):
@@ -191,7 +192,7 @@ class _SubscriptionAwareHandler(DefaultRequestHandler):
 
 
 def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent") -> AgentCard:
-    """Card with every binding in both protocol versions; nobody listens on the gRPC one."""
+    """Card with every binding in both protocol versions."""
     base = options.public_url or url
     interfaces = [
         AgentInterface(url=where, protocol_binding=binding, protocol_version=version)
@@ -199,7 +200,7 @@ def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent") ->
         for binding, where in (
             ("JSONRPC", base + RPC_PATH),
             ("HTTP+JSON", base + REST_PATH),
-            ("GRPC", "127.0.0.1:1"),
+            ("GRPC", options.grpc),
         )
     ]
     extension = AgentExtension(uri=URI, description="Tool call capture for evaluation", required=False)
@@ -220,17 +221,22 @@ def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent") ->
     )
 
 
-def build_app(url: str, options: AgentOptions, control: Control) -> Any:
-    """The ASGI application of an agent reached at `url`."""
-    card = agent_card(url, options)
-    handler = _SubscriptionAwareHandler(
+def request_handler(url: str, options: AgentOptions, control: Control) -> DefaultRequestHandler:
+    """What answers the requests of all bindings of an agent reached at `url`."""
+    return _SubscriptionAwareHandler(
         control,
         agent_executor=ScenarioExecutor(options, control),
         task_store=InMemoryTaskStore(),
-        agent_card=card,
+        agent_card=agent_card(url, options),
         push_config_store=InMemoryPushNotificationConfigStore(),
         extended_agent_card=agent_card(url, options, name="Scenario agent (extended)"),
     )
+
+
+def build_app(url: str, options: AgentOptions, control: Control, handler: DefaultRequestHandler | None = None) -> Any:
+    """The ASGI application of an agent reached at `url`, with its own `handler` by default."""
+    card = agent_card(url, options)
+    handler = handler or request_handler(url, options, control)
     routes = [
         route
         for path in CARD_PATHS

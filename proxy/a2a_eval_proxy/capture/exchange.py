@@ -177,12 +177,14 @@ class Exchange:
         if self._watcher is None:
             return
         if status >= 400:
-            self._understood = self._final = True
-            self.report(
-                "agent_error", f"the agent answered with HTTP status {status}{_error_message(body)}", Severity.ERROR
-            )
+            self.refused(f"HTTP status {status}{_error_message(body)}")
         else:
             self._take(body, payload, now, live=False)
+
+    def refused(self, status: str) -> None:
+        """The agent ended the exchange with an error, whose `status` says what it is."""
+        self._understood = self._final = True
+        self.report("agent_error", f"the agent answered with {status}", Severity.ERROR)
 
     def end(self, now: float, *, problem: Finding | None = None, lost: bool = False) -> None:
         """The exchange ended. `lost`: the agent never answered, so that nothing can complete the turn."""

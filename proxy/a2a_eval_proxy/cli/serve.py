@@ -66,9 +66,10 @@ async def _serve_until_stopped(settings: Settings, role: Role | None = None) -> 
     async with run_proxy(settings, *listeners, serving_processes=serving) as proxy:
         _tune_interpreter()
         traces = f"traces {proxy.otlp_url}, " if proxy.otlp_url else ""
+        grpc = f"gRPC {proxy.grpc_address}, " if proxy.grpc_address else ""
         click.echo(
-            f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, {traces}"
-            f"store {masked_url(settings.store)}, run {settings.run}"
+            f"a2a-eval-proxy ready: proxy {proxy.url} -> agent {settings.upstream}, admin {proxy.admin_url}, "
+            f"{traces}{grpc}store {masked_url(settings.store)}, run {settings.run}"
         )
         click.echo(f"open {proxy.page_address()} in a browser to see turns live", err=True)
         watch = loop.create_task(watch_agent(settings, proxy.otlp_url, lines.write))

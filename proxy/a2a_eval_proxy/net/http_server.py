@@ -85,9 +85,7 @@ class HttpServer(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        host, port = self._socket.getsockname()[:2]
-        scheme = "https" if self.config.ssl else "http"
-        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        return f"{'https' if self.config.ssl else 'http'}://{address_of(self._socket)}"
 
     async def start(self) -> None:
         self._serving = asyncio.get_running_loop().create_task(self.serve(sockets=[self._socket]))
@@ -159,6 +157,12 @@ def bound(address: str, *, shared: bool) -> socket.socket:
         listener.close()
         raise ListenError(error.errno, f"cannot listen on {address}: {error.strerror or error}") from error
     return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """Its HOST:PORT."""
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def listening(

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..errors import BAD_INPUT, ListenError
+from ..errors import GrpcMissingError, ListenError
 from .decoding import PROTOBUF
 from .errors import BodyError, BusyError
 from .intake import SIGNALS, Intake, Signal, SinkError
@@ -15,12 +15,6 @@ _CONCURRENT_EXPORTS = 16
 """Maximum number of messages of the largest size in memory; further requests get RESOURCE_EXHAUSTED."""
 
 _STOP_GRACE_S = 1.0
-
-
-class GrpcMissingError(RuntimeError):
-    """grpcio is not installed; the message has the command to install it."""
-
-    exit_code = BAD_INPUT
 
 
 class GrpcReceiver:

@@ -20,7 +20,7 @@ WELL_KNOWN_PATHS = frozenset({"/.well-known/agent-card.json", "/.well-known/agen
 _INTERFACES = {"supportedInterfaces": "protocolBinding", "additionalInterfaces": "transport"}
 """Lists of interfaces, and the member that names the binding of an entry."""
 
-_CARRIED = frozenset(Binding)
+_CARRIED = frozenset({Binding.JSONRPC, Binding.HTTP_JSON})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  how agents name themselves in cards
 _PORTS = {"http": 80, "https": 443}
 
@@ -111,6 +111,12 @@ def declared_uris(card: Any) -> list[str]:
 def bindings_of(card: Any) -> list[str]:
     """The protocol bindings that the card offers, in upper case, in its order. Never raises."""
     return list(dict.fromkeys(binding for _, binding in _interfaces(card))) if isinstance(card, dict) else []
+
+
+def grpc_address(card: Any) -> str | None:
+    """`host:port` of the first gRPC interface that the card names. Never raises."""
+    found = _interfaces(card) if isinstance(card, dict) else []
+    return next((url for url, binding in found if binding == Binding.GRPC), None)
 
 
 def declared_api_keys(card: Any) -> frozenset[ApiKey]:

@@ -37,6 +37,7 @@ CARRIES_TASKS = frozenset(
 class Binding(StrEnum):
     JSONRPC = "JSONRPC"
     HTTP_JSON = "HTTP+JSON"
+    GRPC = "GRPC"
 
     @property
     def has_envelope(self) -> bool:

@@ -60,7 +60,7 @@ class Forwarder:
     ) -> None:
         """`opted_in` and `callers`: those that other processes share. `wire_log` None: no bytes are kept."""
         self._telemetry = telemetry
-        self._context = RelayContext(
+        self.context = RelayContext(
             settings,
             upstream,
             book,
@@ -87,8 +87,8 @@ class Forwarder:
             send = spans.watching(send)
             if spans.traceparent:
                 head, kept = head.with_parent(spans.traceparent), {}
-        client = ClientRequest(self._context, scope, head, kept, receive, send)
-        relay = _RequestRelay(self._context, client, spans)
+        client = ClientRequest(self.context, scope, head, kept, receive, send)
+        relay = _RequestRelay(self.context, client, spans)
         try:
             if spans is None:
                 await relay.handle()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
-from ..protocol.agent_card import ApiKey, declared_api_keys, declared_uris
+from ..protocol.agent_card import ApiKey, declared_api_keys, declared_uris, grpc_address
 from ..protocol.operations import CARRIES_TASKS, A2ARequest
 
 logger = logging.getLogger(__name__)
@@ -39,12 +39,15 @@ class Negotiation:
         """Whether there was a card yet."""
         self.api_keys: frozenset[ApiKey] = frozenset()
         """The API keys that the last card declared."""
+        self.grpc_address: str | None = None
+        """`host:port` of the gRPC interface that the last card named."""
 
     def learn(self, card: Any, now: float) -> None:
         """Take over a card that passed, or was fetched. `now` is monotonic seconds."""
         self.declared = bool(declared_uris(card))
         self.known = True
         self.api_keys = declared_api_keys(card)
+        self.grpc_address = grpc_address(card)
         self._known_until = now + self._ttl_s
 
     def stale(self, now: float) -> bool:

@@ -247,6 +247,10 @@ class Tap:
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
+    def refused(self, status: str) -> None:
+        """Report that the agent ended the exchange with an error, and what its `status` says."""
+        self._exchange.refused(status)
+
     def end(self, problem: Finding | None = None, *, lost: bool = False) -> None:
         """Report the end, once; further calls do nothing."""
         if self._ended:

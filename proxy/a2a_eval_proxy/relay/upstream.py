@@ -67,6 +67,10 @@ class Upstream:
             forwarded = [item for item in forwarded if item[0] not in self._replaced]
         return [*self.own_headers, *forwarded]
 
+    def with_configured(self, forwarded: RawHeaders) -> RawHeaders:
+        """The configured headers, then `forwarded`, as `headers`, without `Host`: for gRPC metadata."""
+        return self.headers(forwarded)[1:]
+
     def target(self, raw_path: bytes, query: bytes) -> bytes:
         """The request target at the agent, byte for byte what the client sent."""
         path = self._prefix + raw_path

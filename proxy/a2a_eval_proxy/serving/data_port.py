@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
+from ..errors import GrpcMissingError
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
@@ -31,6 +32,7 @@ from .live import LiveReports
 from .reports import TurnReports
 
 if TYPE_CHECKING:
+    from ..grpc_relay.server import GrpcPort
     from ..telemetry.requests import RequestTelemetry
 
 logger = logging.getLogger(__name__)
@@ -74,6 +76,8 @@ class DataPort:
         self._wire_log = WireLog() if covered else None
         self.live = LiveReports(self.book, reports.changed)
         self._server: HttpServer
+        self.grpc_address: str | None = None
+        """HOST:PORT where clients connect that speak gRPC, once it is open."""
 
     @property
     def url(self) -> str:
@@ -99,8 +103,10 @@ class DataPort:
             await asyncio.sleep(_EXPIRE_EVERY_S / 5)
 
     def prepare(self, stack: AsyncExitStack) -> None:
-        """Read the files of TLS. Raises ConfigError."""
+        """Read the files of TLS. Raises ConfigError, or GrpcMissingError."""
         self._tls = self._server_tls()
+        if self._settings.grpc is not None:
+            self._grpc_port = _grpc_port()
         stack.callback(self._no_room.close)
         stack.callback(self._upstream.http.close)
         stack.push_async_callback(self.negotiation.close)
@@ -125,6 +131,11 @@ class DataPort:
             self._callers,
             self._wire_log,
         )
+        if settings.grpc is not None:
+            grpc = self._grpc_port(forwarder.context, settings.grpc, shared=shared)
+            await grpc.start()
+            stack.push_async_callback(grpc.stop)
+            self.grpc_address = grpc.address
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
         self._server = await listening(
@@ -137,6 +148,8 @@ class DataPort:
             self._tls,
             shared=shared,
         )
+        if settings.grpc is not None:
+            stack.callback(grpc.retire)  # both ports wait for open responses at the same time
 
     def _client_limits(self) -> ClientLimits:
         settings = self._settings
@@ -172,3 +185,12 @@ class DataPort:
             await asyncio.sleep(_EXPIRE_EVERY_S)
             CLOCK.align(busy=bool(self.book.open_turns))
             self.book.expire(CLOCK.now())
+
+
+def _grpc_port() -> type[GrpcPort]:
+    """Imports grpcio, an optional dependency. Raises GrpcMissingError."""
+    try:
+        from ..grpc_relay.server import GrpcPort
+    except ImportError as error:
+        raise GrpcMissingError("grpc: --grpc needs grpcio: pip install 'a2a-eval-proxy[grpc]'") from error
+    return GrpcPort

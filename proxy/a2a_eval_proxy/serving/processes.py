@@ -120,6 +120,7 @@ class ServingProcesses:
 
     def __init__(self, settings: Settings, metrics: Metrics, new_reports: NewReports, listener: socket.socket) -> None:
         self.url = f"{'https' if settings.tls_cert else 'http'}://{settings.listen}"
+        self.grpc_address = settings.grpc
         self._settings = settings
         self._metrics = metrics
         self._new_reports = new_reports

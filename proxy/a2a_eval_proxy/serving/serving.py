@@ -36,6 +36,10 @@ class Serving(Protocol):
         """Where clients connect."""
 
     @property
+    def grpc_address(self) -> str | None:
+        """HOST:PORT where clients connect that speak gRPC; None where there is no such port."""
+
+    @property
     def open_turns(self) -> int:
         """Number of turns not yet closed."""
 
@@ -91,6 +95,10 @@ class LocalServing:
     @property
     def url(self) -> str:
         return self._port.url
+
+    @property
+    def grpc_address(self) -> str | None:
+        return self._port.grpc_address
 
     @property
     def open_turns(self) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import ConfigError
-from ..net.http_server import bound
+from ..net.http_server import address_of, bound
 from ..settings import Settings
 
 _PAUSE_S = 1.0
@@ -42,23 +42,29 @@ def fork_processes(settings: Settings) -> Role | int:
     """Start the processes. Returns its role in each of them; in the supervisor, at the end, the exit code.
 
     Every child is a fork of the supervisor, which has one thread and no event loop. Raises ListenError where `listen`
-    cannot be opened, ConfigError where the system cannot share it.
+    or `grpc` cannot be opened, ConfigError where the system cannot share them.
     """
     if not hasattr(os, "fork") or not hasattr(socket, "SO_REUSEPORT"):
         raise ConfigError("processes: this system runs the proxy in one process only; expected 1")
-    bound(settings.listen, shared=False).close()  # raises where somebody else has it, and would share it
-    reserved = bound(settings.listen, shared=True)  # kept, so that the port stays ours while processes start again
-    host, port = reserved.getsockname()[:2]
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    # Kept, so that the ports stay ours while processes start again.
+    reserved = [_reserved(address) for address in (settings.listen, settings.grpc) if address is not None]
+    listen, *grpc = map(address_of, reserved)
+    settings = replace(settings, listen=listen, grpc=grpc[0] if grpc else None)
     folder = Path(tempfile.mkdtemp(prefix="a2a-eval-proxy-"))  # for this user only
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / "main"))
     listener.listen()
     supervised, _alive = os.pipe()
-    result = _Supervisor(replace(settings, listen=address), listener, supervised, _alive).run()
+    result = _Supervisor(settings, listener, supervised, _alive).run()
     if isinstance(result, int):
         shutil.rmtree(folder, ignore_errors=True)
     return result
+
+
+def _reserved(address: str) -> socket.socket:
+    """A socket that keeps the port for processes that share it. Raises ListenError."""
+    bound(address, shared=False).close()  # raises where somebody else has it, and would share it
+    return bound(address, shared=True)
 
 
 class _Supervisor:

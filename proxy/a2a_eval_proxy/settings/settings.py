@@ -75,6 +75,9 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
 
     upstream: str = _agent(types.AGENT_URL, "URL of the agent.")
     listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
+    grpc: str | None = _agent(
+        types.ADDRESS, "Address to listen on for clients that speak gRPC (requires the extra [grpc]).", None
+    )
     public_url: str | None = _agent(
         types.URL, "URL at which clients reach the proxy. Default: derived from each request.", None
     )
@@ -211,7 +214,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
 
     def _check_addresses(self) -> None:
         taken: dict[str, str] = {}
-        for name in ("listen", "admin", "otlp", "otlp_grpc"):
+        for name in ("listen", "grpc", "admin", "otlp", "otlp_grpc"):
             address = getattr(self, name)
             if address and not address.endswith(":0") and (other := taken.setdefault(address, name)) != name:
                 raise ConfigError(f"{name}: {address} is already the address of {other}; choose another")

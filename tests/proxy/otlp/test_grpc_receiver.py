@@ -8,9 +8,9 @@ from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
-from a2a_eval_proxy.errors import ListenError
+from a2a_eval_proxy.errors import GrpcMissingError, ListenError
 from a2a_eval_proxy.otlp.forwarding import OtlpForwarder
-from a2a_eval_proxy.otlp.grpc_receiver import GrpcMissingError, GrpcReceiver
+from a2a_eval_proxy.otlp.grpc_receiver import GrpcReceiver
 from a2a_eval_proxy.otlp.intake import LOGS, METRICS, TRACES, Intake, Rejected
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider

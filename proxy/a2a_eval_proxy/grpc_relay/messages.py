@@ -1,0 +1,129 @@
+"""The methods of the two A2A services, and their messages as JSON. Pure.
+
+A2A 1.0 is the service `lf.a2a.v1.A2AService`, A2A 0.3 `a2a.v1.A2AService`; their descriptors are those of a2a-sdk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from a2a.compat.v0_3 import a2a_v0_3_pb2
+from a2a.types import a2a_pb2
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.json_format import Error as JsonFormatError
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from ..protocol.operations import A2ARequest, Binding, Operation
+
+_SMALL = 256 * 1024
+"""A message up to this length has room for few values."""
+
+_MAX_VALUES = 100_000
+"""As JSON, a value takes about 10 us, during which nothing else is relayed."""
+
+_OPERATIONS = {
+    "SendMessage": Operation.SEND,
+    "SendStreamingMessage": Operation.STREAM,
+    "GetTask": Operation.GET,
+    "ListTasks": Operation.LIST,
+    "CancelTask": Operation.CANCEL,
+    "SubscribeToTask": Operation.SUBSCRIBE,
+    "TaskSubscription": Operation.SUBSCRIBE,
+    "GetExtendedAgentCard": Operation.EXTENDED_CARD,
+    "GetAgentCard": Operation.EXTENDED_CARD,
+}
+
+_NAMES_TASK = ("taskId", "id", "name", "parent")
+"""Fields of requests, of which the first one present names the task."""
+
+
+@dataclass(frozen=True, slots=True)
+class A2AMethod:
+    """A method of an A2A service. `legacy`: of protocol 0.3."""
+
+    operation: Operation
+    request_type: type[Message]
+    response_type: type[Message]
+    streams: bool
+    legacy: bool
+
+    def request(self, fields: dict[str, Any]) -> A2ARequest:
+        """The request with these `fields` (its message as JSON), its user message not yet read."""
+        resource = next((fields[name] for name in _NAMES_TASK if fields.get(name)), "")
+        return A2ARequest(
+            self.operation,
+            Binding.GRPC,
+            task_id=_task_of(str(resource)),
+            includes_artifacts=fields.get("includeArtifacts") is True,
+            legacy=self.legacy,
+            has_webhook=self.operation is Operation.PUSH_CONFIG,
+        )
+
+
+def _task_of(resource: str) -> str:
+    """The task's id in a request: in 0.3 within a resource name, as `tasks/ID`."""
+    return resource.split("/")[1] if resource.startswith("tasks/") else resource
+
+
+def _methods() -> dict[str, A2AMethod]:
+    found = {}
+    for file, legacy in ((a2a_pb2, False), (a2a_v0_3_pb2, True)):
+        for service in file.DESCRIPTOR.services_by_name.values():
+            for method in service.methods:
+                found[f"/{service.full_name}/{method.name}"] = A2AMethod(
+                    _OPERATIONS.get(method.name, Operation.PUSH_CONFIG),
+                    _class(method.input_type),
+                    _class(method.output_type),
+                    method.server_streaming,
+                    legacy,
+                )
+    return found
+
+
+def _class(descriptor: Descriptor) -> type[Message]:
+    message_type: type[Message] = GetMessageClass(descriptor)
+    return message_type
+
+
+METHODS = _methods()
+"""By the path of the call, `/PACKAGE.SERVICE/METHOD`."""
+
+
+def decoded(message_type: type[Message], data: bytes) -> Message:
+    """The message that `data` encodes. Raises ValueError, also for one with too many values to be read."""
+    message = message_type()
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise ValueError(f"not a {message_type.DESCRIPTOR.full_name}: {error}") from None
+    if len(data) > _SMALL and _is_dense(message):
+        raise ValueError("too many values to be read")
+    return message
+
+
+def _is_dense(message: Message) -> bool:
+    """Whether it has more than `_MAX_VALUES` values."""
+    found, pending = 0, [message]
+    while pending and found <= _MAX_VALUES:
+        for field, value in pending.pop().ListFields():
+            kind = field.message_type
+            if kind is not None and kind.GetOptions().map_entry:
+                value, kind = value.values(), kind.fields_by_name["value"].message_type
+            elif not field.is_repeated:
+                value = (value,)
+            found += len(value)
+            if kind is not None:
+                pending.extend(value)
+    return found > _MAX_VALUES
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """The message as ProtoJSON; an event of 0.3 has its Message under the name of 1.0. Raises ValueError."""
+    try:
+        content: dict[str, Any] = MessageToDict(message)
+    except (JsonFormatError, TypeError, RecursionError) as error:  # a number that JSON lacks, or nested too deeply
+        raise ValueError(str(error)) from None
+    return content

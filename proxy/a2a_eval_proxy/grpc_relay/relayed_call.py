@@ -1,0 +1,202 @@
+"""Passes one call to the agent and its response to the client, message by message."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import grpc
+import grpc.aio
+import orjson
+from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.spec import strip_headers
+from google.protobuf.message import Message
+
+from ..capture.exchange import RequestFacts
+from ..clock import CLOCK
+from ..ids import new_trace_context, new_turn_id
+from ..protocol.headers import negotiated, read_request
+from ..protocol.operations import CARRIES_TASKS
+from ..protocol.sse import SseEvent
+from ..relay.client_request import RelayContext
+from ..relay.opted_in_tasks import Request
+from ..relay.tap import Tap
+from .message_filter import MessageFilter
+from .messages import METHODS, A2AMethod, as_json, decoded
+from .metadata import from_headers, to_headers
+
+logger = logging.getLogger(__name__)
+
+
+class UnreadableMessageError(Exception):
+    """A message of the agent names the extension, which the proxy asked for, and cannot be read."""
+
+
+class RelayedCall:
+    """One call of a client, of any service and cardinality: on the wire all four are streams of messages."""
+
+    def __init__(self, relay: RelayContext, channel: grpc.aio.Channel, path: str, context: Any) -> None:
+        """`context` is the grpc.aio.ServicerContext of the client's call."""
+        self._relay = relay
+        self._channel = channel
+        self._path = path
+        self._context = context
+        self._method: A2AMethod | None = METHODS.get(path)
+        self._head = read_request(to_headers(context.invocation_metadata()))
+        self._tap: Tap | None = None
+        self._asks = False
+
+    async def run(self) -> None:
+        """Relay the call; ends with the agent's status, or is cancelled when the client cancels."""
+        first = await self._first_message() if self._method is not None else None
+        metadata = self._agent_metadata()
+        call = self._channel.stream_stream(self._path)(metadata=metadata, timeout=self._context.time_remaining())
+        sending = asyncio.get_running_loop().create_task(self._send(call, first))
+        try:
+            await self._answer(call)
+        except asyncio.CancelledError:
+            if self._tap is not None:
+                message = "the client left before the answer was complete"
+                self._tap.end(Finding("client_gone", message, Severity.WARNING))
+            raise
+        finally:
+            sending.cancel()
+            call.cancel()
+            if self._tap is not None:
+                self._tap.end()
+
+    # ── to the agent ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _first_message(self) -> bytes | None:
+        """The request message of an A2A method, read before the call to the agent begins: it decides the metadata."""
+        data = await self._context.read()
+        if data is grpc.aio.EOF:
+            return None
+        self._open_tap(data)
+        return bytes(data)
+
+    def _open_tap(self, data: bytes) -> None:
+        relay, head, method = self._relay, self._head, self._method
+        assert method is not None  # noqa: S101
+        trace_context = head.trace_context
+        if trace_context is None:
+            trace_context = new_trace_context()
+            self._head = head = head.with_parent(f"00-{trace_context[0]}-{trace_context[1]}-01")
+        facts = RequestFacts(
+            run=head.run or relay.settings.run,
+            agent=relay.settings.upstream,
+            version=head.version,
+            case_id=head.case_id,
+            trace_id=trace_context[0],
+            parent_span_id=trace_context[1],
+            declared=relay.negotiation.declared,
+            requested_by_header=head.requested,
+            started_at=CLOCK.now(),
+        )
+        tap = self._tap = Tap(
+            relay.book, relay.opted_in, facts, new_turn_id, relay.settings.max_body_bytes, caller=self._caller
+        )
+        try:
+            content = as_json(decoded(method.request_type, data))
+        except ValueError as error:  # the agent responds to it
+            logger.debug("%s: %s", self._path, error)
+            return
+        body = orjson.dumps(content)
+        request = tap.read_request(method.request(content), body)
+        self._asks = relay.negotiation.asks(request)
+        tap.request_body(request, body, True)
+
+    def _caller(self) -> bytes | None:
+        request = Request(self._head.forward, b"", _host_of(self._context.peer()))
+        return self._relay.callers.key(request, self._relay.negotiation.api_keys)
+
+    def _agent_metadata(self) -> list[tuple[str, str | bytes]]:
+        headers = negotiated(self._head) if self._asks else self._head.forward
+        return from_headers(self._relay.upstream.with_configured(headers))
+
+    async def _send(self, call: Any, first: bytes | None) -> None:
+        """Send the client's messages to the agent. An error of the call shows in its status."""
+        try:
+            if first is not None:
+                await call.write(first)
+            while (message := await self._context.read()) is not grpc.aio.EOF:
+                await call.write(message)
+            await call.done_writing()
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            return
+
+    # ── to the client ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _answer(self, call: Any) -> None:
+        context = self._context
+        try:
+            initial = self._for_client(await call.initial_metadata())
+            if initial or not call.done():
+                await context.send_initial_metadata(initial)
+            responses = self._responses()
+            while (message := await call.read()) is not grpc.aio.EOF:
+                shown = responses(message)
+                if shown is not None:
+                    await context.write(shown)
+        except grpc.aio.AioRpcError as error:
+            self._report_status(error.code(), error.details())
+            trailing = self._for_client(error.trailing_metadata())
+            await context.abort(error.code(), error.details() or "", trailing)
+            return
+        except UnreadableMessageError as error:
+            await self._refuse(f"the proxy cannot read a message of the agent, which may hold tool calls: {error}")
+            return
+        context.set_trailing_metadata(self._for_client(await call.trailing_metadata()))
+
+    async def _refuse(self, message: str) -> None:
+        assert self._tap is not None  # noqa: S101  # without a tap nothing is read
+        self._relay.negotiation.stop_asking(message)
+        self._tap.end(Finding("unreadable_answer", message, Severity.ERROR))
+        await self._context.abort(grpc.StatusCode.INTERNAL, message)
+
+    def _for_client(self, metadata: Any) -> tuple[tuple[str, str | bytes], ...]:
+        """The agent's metadata for the client, without an activation of the extension that it did not ask for."""
+        pairs = tuple(metadata or ())
+        return pairs if self._head.requested else tuple(from_headers(strip_headers(to_headers(pairs))))
+
+    def _responses(self) -> Any:
+        """A function from a response message to what the client gets (None: nothing), which reports to capture."""
+        method, tap = self._method, self._tap
+        if method is None or tap is None or method.operation not in CARRIES_TASKS:
+            return lambda data: data
+        cleaner = None if tap.requested else MessageFilter(tap.keeps)
+        return lambda data: self._seen(method, tap, cleaner, data)
+
+    def _seen(self, method: A2AMethod, tap: Tap, cleaner: MessageFilter | None, data: bytes) -> bytes | None:
+        filters = cleaner is not None and cleaner.needs(data)
+        try:
+            message = decoded(method.response_type, data)
+            content = as_json(message)
+            shown = _filtered(cleaner, message) if cleaner is not None and filters else data
+        except ValueError as error:
+            if filters and self._asks:
+                raise UnreadableMessageError(str(error)) from None
+            tap.stop_reading("unreadable_message", f"a message of the agent cannot be read: {error}")
+            return data
+        if tap.unreadable is None:
+            body = orjson.dumps(content)
+            if method.streams:
+                tap.events([SseEvent(body, body)], [content])
+            else:
+                tap.response(200, body, content)
+        return shown
+
+    def _report_status(self, code: grpc.StatusCode, details: str | None) -> None:
+        if self._tap is not None:
+            self._tap.refused(f"gRPC status {code.name}: {details or 'without details'}")
+
+
+def _filtered(cleaner: MessageFilter, message: Message) -> bytes | None:
+    """What the client gets of a message; None: nothing."""
+    return message.SerializeToString() if cleaner.apply(message) else None
+
+
+def _host_of(peer: str) -> str:
+    """The address in gRPC's name of a peer, as `ipv4:127.0.0.1:53012`."""
+    return peer.partition(":")[2].rpartition(":")[0]

@@ -1,0 +1,293 @@
+"""Clients of a2a-sdk over gRPC, both protocol versions: the same outcome direct and proxied, and captured turns."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+import grpc.aio
+import httpx
+import pytest
+import pytest_asyncio
+from a2a.client.client import ClientCallContext
+from a2a.client.errors import A2AClientError
+from a2a.client.transports.base import ClientTransport
+from a2a.client.transports.grpc import GrpcTransport
+from a2a.client.transports.jsonrpc import JsonRpcTransport
+from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
+from a2a.types import (
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
+)
+from a2a.utils.errors import A2AError
+from agents.grpc_agent import UNLIMITED
+from agents.scenario_agent import RPC_PATH
+from agents.scenarios import BOTH, SCENARIOS, URI
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message as ProtobufMessage
+from support.recordings import TIME, UUID
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+ASKING = ClientCallContext(service_parameters={"A2A-Extensions": URI})
+OVER_HTTP = ClientCallContext(service_parameters={"A2A-Version": "1.0"})
+TRANSPORTS = {"1.0": GrpcTransport, "0.3": CompatGrpcTransport}
+versions = pytest.mark.parametrize("version", TRANSPORTS)
+
+
+class Client:
+    """A client of a2a-sdk that writes down what it sees, with ids numbered in the order they appear."""
+
+    def __init__(self, address: str, version: str = "1.0") -> None:
+        self.transport: ClientTransport = TRANSPORTS[version](grpc.aio.insecure_channel(address, UNLIMITED), None)
+        self.seen: list[str] = []
+        self._ids: dict[str, str] = {}
+
+    async def did(self, answer: Awaitable[Any] | AsyncIterator[Any]) -> Any:
+        """The last thing that the agent sent in answer."""
+        last = None
+        try:
+            if isinstance(answer, AsyncIterator):
+                async for last in answer:
+                    self._note(last)
+            else:
+                last = await answer
+                self._note(last)
+        except (A2AError, A2AClientError) as error:
+            self._note(f"{type(error).__name__}: {error} {getattr(error, 'data', None)}")
+        return last
+
+    def _note(self, seen: Any) -> None:
+        text = f"{type(seen).__name__} {MessageToJson(seen)}" if isinstance(seen, ProtobufMessage) else str(seen)
+        text = UUID.sub(lambda found: self._ids.setdefault(found[0], f"id{len(self._ids)}"), text)
+        self.seen.append(TIME.sub("TIME", text))
+
+    async def send(self, text: str, context: ClientCallContext | None = None, **fields: Any) -> Any:
+        return await self.did(self.transport.send_message(request(text, **fields), context=context))
+
+    def stream(self, text: str, context: ClientCallContext | None = None) -> AsyncIterator[Any]:
+        return self.transport.send_message_streaming(request(text), context=context)
+
+
+def request(text: str, *, webhook: str = "", wait: bool = True, **fields: Any) -> SendMessageRequest:
+    configuration = SendMessageConfiguration(return_immediately=not wait)
+    if webhook:
+        configuration.task_push_notification_config.CopyFrom(TaskPushNotificationConfig(url=webhook))
+    message = Message(message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)], **fields)
+    return SendMessageRequest(message=message, configuration=configuration)
+
+
+async def everything(address: str, version: str, control: Any, context: ClientCallContext | None) -> list[str]:
+    """What a client sees of an agent that it asks for everything."""
+    client = Client(address, version)
+    transport, gate = client.transport, str(uuid.uuid4())
+    task_id = (await client.send("artifact hi", context)).task.id
+    for text in ("chunks hi", "message hi", "fail hi", "ask hi"):
+        await client.did(client.stream(text, context))
+    await client.did(transport.get_task(GetTaskRequest(id=task_id, history_length=5), context=context))
+    await client.did(transport.get_task(GetTaskRequest(id="no such task"), context=context))
+    await client.did(transport.cancel_task(CancelTaskRequest(id=task_id), context=context))
+    if version == "1.0":
+        of_task = ListTasksRequest(context_id=(await task_of(client, task_id)).context_id, include_artifacts=True)
+        await client.did(transport.list_tasks(of_task, context=context))
+    running = (await client.send(f"long {gate}", context, wait=False)).task.id
+    following = asyncio.create_task(
+        client.did(transport.subscribe(SubscribeToTaskRequest(id=running), context=context))
+    )
+    await control.open(gate, running)
+    await following
+    await client.did(transport.subscribe(SubscribeToTaskRequest(id=running), context=context))
+    stuck = (await client.send(f"long {uuid.uuid4()}", context, wait=False)).task.id
+    await client.did(transport.cancel_task(CancelTaskRequest(id=stuck), context=context))
+    config = TaskPushNotificationConfig(id="c1", task_id=task_id, url="http://127.0.0.1:9/push", token="t")
+    named = {"id": "c1", "task_id": task_id}
+    await client.did(transport.create_task_push_notification_config(config, context=context))
+    await client.did(
+        transport.get_task_push_notification_config(GetTaskPushNotificationConfigRequest(**named), context=context)
+    )
+    await client.did(
+        transport.list_task_push_notification_configs(
+            ListTaskPushNotificationConfigsRequest(task_id=task_id), context=context
+        )
+    )
+    await client.did(
+        transport.delete_task_push_notification_config(
+            DeleteTaskPushNotificationConfigRequest(**named), context=context
+        )
+    )
+    await transport.close()
+    return client.seen
+
+
+async def task_of(client: Client, task_id: str) -> Any:
+    return await client.transport.get_task(GetTaskRequest(id=task_id))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def admin(proxy):
+    async with httpx.AsyncClient(base_url=proxy.admin_url) as admin:
+        yield admin
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(proxy):
+    client = Client(proxy.grpc_address)
+    yield client
+    await client.transport.close()
+
+
+async def turn_of(admin: httpx.AsyncClient, text: str) -> dict[str, Any]:
+    """The one turn in which the user said this."""
+    (turn,) = await turns_of(admin, text)
+    return turn
+
+
+async def turns_of(admin: httpx.AsyncClient, text: str) -> list[dict[str, Any]]:
+    await admin.post("/api/flush")
+    turns = (await admin.get("/api/turns", params={"limit": 200})).json()["items"]
+    return [turn for turn in turns if turn["user_text"] == text]
+
+
+def names(turn: dict[str, Any]) -> list[str]:
+    return [call["name"] for call in turn["tool_calls"]]
+
+
+@versions
+@pytest.mark.parametrize("context", [None, ASKING], ids=["not asking", "asking"])
+async def test_clients_see_the_same_direct_and_proxied(agent, proxy, version, context):
+    direct = await everything(agent.address, version, agent.control, context)
+    assert await everything(proxy.grpc_address, version, agent.control, context) == direct
+    assert len(direct) > 20
+    assert (URI in str(direct)) == (context is not None)
+
+
+@versions
+@pytest.mark.parametrize("scenario", ["artifact", "chunks", "chunks-late", "message", "fail"])
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "send"])
+async def test_turns_are_captured(proxy, admin, version, scenario, streams):
+    text = f"{scenario} {uuid.uuid4()}"
+    client = Client(proxy.grpc_address, version)
+    await (client.did(client.stream(text)) if streams else client.send(text))
+    await client.transport.close()
+    turn, expected = await turn_of(admin, text), SCENARIOS[scenario]
+    assert (turn["binding"], turn["protocol_version"]) == ("GRPC", version)
+    assert turn["response_text"] == expected.text.replace("{text}", text)
+    assert names(turn) == [call["name"] for call in expected.expected_calls(streamed=streams)]
+    assert turn["capture"]["requested_by_client"] is False
+
+
+async def test_cases_runs_and_traces_come_from_metadata(agent, proxy, admin, client):
+    text = f"artifact {uuid.uuid4()}"
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    parameters = {"a2a-eval-case": "c 1", "a2a-eval-run": "r1", "traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    del agent.seen[:]
+    await client.send(text, ClientCallContext(service_parameters=parameters))
+    turn = await turn_of(admin, text)
+    assert (turn["case_id"], turn["run"], turn["trace_id"]) == ("c 1", "r1", trace)
+    assert not {"a2a-eval-case", "a2a-eval-run"} & {key for key, _ in agent.seen[0].metadata}
+
+
+async def test_a_call_without_a_trace_gets_one(agent, admin, client):
+    text = f"artifact {uuid.uuid4()}"
+    del agent.seen[:]
+    await client.send(text)
+    (parent,) = [value for key, value in agent.seen[0].metadata if key == "traceparent"]
+    assert parent.split("-")[1] == (await turn_of(admin, text))["trace_id"]
+
+
+async def test_a_conversation_goes_on_over_another_binding(proxy, admin, client):
+    text = str(uuid.uuid4())
+    async with httpx.AsyncClient() as http:
+        rpc = JsonRpcTransport(http, None, proxy.url + RPC_PATH)
+        task = (await rpc.send_message(request(f"ask {text}"), context=OVER_HTTP)).task
+    await client.send(f"re: {text}", task_id=task.id, context_id=task.context_id)
+    first, second = await turn_of(admin, f"ask {text}"), await turn_of(admin, f"re: {text}")
+    assert [first["binding"], second["binding"]] == ["JSONRPC", "GRPC"]
+    assert first["conversation_id"] == second["conversation_id"] == task.context_id
+    assert (names(first), names(second)) == ([], [call["name"] for call in BOTH])
+
+
+async def test_a_turn_begun_over_json_rpc_is_completed_by_a_read_over_grpc(agent, proxy, admin, client):
+    gate = str(uuid.uuid4())
+    async with httpx.AsyncClient() as http:
+        rpc = JsonRpcTransport(http, None, proxy.url + RPC_PATH)
+        task = (await rpc.send_message(request(f"long {gate}", wait=False), context=OVER_HTTP)).task
+    await client.did(open_then(agent.control, gate, client.transport.subscribe(SubscribeToTaskRequest(id=task.id))))
+    turn = await turn_of(admin, f"long {gate}")
+    assert (turn["binding"], turn["response_text"]) == ("JSONRPC", "long job done")
+    assert names(turn) == [call["name"] for call in BOTH]
+
+
+async def open_then(control: Any, gate: str, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """The events, of which all but the first wait for the gate."""
+    yield await anext(events)
+    await control.open(gate)
+    async for event in events:
+        yield event
+
+
+async def test_a_task_once_asked_for_shows_its_calls_to_the_same_caller(proxy, client):
+    """As over HTTP; other tasks stay without them."""
+    asked = (await client.send("artifact hi", ASKING)).task
+    other = (await client.send("artifact hi")).task
+    tasks = await client.transport.list_tasks(ListTasksRequest(include_artifacts=True, page_size=100))
+    shown = {task.id: URI in str(task) for task in tasks.tasks}
+    assert (shown[asked.id], shown[other.id]) == (True, False)
+    assert URI in str(await task_of(client, asked.id))
+    assert URI not in str(await task_of(client, other.id))
+    caller = ClientCallContext(service_parameters={"authorization": "Bearer other"})
+    assert URI not in str(await client.transport.get_task(GetTaskRequest(id=asked.id), context=caller))
+
+
+async def test_a_task_with_a_webhook_is_not_asked_for_its_calls(agent, admin, client):
+    text = f"artifact {uuid.uuid4()}"
+    del agent.seen[:]
+    await client.send(text, webhook="http://127.0.0.1:9/hook")
+    assert "a2a-extensions" not in dict(agent.seen[0].metadata)
+    assert names(await turn_of(admin, text)) == []
+
+
+async def test_an_error_of_the_agent_ends_the_turn(admin, client):
+    text = f"artifact {uuid.uuid4()}"
+    await client.send(text, task_id=str(uuid.uuid4()))
+    turn = await turn_of(admin, text)
+    assert [finding["code"] for finding in turn["findings"]] == ["agent_error"]
+    assert "NOT_FOUND" in turn["findings"][0]["message"]
+
+
+async def test_a_client_that_leaves_is_noted(agent, proxy, admin):
+    text = f"slow {uuid.uuid4()}"
+    client = Client(proxy.grpc_address)
+    events = client.stream(text)
+    await anext(events)
+    await events.aclose()
+    await client.transport.close()
+    await agent.control.open(text.split()[1])
+    while not (turns := await turns_of(admin, text)):  # the agent's server goes on, as it does without a proxy
+        await asyncio.sleep(0.05)
+    assert "client_gone" in [finding["code"] for finding in turns[0]["findings"]]
+
+
+async def test_the_extended_card_is_the_agents(agent, proxy):
+    """But for its interfaces."""
+    cards = []
+    for address in (agent.address, proxy.grpc_address):
+        client = Client(address)
+        card = await client.transport.get_extended_agent_card(GetExtendedAgentCardRequest())
+        await client.transport.close()
+        del card.supported_interfaces[:]
+        cards.append(card)
+    assert cards[0] == cards[1]

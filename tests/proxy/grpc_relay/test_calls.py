@@ -1,0 +1,205 @@
+"""Calls of any service pass the gRPC port as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+import pytest_asyncio
+from a2a_eval_proxy.errors import GrpcMissingError, ListenError
+from agents.grpc_agent import UNLIMITED, grpc_agent
+from support.grpc_proxy import running_proxy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SERVICE = "/test.Service/"
+
+
+class Caller:
+    """Calls methods of the test service at `address`, and describes what came back."""
+
+    def __init__(self, address: str) -> None:
+        self.channel = grpc.aio.insecure_channel(address, UNLIMITED)
+
+    def begin(self, method: str, **options: Any) -> Any:
+        return self.channel.stream_stream(method if method[0] == "/" else SERVICE + method)(**options)
+
+    async def call(self, method: str, *requests: bytes, **options: Any) -> dict[str, Any]:
+        call = self.begin(method, **options)
+        messages = []
+        try:
+            for request in requests:
+                await call.write(request)
+            await call.done_writing()
+            while (message := await call.read()) is not grpc.aio.EOF:
+                messages.append(message)
+        except grpc.aio.AioRpcError:
+            pass
+        return {
+            "messages": messages,
+            "initial": list(await call.initial_metadata()),
+            "trailing": list(await call.trailing_metadata()),
+            "code": await call.code(),
+            "details": await call.details(),
+        }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def direct(agent):
+    caller = Caller(agent.address)
+    yield caller
+    await caller.channel.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def proxied(proxy):
+    caller = Caller(proxy.grpc_address)
+    yield caller
+    await caller.channel.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "requests"),
+    [
+        ("UnaryUnary", [b"echo"]),
+        ("UnaryUnary", [b""]),
+        ("UnaryUnary", [b"metadata"]),
+        ("UnaryUnary", [b"abort"]),
+        ("UnaryUnary", [b"own cancel"]),
+        ("UnaryStream", [b"3"]),
+        ("UnaryStream", [b"0"]),
+        ("UnaryStream", [b"then abort"]),
+        ("StreamUnary", [b"a", b"b", b"c"]),
+        ("StreamUnary", []),
+        ("StreamStream", [b"a", b"b"]),
+        ("StreamStream", []),
+        ("NoSuchMethod", [b"x"]),
+        ("/no.such.Service/Method", [b"x"]),
+        ("/grpc.health.v1.Health/Check", [b""]),
+        ("/lf.a2a.v1.A2AService/NoSuchMethod", [b"x"]),
+        ("/lf.a2a.v1.A2AService/GetTask", [b"\xff\xff not protobuf"]),
+        ("/lf.a2a.v1.A2AService/GetTask", [b""]),
+        ("/a2a.v1.A2AService/GetTask", [b""]),
+    ],
+)
+async def test_calls_of_every_kind_have_the_same_outcome(direct, proxied, method, requests):
+    expected = await direct.call(method, *requests)
+    assert await proxied.call(method, *requests) == expected
+    assert expected["messages"] or requests != [b"echo"]
+
+
+async def test_large_messages_pass_both_ways(direct, proxied):
+    large = b"0123456789abcdef" * (5 * 1024 * 1024 // 16)
+    assert await proxied.call("UnaryUnary", large) == await direct.call("UnaryUnary", large)
+
+
+async def test_the_agent_gets_the_metadata_of_the_client(agent, direct, proxied):
+    metadata = (
+        ("x-word", "a"),
+        ("x-word", "b"),
+        ("x-raw-bin", b"\x00\xff"),
+        ("x-raw-bin", b""),
+        ("x-empty", ""),
+        ("authorization", "Bearer t"),
+        ("traceparent", "00-11111111111111111111111111111111-2222222222222222-01"),
+    )
+    seen = []
+    for caller in (direct, proxied):
+        del agent.seen[:]
+        await caller.call("UnaryUnary", b"x", metadata=metadata)
+        received = [tuple(item) for item in agent.seen[0].metadata if item[0] != "user-agent"]
+        seen.append(sorted(received, key=lambda item: item[0]))  # gRPC keeps the order of one key's values only
+    assert seen[1] == sorted([*seen[0], ("x-agent-key", "secret")], key=lambda item: item[0])
+    assert set(metadata) <= set(seen[0])
+
+
+async def test_a_configured_header_replaces_metadata_of_the_client(agent, proxied):
+    del agent.seen[:]
+    await proxied.call("UnaryUnary", b"x", metadata=(("x-agent-key", "mine"),))
+    assert [value for key, value in agent.seen[0].metadata if key == "x-agent-key"] == ["secret"]
+
+
+async def test_the_agent_sees_how_much_time_is_left(agent, proxied):
+    await proxied.call("UnaryUnary", b"x", timeout=1000)
+    await proxied.call("UnaryUnary", b"x")
+    with_deadline, without = agent.service.time_left[-2:]
+    assert 0 < with_deadline < 1100  # gRPC rounds up
+    assert without is None
+
+
+async def test_a_deadline_ends_the_call_at_the_agent_too(agent, proxied):
+    agent.service.cancelled.clear()
+    outcome = await proxied.call("UnaryUnary", b"wait", timeout=0.05)
+    assert outcome["code"] is grpc.StatusCode.DEADLINE_EXCEEDED
+    await asyncio.wait_for(agent.service.cancelled.wait(), 60)
+
+
+async def test_the_agent_sees_that_a_client_cancels(agent, proxied):
+    agent.service.cancelled.clear()
+    agent.service.waiting.clear()
+    call = proxied.begin("UnaryUnary")
+    await call.write(b"wait")
+    await asyncio.wait_for(agent.service.waiting.wait(), 60)
+    call.cancel()
+    await asyncio.wait_for(agent.service.cancelled.wait(), 60)
+
+
+async def test_messages_pass_one_by_one(proxied):
+    """Neither side waits for the end of a stream."""
+    call = proxied.begin("StreamStream")
+    for text in (b"1", b"2"):
+        await call.write(text)
+        assert await call.read() == b"re: " + text
+    await call.done_writing()
+    assert await call.read() == b"end"
+    assert await call.read() is grpc.aio.EOF
+
+
+async def test_the_agent_sees_the_half_close(agent, proxied):
+    agent.service.half_closed.clear()
+    call = proxied.begin("StreamUnary")
+    await call.write(b"a")
+    assert not agent.service.half_closed.is_set()
+    await call.done_writing()
+    assert await call.read() == b"a"
+    assert agent.service.half_closed.is_set()
+
+
+async def test_an_agent_waits_for_a_client_that_does_not_read(agent, proxied):
+    """The proxy holds a few messages of a stream, not all of it."""
+    agent.service.sent = 0
+    call = proxied.begin("StreamStream")
+    await call.write(b"flood" + b"x" * 1_000_000)
+    await call.read()
+    await proxied.call("UnaryStream", b"10")  # time for the flood, were it let through
+    assert agent.service.sent < 500
+    call.cancel()
+
+
+async def test_an_agent_that_is_down_is_unavailable(tmp_path: Path):
+    async with grpc_agent() as agent, running_proxy(agent.url, tmp_path) as proxy:
+        caller = Caller(proxy.grpc_address)
+        assert (await caller.call("UnaryUnary", b"x"))["code"] is grpc.StatusCode.OK
+        await agent.stop()
+        outcome = await caller.call("UnaryUnary", b"x")
+        await caller.channel.close()
+    assert outcome["code"] is grpc.StatusCode.UNAVAILABLE
+    assert outcome["trailing"] == []
+
+
+async def test_a_port_in_use_is_said(proxy, tmp_path):
+    with pytest.raises(ListenError, match=f"cannot listen on {proxy.grpc_address}: .*choose another .* --grpc"):
+        async with running_proxy("http://127.0.0.1:9", tmp_path, grpc=proxy.grpc_address):
+            pass
+
+
+async def test_without_grpcio_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "a2a_eval_proxy.grpc_relay.server")
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(GrpcMissingError, match=r"a2a-eval-proxy\[grpc\]"):
+        async with running_proxy("http://127.0.0.1:9", tmp_path):
+            pass

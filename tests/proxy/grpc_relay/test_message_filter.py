@@ -1,0 +1,185 @@
+"""The filter of gRPC messages: the same result as the filter of JSON, and unknown fields are kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from a2a.compat.v0_3 import a2a_v0_3_pb2
+from a2a.types import ListTasksResponse, SendMessageResponse, StreamResponse, Task, a2a_pb2
+from a2a_eval_proxy.grpc_relay.message_filter import MessageFilter, may_hold_extension
+from a2a_eval_proxy.grpc_relay.messages import METHODS, decoded
+from a2a_eval_proxy.protocol import extension_filter
+from google.protobuf.json_format import MessageToDict, ParseDict
+from hypothesis import given
+from hypothesis import strategies as st
+
+URI = "https://arksim.arklex.ai/a2a/tool-call-capture/v1"
+KEY = f"{URI}/tool_calls"
+KEPT = "kept"
+"""The task whose calls the client may see."""
+
+calls = st.sampled_from([[], [{"id": "1", "name": "search", "arguments": {"q": 1.5}}]])
+metadatas = st.dictionaries(st.sampled_from([KEY, URI, f"{URI}/other", "mine", ""]), calls | st.just("x"), max_size=3)
+extensions = st.lists(st.sampled_from([URI, "https://example.com/e", f"{URI}/x"]), max_size=3)
+texts = st.sampled_from(["", "hi", URI])
+
+
+def record(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """JSON objects with some of these fields; empty ones are left out, as ProtoJSON does."""
+    return st.fixed_dictionaries({}, optional=fields).map(
+        lambda found: {name: value for name, value in found.items() if value not in ("", [], False)}
+    )
+
+
+parts = st.one_of(
+    st.fixed_dictionaries({"text": texts}, optional={"metadata": metadatas, "mediaType": texts.filter(bool)}),
+    st.fixed_dictionaries({"data": calls}, optional={"metadata": metadatas}),
+)
+messages = record(
+    messageId=st.just("m"),
+    role=st.just("ROLE_AGENT"),
+    parts=st.lists(parts, max_size=2),
+    metadata=metadatas,
+    extensions=extensions,
+)
+artifacts = record(
+    artifactId=st.sampled_from("ab"),
+    name=texts,
+    parts=st.lists(parts, max_size=2),
+    metadata=metadatas,
+    extensions=extensions,
+)
+statuses = record(state=st.just("TASK_STATE_WORKING"), message=messages)
+tasks = record(
+    id=st.sampled_from([KEPT, "t"]),
+    contextId=st.just("c"),
+    status=statuses,
+    artifacts=st.lists(artifacts, max_size=3),
+    history=st.lists(messages, max_size=2),
+    metadata=metadatas,
+)
+artifact_updates = record(
+    taskId=st.sampled_from([KEPT, "t"]),
+    contextId=st.just("c"),
+    artifact=artifacts,
+    append=st.booleans(),
+    lastChunk=st.booleans(),
+    metadata=metadatas,
+)
+status_updates = record(taskId=st.just("t"), status=statuses, metadata=metadatas)
+events = st.one_of(
+    st.fixed_dictionaries({"artifactUpdate": artifact_updates}),
+    st.fixed_dictionaries({"statusUpdate": status_updates}),
+    st.fixed_dictionaries({"task": tasks}),
+    st.fixed_dictionaries({"message": messages}),
+)
+
+
+def keeps(task_id: str) -> bool:
+    return task_id == KEPT
+
+
+def filtered(filter_: MessageFilter, message: Any) -> Any:
+    """The JSON of what a client gets; None for nothing."""
+    data = message.SerializeToString()
+    if filter_.needs(data):
+        if not filter_.apply(message):
+            return None
+        data = message.SerializeToString()
+    return MessageToDict(decoded(type(message), data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [
+        (Task, tasks),
+        (
+            SendMessageResponse,
+            st.one_of(st.fixed_dictionaries({"task": tasks}), st.fixed_dictionaries({"message": messages})),
+        ),
+        (ListTasksResponse, st.fixed_dictionaries({"tasks": st.lists(tasks, min_size=1, max_size=3)})),
+    ],
+)
+@pytest.mark.parametrize("keep_task", [None, keeps])
+def test_responses_are_as_over_http(kind, contents, keep_task):
+    @given(contents)
+    def check(content: Any) -> None:
+        message = ParseDict(content, kind())
+        expected = json.loads(extension_filter.strip(json.dumps(MessageToDict(message)).encode(), keep_task))
+        assert filtered(MessageFilter(keep_task), message) == MessageToDict(ParseDict(expected, kind()))
+
+    check()
+
+
+@given(st.lists(events, max_size=4), st.sampled_from([None, keeps]))
+def test_streams_are_as_over_http(stream, keep_task):
+    filter_, withheld = MessageFilter(keep_task), set()
+    for content in stream:
+        message = ParseDict(content, StreamResponse())
+        body = json.dumps(MessageToDict(message)).encode()
+        shown = extension_filter.strip_event(body, keep_task, withheld)
+        expected = None if shown is None else MessageToDict(ParseDict(json.loads(shown), StreamResponse()))
+        assert filtered(filter_, message) == expected
+
+
+@given(tasks)
+def test_a_client_that_did_not_ask_gets_nothing_of_the_extension_but_content(content):
+    shown = json.dumps(filtered(MessageFilter(None), ParseDict(content, Task())))
+    assert KEY not in shown
+    for entry in json.loads(shown).get("artifacts", []):
+        assert not any(uri.startswith(URI) for uri in entry.get("extensions", []))
+
+
+def test_fields_that_the_proxy_does_not_know_are_kept():
+    artifact = a2a_pb2.Artifact(artifact_id="a", parts=[a2a_pb2.Part(text="x")], extensions=[URI])
+    artifact.MergeFromString(b"\xfa\x3f\x03new")  # field 1023
+    task = a2a_pb2.Task(id="t", artifacts=[artifact])
+    task.MergeFromString(b"\xfa\x3f\x03new")
+    message = decoded(a2a_pb2.Task, task.SerializeToString())
+    assert MessageFilter(None).apply(message)
+    assert message.SerializeToString().count(b"\xfa\x3f\x03new") == 2
+    assert not may_hold_extension(message.SerializeToString())
+
+
+def test_what_is_of_another_task_is_not_kept():
+    metadata = {KEY: [{"id": "1", "name": "search"}]}
+    reply = {"messageId": "m", "parts": [{"text": "x"}], "metadata": metadata}
+    task = {"id": KEPT, "metadata": metadata, "history": [reply, {**reply, "taskId": "other"}]}
+    shown = filtered(MessageFilter(keeps), ParseDict(task, Task()))
+    assert ("metadata" in shown, [KEY in str(message) for message in shown["history"]]) == (True, [True, False])
+
+
+def test_messages_of_0_3_are_filtered():
+    v03 = a2a_v0_3_pb2
+    metadata = {KEY: [{"id": "1", "name": "search"}], "mine": 1}
+    artifact = {"artifactId": "a", "parts": [{"text": "x"}], "metadata": metadata, "extensions": [URI]}
+    reply = {"messageId": "m", "content": [{"text": "x"}], "metadata": metadata, "extensions": [URI]}
+    task = {"id": "t", "status": {"message": reply}, "artifacts": [artifact], "history": [reply]}
+    for kind, content in (
+        (v03.SendMessageResponse, {"message": reply}),
+        (v03.SendMessageResponse, {"task": task}),
+        (v03.StreamResponse, {"artifactUpdate": {"artifact": artifact}}),
+        (v03.StreamResponse, {"message": reply}),
+        (v03.StreamResponse, {"statusUpdate": {"status": {"message": reply}}}),
+        (v03.Task, task),
+    ):
+        message = ParseDict(content, kind())
+        assert MessageFilter(None).apply(message)
+        assert not may_hold_extension(message.SerializeToString())
+        assert "mine" in str(message)
+        assert "x" in str(message)
+
+
+def test_a_message_with_too_many_values_is_not_read():
+    task = Task(id="t", metadata={"many": []})
+    task.metadata.fields["many"].list_value.MergeFromString(b"\x0a\x02\x08\x00" * 120_000)  # null
+    with pytest.raises(ValueError, match="too many values"):
+        decoded(Task, task.SerializeToString())
+    decoded(Task, Task(id="t" * 10_000_000).SerializeToString())
+
+
+def test_every_method_of_both_services_is_known():
+    assert len(METHODS) == 11 + 10
+    assert {method.operation.value for method in METHODS.values() if method.streams} == {"stream", "subscribe"}
