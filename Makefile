@@ -50,7 +50,7 @@ soak: $(STAMP) ## mixed traffic, slow and leaving clients, an agent that dies; 1
 demo: $(STAMP) ## the whole story in one process
 	$(BIN)/a2a-eval-proxy demo $(ARGS)
 
-pictures: $(STAMP) ## write the picture of the report in README.md again
+pictures: $(STAMP) ## write the pictures in the documents again
 	PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m support.pictures
 
 clean: ## remove what the targets above made

@@ -1,4 +1,4 @@
-"""`make pictures`: the picture of the report in README.md, of the demo's run, made by the browser of the tests."""
+"""`make pictures`: the pictures in the documents, of the demo's run, made by the browser of the tests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from a2a_eval_proxy.demo.story import tell
+from a2a_eval_proxy.ui.stored.store_pages import store_pages
 from rich.console import Console
 from support.chromium import chromium, screenshot, tab
 
-PICTURE = Path(__file__).parents[2] / "proxy/docs/pictures/report.png"
+_FOLDER = Path(__file__).parents[2] / "proxy/docs/pictures"
+PICTURE = _FOLDER / "report.png"
+PAGES_PICTURE = _FOLDER / "pages.png"
 _LEFT_OUT = "for (const id of ['errors', 'scores', 'tools', 'matrix']) document.getElementById(id).remove()"
 _END = "return document.querySelector('.turn .results').getBoundingClientRect().top + scrollY - 44"
 
@@ -28,14 +31,31 @@ def picture_of(report: Path, session: Any, path: Path) -> None:
         screenshot(opened, path, opened.execute_script(_END))
 
 
+def picture_of_pages(address: str, session: Any, path: Path) -> None:
+    """Write a picture of the first screen of the pages at this address."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with tab(session, width=1040) as opened:
+        opened.get(address)
+        WebDriverWait(opened, 20).until(lambda page: page.find_elements("css selector", "html[data-ready]"))
+        screenshot(opened, path, 620)
+
+
 def main() -> None:
-    """Run the demo, and write the picture of its report."""
+    """Run the demo; write the picture of its report, and that of the pages over its store."""
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
         asyncio.run(tell(False, console=Console(file=io.StringIO())))
         (report,) = Path(folder).glob("*/report/report.html")
         with chromium(Path(folder)) as session:
             picture_of(report, session, PICTURE)
+            asyncio.run(_pages(report, session))
+
+
+async def _pages(report: Path, session: Any) -> None:
+    """The pages over the store of the demo."""
+    async with store_pages(str(report.parents[1] / "turns.db"), 0) as served:
+        await asyncio.to_thread(picture_of_pages, served.link, session, PAGES_PICTURE)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def run_view(report: Report, link: Link, suite_file: str | None = None) -> RunVi
     statuses = [report.status(item) for item in came]
     status = _status(report)
     why = "Why it does not pass yet" if status == "incomplete" else "Why it failed"
-    failures_first = sorted(came, key=lambda item: report.status(item) != "failed")
+    failures_first = sorted(came, key=lambda item: (report.status(item) != "failed", not report.notes(item)))
     return RunView(
         status=status,
         title=report.title,
@@ -193,10 +193,9 @@ def _evaluators(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _command(report: Report, suite_file: str) -> str:
-    failed = {
-        item.case_id for item in report.conversations if item.case and report.status(item) == "failed" and item.came
-    }
-    selected = sorted(case_id for case_id in failed if case_id) if len(failed) <= MAX_SELECTED else []
+    came = (item for item in report.conversations if item.case_id is not None and item.case and item.came)
+    failed = {str(item.case_id) for item in came if report.status(item) == "failed" or report.notes(item)}
+    selected = sorted(failed) if len(failed) <= MAX_SELECTED else []
     agent = ["--agent", report.agents[0]] if len(report.agents) == 1 else []
     cases = [part for case_id in selected for part in ("--case", case_id)]
     return shlex.join(["a2a-eval-proxy", "run", suite_file, *agent, *cases])

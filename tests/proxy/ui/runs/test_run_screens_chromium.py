@@ -10,6 +10,7 @@ import pytest
 from agents.faulty_agent import FAULTS, faulty
 from agents.serving import ServerThread
 from support.chromium import screenshot
+from support.pictures import PAGES_PICTURE, picture_of_pages
 
 from ..conftest import A2A, Shown, shown_proxy
 from ..test_chromium import (  # noqa: F401  # some are fixtures
@@ -108,3 +109,13 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
                 assert page <= room, screen
                 assert problems(session, axe) == [], screen
                 assert complaints(session) == [], screen
+
+
+def test_the_picture_of_the_pages_can_be_made_again(browser, shop, tmp_path):  # noqa: F811
+    made = tmp_path / "pages.png"
+    picture_of_pages(f"{shop.url}/?run=monday", browser, made)
+    for picture in (made.read_bytes(), PAGES_PICTURE.read_bytes()):
+        assert picture.startswith(b"\x89PNG")
+        assert int.from_bytes(picture[16:20]) == 1040  # pixels wide
+        assert 400 < int.from_bytes(picture[20:24]) < 1000
+        assert len(picture) < 150_000

@@ -93,7 +93,7 @@ def test_no_text_of_a_run_becomes_markup():
 
 def test_the_command_runs_the_failed_cases_again():
     assert view(scored("a", 1.0)).again is None
-    found = view(scored("a", 1.0), scored("b", 0.0), suite=SUITE, file="my suite.yaml")
+    found = view(scored("a", 1.0), scored("b", 1.0), suite=SUITE, file="my suite.yaml")
     assert found.again == "a2a-eval-proxy run 'my suite.yaml' --agent http://agent.example"
     ungated = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: b, turns: [{user: x}]}]")
     again = view(scored("b", 0.0), suite=ungated, file="s.yaml").again
