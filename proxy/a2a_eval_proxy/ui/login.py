@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -37,15 +36,17 @@ class Login:
 
     def has_session(self, headers: Headers) -> bool:
         """Whether the cookie in these headers is that of an open session."""
-        cookie = SimpleCookie()
-        for name, value in headers:
-            if name == b"cookie":
-                try:
-                    cookie.load(value.decode("latin-1"))
-                except CookieError:
-                    continue
-        session = cookie.get(self._cookie)
-        return session is not None and self._sessions.use(session.value, time.monotonic())
+        return any(self._sessions.use(session, time.monotonic()) for session in self._sessions_in(headers))
+
+    def log_out(self, headers: Headers) -> None:
+        """End the session of these headers, if any."""
+        for session in self._sessions_in(headers):
+            self._sessions.close(session)
+
+    def _sessions_in(self, headers: Headers) -> list[str]:
+        """The values of the cookie; a browser sends one, or none."""
+        pairs = (pair for name, value in headers if name == b"cookie" for pair in value.decode("latin-1").split(";"))
+        return [value for key, _, value in (pair.strip().partition("=") for pair in pairs) if key == self._cookie]
 
     def by_code(self, code: str) -> Response | None:
         """Redirects to the pages with a new session; None for a code that is used, expired or wrong."""

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Template
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -72,6 +72,7 @@ class Site:
             *(route for screen in screens for route in self._routes_of(screen)),
             Route(f"{_ASSETS}{{name}}", self._asset),
             Route(LOGIN_PATH, self._log_in, methods=["GET", "POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
         ]
 
     @property
@@ -163,17 +164,23 @@ class Site:
             opened = await self._login.by_token(request)
             problem = "That is not the admin token."
         else:
-            opened = self._login.by_code(code) if code else None
+            opened = self._login.by_code(code) if code and request.method == "GET" else None
             problem = "This link was used before, or it is older than 15 minutes." if code else ""
         if opened is None:
             return self._render(request, "login.html", {"problem": problem, "again": None}, 401 if problem else 200)
         opened.headers.update(PAGE_HEADERS)
         return opened
 
+    async def _log_out(self, request: Request) -> Response:
+        if self._login is not None:
+            self._login.log_out(request.headers.raw)
+        return RedirectResponse("login", 303)
+
     async def _ask_to_log_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        again = request.scope["path"].rpartition("/")[2] or "./"
-        response = self._render(request, "login.html", {"problem": "", "again": again}, 401)
+        query = request.scope["query_string"]
+        again = b"./" + request.scope["raw_path"].rpartition(b"/")[2] + (b"?" + query if query else b"")
+        response = self._render(request, "login.html", {"problem": "", "again": again.decode("latin-1")}, 401)
         await response(scope, receive, send)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import httpx
 import pytest
 
@@ -45,6 +48,27 @@ def test_the_token_logs_in_too(visitor: httpx.Client) -> None:
     assert visitor.post("/login", data={"token": "s3cret"}, headers=same).status_code == 303
     assert visitor.get("/").status_code == 200
     assert visitor.post("/login", content=b"token=" + b"x" * 20_000, headers=same).status_code == 413
+
+
+def test_a_session_can_be_ended(locked: Shown, visitor: httpx.Client) -> None:
+    visitor.get(locked.page_address())
+    assert "Log out" in visitor.get("/").text
+    answer = visitor.post("/logout", headers={"sec-fetch-site": "same-origin"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "login")
+    assert visitor.get("/").status_code == 401
+
+
+def test_a_preview_of_a_login_link_does_not_use_it(locked: Shown, visitor: httpx.Client) -> None:
+    link = locked.page_address()
+    assert visitor.head(link).status_code == 401
+    assert visitor.get(link).status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/turns/x?a=1", "/javascript:alert(1)", "/runs/%22%3E%3Cb%3E", "/"])
+def test_who_followed_a_link_of_another_site_can_open_it_again(visitor: httpx.Client, path: str) -> None:
+    """The cookie does not come with a request from another site; the link on the login page is not from another."""
+    found = re.findall(r'href="([^"]*)">Open this page again', visitor.get(path).text)
+    assert [html.unescape(url) for url in found] == ["./" + path.rpartition("/")[2]]
 
 
 @pytest.mark.parametrize("cookie", ["", "a2a-eval-proxy-00000000=x", "x", '"', "a2a-eval-proxy=" + "x" * 5000])
