@@ -8,16 +8,14 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from tool_call_evaluators.importers import import_suite
 from tool_call_evaluators.judge import JudgeNotConfiguredError
-from tool_call_evaluators.suite import Case, Suite, SuiteError
+from tool_call_evaluators.suite import Case, Suite
 
 from .admin.agent_status import AgentWatch
 from .admin.api import admin_app
@@ -35,7 +33,7 @@ from .privacy.policy import privacy_of
 from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
-from .scoring.suite_file import append_case
+from .scoring.suite_file import add_to_suite
 from .serving.processes import ServingProcesses
 from .serving.reports import ScoringReports, TurnReports
 from .serving.serving import LocalServing, Serving
@@ -196,12 +194,8 @@ class RunningProxy:
 
     async def add_case(self, case: Case, comments: Sequence[str]) -> None:
         """Append it to the suite file and to the suite. Raises SuiteError or SuiteFileError."""
-        if self.suite is None or self.suite_file is None:
-            raise SuiteError("no suite file was given (--suite)", "suite")
         plugins = self.settings.allow_plugins
-        await asyncio.to_thread(append_case, Path(self.suite_file), case, comments, allow_plugins=plugins)
-        self.suite = replace(self.suite, cases=(*self.suite.cases, replace(case, tools=self.suite.tools)))
-        self.cases.extend(self.suite)
+        self.suite = await add_to_suite(self.suite, self.suite_file, self.cases, case, comments, allow_plugins=plugins)
 
     def remarks(self) -> list[str]:
         """Problems that do not stop traffic."""

@@ -68,9 +68,19 @@ def _in_block(text: str, suite: Any, cases: Any, case: Case, comments: Sequence[
         lines, before = _lines(case, comments, column + 2), cases
     line_end = "\r\n" if "\r\n" in text else "\n"
     added = line_end.join(lines) + line_end
-    for position in (_next_line(text, _end(before)), before.end_mark.index, len(text)):
-        begun = position > 0 and text[position - 1] not in "\r\n"
-        yield _inserted(text, position, (line_end if begun else "") + added)
+    places = (_next_line(text, _end(before)), before.end_mark.index, len(text))
+    for blank in [line_end, ""] if _is_spaced(text, cases) else [""]:
+        for position in places:
+            begun = position > 0 and text[position - 1] not in "\r\n"
+            yield _inserted(text, position, (line_end if begun else "") + blank + added)
+
+
+def _is_spaced(text: str, cases: Any) -> bool:
+    """Whether there is an empty line between the last two items."""
+    if cases is None or len(cases.value) < 2:
+        return False
+    between = text[_end(cases.value[-2]) : cases.value[-1].start_mark.index]
+    return any(not line.strip() for line in between.splitlines()[1:-1])
 
 
 def _in_flow(text: str, collection: Any, value: Mapping[str, Any]) -> Iterator[str]:

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from tool_call_evaluators.suite import Case, parse_suite
+from tool_call_evaluators.suite import Case, Suite, SuiteError, parse_suite
 from tool_call_evaluators.suite.appending import with_case
 from tool_call_evaluators.suite.files import read_text
+
+from .case_book import CaseBook
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class SuiteFileError(Exception):
     """The file cannot be written, or has changed meanwhile; the message says which, and what to do."""
+
+
+async def add_to_suite(
+    suite: Suite | None,
+    file: str | None,
+    cases: CaseBook,
+    case: Case,
+    comments: Sequence[str],
+    *,
+    allow_plugins: bool = False,
+) -> Suite:
+    """Append the case to the `file` of the suite, then to the suite in `cases`; returns the suite.
+
+    Raises SuiteError, also without a suite or a file, and SuiteFileError.
+    """
+    if suite is None or file is None:
+        raise SuiteError("no suite file was given (--suite)", "suite")
+    await asyncio.to_thread(append_case, Path(file), case, comments, allow_plugins=allow_plugins)
+    extended = replace(suite, cases=(*suite.cases, replace(case, tools=suite.tools)))
+    cases.extend(extended)
+    return extended
 
 
 def append_case(path: Path, case: Case, comments: Sequence[str] = (), *, allow_plugins: bool = False) -> None:

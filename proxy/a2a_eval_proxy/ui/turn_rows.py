@@ -39,7 +39,7 @@ class TurnRow:
     more: int
     seconds: float | None
     annotated: str
-    """How people assessed it, in words; "" if nobody did."""
+    """How people assessed it, in words; "" without annotations."""
 
 
 def turn_row(summary: TurnJson) -> TurnRow:

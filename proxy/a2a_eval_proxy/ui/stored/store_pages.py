@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from tool_call_evaluators.suite import Case, Suite, SuiteError
+from tool_call_evaluators.suite import Case, Suite
 
 from ...admin.api import admin_app
 from ...admin.timeline import Observed
@@ -20,6 +20,7 @@ from ...one_at_a_time import OneAtATime
 from ...privacy.policy import NO_PRIVACY, Privacy
 from ...runs.stored_turns import open_existing_store
 from ...scoring.case_book import CaseBook
+from ...scoring.suite_file import add_to_suite
 from ...store import Store
 from ...store.base import TurnJson
 from ...telemetry.event_bus import EventBus
@@ -63,7 +64,7 @@ class StoredControl:
         raise NotImplementedError("nothing is scored here")
 
     async def add_case(self, case: Case, comments: Sequence[str]) -> None:
-        raise SuiteError("only `serve --suite` appends cases to a suite file", "suite")
+        self.suite = await add_to_suite(self.suite, self.suite_file, self.cases, case, comments)
 
     def problems(self) -> list[str]:
         return []

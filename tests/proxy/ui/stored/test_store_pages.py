@@ -20,7 +20,7 @@ from a2a_eval_proxy.ui.stored import store_watch
 from a2a_eval_proxy.ui.stored.store_pages import store_pages
 from support.stored_runs import store_turns
 from support.turn_samples import result, turn
-from tool_call_evaluators import parse_suite
+from tool_call_evaluators import load_suite, parse_suite
 
 
 @pytest.fixture
@@ -58,6 +58,21 @@ async def test_the_api_needs_the_token_and_changes_no_traffic(store):
             assert (await api.post("/api/flush")).json() == {"done": True, "pending": 0, "open": 0}
             assert (await api.get("/api/turns/1/wire")).status_code < 500
             assert (await api.get("/api/runs", headers={"authorization": "Bearer wrong"})).status_code == 401
+
+
+async def test_turns_are_annotated_and_become_cases_of_the_suite_file(store, tmp_path):
+    path = tmp_path / "orders.yaml"
+    path.write_text("suite: orders\nevaluators: [tool_error]\ncases: []  # none yet\n")
+    async with store_pages(str(store), 0, parse_suite(path.read_text()), str(path)) as served:
+        base, token = served.link.partition("/login")[0], {"authorization": f"Bearer {served.token}"}
+        async with httpx.AsyncClient(base_url=base, trust_env=False, headers=token) as api:
+            assert (await api.post("/api/turns/1/annotations", json={"assessment": "right"})).status_code == 201
+            assert (await api.get("/api/turns/1")).json()["annotations"][0]["assessment"] == "right"
+            assert (await api.post("/api/suite/cases", json={"turn_id": "1"})).status_code == 201
+            assert "where-is-it" in (await api.get("/api/cases")).text
+            bound = await api.post("/api/turns/1/case", json={"case_id": "where-is-it"})
+            assert (bound.status_code, bound.json()["error"]) == (409, "this process does not score turns")
+    assert load_suite(path).cases[0].turns[0].user == "Where is it?"
 
 
 async def test_a_turn_that_a_proxy_adds_is_an_event(store, monkeypatch):
