@@ -17,11 +17,12 @@ from ..capture.exchange import RequestFacts
 from ..clock import CLOCK
 from ..ids import new_trace_context, new_turn_id
 from ..protocol.headers import negotiated, read_request
-from ..protocol.operations import CARRIES_TASKS
+from ..protocol.operations import CARRIES_TASKS, Operation
 from ..protocol.sse import SseEvent
 from ..relay.client_request import RelayContext
 from ..relay.opted_in_tasks import Request
 from ..relay.tap import Tap
+from .extended_card import rewrite_card
 from .message_filter import MessageFilter
 from .messages import METHODS, A2AMethod, as_json, decoded
 from .metadata import from_headers, to_headers
@@ -163,10 +164,24 @@ class RelayedCall:
     def _responses(self) -> Any:
         """A function from a response message to what the client gets (None: nothing), which reports to capture."""
         method, tap = self._method, self._tap
+        if method is not None and method.operation is Operation.EXTENDED_CARD:
+            return lambda data: self._with_own_addresses(method, data)
         if method is None or tap is None or method.operation not in CARRIES_TASKS:
             return lambda data: data
         cleaner = None if tap.requested else MessageFilter(tap.keeps)
         return lambda data: self._seen(method, tap, cleaner, data)
+
+    def _with_own_addresses(self, method: A2AMethod, data: bytes) -> bytes:
+        """The agent's extended card with the proxy's addresses."""
+        cards = self._relay.cards
+        public = cards.public_url(self._head, self._relay.settings.public_url)
+        try:
+            card = decoded(method.response_type, data)
+            changed = rewrite_card(card, lambda content: cards.rewritten(content, public))
+        except ValueError as error:
+            logger.warning("the extended agent card cannot be read; its addresses may lead past the proxy: %s", error)
+            return data
+        return card.SerializeToString() if changed else data
 
     def _seen(self, method: A2AMethod, tap: Tap, cleaner: MessageFilter | None, data: bytes) -> bytes | None:
         filters = cleaner is not None and cleaner.needs(data)

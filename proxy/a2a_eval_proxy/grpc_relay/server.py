@@ -31,13 +31,14 @@ class GrpcPort:
         self._relay = relay
         self._address = address
         self._shared = shared
-        self._port = 0
+        self.port = 0
+        """That of the listening socket, after `start`."""
         self._stopping: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> str:
         """HOST:PORT of the listening socket, after `start`."""
-        return f"{self._address.rpartition(':')[0]}:{self._port}"
+        return f"{self._address.rpartition(':')[0]}:{self.port}"
 
     async def start(self) -> None:
         """Take calls, in the running event loop. Raises ListenError."""
@@ -50,7 +51,7 @@ class GrpcPort:
         )
         self._server.add_generic_rpc_handlers((_EveryMethod(self._relay, self._agent),))
         try:
-            self._port = self._server.add_insecure_port(self._address)
+            self.port = self._server.add_insecure_port(self._address)
         except RuntimeError as error:
             raise ListenError(
                 errno.EADDRINUSE, f"cannot listen on {self._address}: {error}; choose another address with --grpc"

@@ -76,15 +76,16 @@ class _Base:
         return rest if not rest or rest[0] in "/?#" else None
 
 
-def rewrite(card: dict[str, Any], upstream: str, public: str) -> RewrittenCard:
+def rewrite(card: dict[str, Any], upstream: str, public: str, grpc: str | None = None) -> RewrittenCard:
     """The card as clients of the proxy should see it. Never raises; fields of the wrong type are left as they are.
 
+    `grpc` is HOST:PORT where the proxy takes gRPC; it replaces the address of a gRPC interface on the upstream's host.
     URLs under `upstream` become URLs under `public`, paths, tenants and queries kept. A card that names
     only `public` already is unchanged, signatures included. An interface that the proxy cannot carry (another host,
     another binding) is removed, with a finding: clients that used it would bypass the proxy. `signatures` of a changed
     card are removed: they would not verify.
     """
-    rewriter = _Rewriter(upstream, public)
+    rewriter = _Rewriter(upstream, public, grpc)
     if rewriter.already_public(card):
         return RewrittenCard(card, changed=False)
     out = dict(card)
@@ -113,10 +114,34 @@ def bindings_of(card: Any) -> list[str]:
     return list(dict.fromkeys(binding for _, binding in _interfaces(card))) if isinstance(card, dict) else []
 
 
-def grpc_address(card: Any) -> str | None:
-    """`host:port` of the first gRPC interface that the card names. Never raises."""
+def grpc_address(card: Any, upstream: str, own: str | None = None) -> str | None:
+    """HOST:PORT of the first gRPC interface in the card that is on the host of `upstream`. Never raises.
+
+    `own` is HOST:PORT where the proxy itself listens: an agent on the same machine may name that in its card.
+    """
     found = _interfaces(card) if isinstance(card, dict) else []
-    return next((url for url, binding in found if binding == Binding.GRPC), None)
+    for url, binding in found:
+        authority = _authority(url)
+        if binding == Binding.GRPC and _on_host(authority, upstream) and authority != _authority(own or ""):
+            host = urlsplit(upstream).hostname or ""
+            return f"[{host}]:{authority[1]}" if ":" in host else f"{host}:{authority[1]}"
+    return None
+
+
+def _authority(url: str) -> tuple[str, int | None]:
+    """Host and port of a gRPC interface, which has no scheme; some agents write one. All loopback names are equal."""
+    try:
+        parts = urlsplit(url if "://" in url else f"//{url}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "", None
+    return "localhost" if host in _LOOPBACK else host, port or _PORTS.get(parts.scheme)
+
+
+def _on_host(authority: tuple[str, int | None], upstream: str) -> bool:
+    """Whether a gRPC interface is on the host of `upstream`, whose port is another."""
+    host, port = authority
+    return bool(host) and port is not None and host == _authority(upstream)[0]
 
 
 def declared_api_keys(card: Any) -> frozenset[ApiKey]:
@@ -134,7 +159,10 @@ def declared_api_keys(card: Any) -> frozenset[ApiKey]:
 
 
 class _Rewriter:
-    def __init__(self, upstream: str, public: str) -> None:
+    def __init__(self, upstream: str, public: str, grpc: str | None) -> None:
+        self.upstream_url = upstream
+        self.grpc = grpc
+        self.carried = _CARRIED if grpc is None else frozenset(Binding)
         self.upstream = _Base.of(upstream)
         self.public_base = _Base.of(public)
         self.public = public.rstrip("/")
@@ -142,8 +170,8 @@ class _Rewriter:
 
     def already_public(self, card: dict[str, Any]) -> bool:
         """Whether every URL of a binding we carry lies under the public URL."""
-        urls = [(url, transport) for url, transport in _interfaces(card) if transport in _CARRIED]
-        return bool(urls) and all(self._is_public(url) for url, _ in urls)
+        urls = [(url, transport) for url, transport in _interfaces(card) if transport in self.carried]
+        return bool(urls) and all(self._is_public(url, transport) for url, transport in urls)
 
     def interfaces(self, entries: list[Any], binding_key: str) -> list[Any]:
         out = []
@@ -174,9 +202,13 @@ class _Rewriter:
 
     def url(self, url: str, binding: str) -> str | None:
         """The rewritten URL; None where the proxy cannot carry the interface."""
-        if binding.upper() in _CARRIED:
-            if self._is_public(url):
-                return url
+        if self._is_public(url, binding.upper()):
+            return url
+        if binding.upper() == Binding.GRPC and self.grpc is not None:
+            if _on_host(_authority(url), self.upstream_url):
+                return self.grpc
+            reason = "it is not on the host of the upstream URL"
+        elif binding.upper() in _CARRIED:
             rest = self.upstream.rest_of(url) if self.upstream else None
             if rest is not None:
                 return self.public + rest
@@ -190,8 +222,10 @@ class _Rewriter:
         self.findings.append(Finding("interface_left_out", message, Severity.WARNING, "agent card"))
         return None
 
-    def _is_public(self, url: str) -> bool:
-        return self.public_base is not None and self.public_base.rest_of(url) is not None
+    def _is_public(self, url: str, binding: str) -> bool:
+        if binding == Binding.GRPC:
+            return url == self.grpc
+        return binding in _CARRIED and self.public_base is not None and self.public_base.rest_of(url) is not None
 
 
 def _names_url(entry: Any) -> bool:

@@ -7,11 +7,13 @@ import hashlib
 import json
 import logging
 from collections.abc import MutableMapping
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..protocol.agent_card import RewrittenCard, rewrite, rewrite_location
 from ..protocol.error_bodies import LocalResponse
-from ..protocol.headers import DIGESTS, ClientRequestHeaders, response_headers
+from ..protocol.headers import DIGESTS, ClientRequestHeaders, public_url, response_headers
 from ..protocol.json_density import is_dense
 from .negotiation import Negotiation
 from .upstream import Upstream
@@ -37,6 +39,10 @@ class CardRelay:
         self._upstream = upstream
         self._negotiation = negotiation
         self._warned: set[str] = set()
+        self.grpc_port: int | None = None
+        """Where clients of the proxy speak gRPC, on the host of its public URL; None: nowhere."""
+        self.url = ""
+        """Where the data port listens."""
 
     async def respond(self, scope: MutableMapping[str, Any], head: ClientRequestHeaders, public: str) -> LocalResponse:
         """The response to a request for the agent's card. Raises UpstreamError.
@@ -100,8 +106,7 @@ class CardRelay:
         card = content.get("result") if in_envelope and isinstance(content, dict) else content
         if not isinstance(card, dict):
             return body
-        rewritten = rewrite(card, self._upstream.base, public)
-        self._warn(rewritten)
+        rewritten = self.rewritten(card, public)
         if not rewritten.changed:
             return body
         if in_envelope:
@@ -129,15 +134,23 @@ class CardRelay:
             return None
         if is_own_card or not self._negotiation.known:  # a card at another path may be another agent's
             self._negotiation.learn(card, asyncio.get_running_loop().time())
-        rewritten = rewrite(card, self._upstream.base, public)
-        self._warn(rewritten)
-        return rewritten
+        return self.rewritten(card, public)
 
-    def _warn(self, rewritten: RewrittenCard) -> None:
+    def public_url(self, call: ClientRequestHeaders, configured: str | None) -> str:
+        """The public URL as far as the metadata of a gRPC `call` shows it, which has no `Host`."""
+        own = urlsplit(self.url)
+        return public_url(replace(call, host=own.netloc), own.scheme, configured)
+
+    def rewritten(self, card: dict[str, Any], public: str) -> RewrittenCard:
+        """The card with the proxy's URLs; each finding is logged once."""
+        host = urlsplit(public).hostname or ""
+        grpc = None if self.grpc_port is None else f"{f'[{host}]' if ':' in host else host}:{self.grpc_port}"
+        rewritten = rewrite(card, self._upstream.base, public, grpc)
         for finding in rewritten.findings:
             if finding.message not in self._warned and len(self._warned) < 100:
                 self._warned.add(finding.message)
                 logger.warning("%s", finding.message)
+        return rewritten
 
 
 def _without_recomputed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

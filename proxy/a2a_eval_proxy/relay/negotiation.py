@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..net.http_client import UpstreamError, UpstreamTimeoutError
-from ..protocol.agent_card import ApiKey, declared_api_keys, declared_uris, grpc_address
+from ..protocol.agent_card import ApiKey, declared_api_keys, declared_uris
 from ..protocol.operations import CARRIES_TASKS, A2ARequest
 
 logger = logging.getLogger(__name__)
@@ -24,8 +24,18 @@ class Negotiation:
     finished. Requests wait for the first card only, at most `first_wait_s`, and no longer once one wait timed out.
     """
 
-    def __init__(self, mode: str, fetch: Fetch, *, ttl_s: float = 30.0, first_wait_s: float = 2.0) -> None:
+    def __init__(
+        self,
+        mode: str,
+        fetch: Fetch,
+        *,
+        grpc_address: Callable[[Any], str | None] = lambda card: None,
+        ttl_s: float = 30.0,
+        first_wait_s: float = 2.0,
+    ) -> None:
+        """`grpc_address` returns HOST:PORT of the gRPC interface that a card names."""
         self._mode = mode
+        self._grpc_address = grpc_address
         self._fetch = fetch
         self._ttl_s = ttl_s
         self._first_wait_s = first_wait_s
@@ -47,7 +57,7 @@ class Negotiation:
         self.declared = bool(declared_uris(card))
         self.known = True
         self.api_keys = declared_api_keys(card)
-        self.grpc_address = grpc_address(card)
+        self.grpc_address = self._grpc_address(card)
         self._known_until = now + self._ttl_s
 
     def stale(self, now: float) -> bool:

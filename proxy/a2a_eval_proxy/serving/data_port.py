@@ -15,9 +15,10 @@ from ..errors import GrpcMissingError
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
-from ..net.http_server import HttpServer, listening
+from ..net.http_server import HttpServer, listening, reachable
 from ..net.tls import ServerTls, TlsFiles
 from ..privacy.policy import privacy_of
+from ..protocol.agent_card import grpc_address
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
@@ -59,7 +60,11 @@ class DataPort:
         self._files = files
         self._metrics = metrics
         self._upstream = Upstream(settings, files)
-        self.negotiation = Negotiation(settings.negotiate, self._upstream.fetch_card)
+        self.negotiation = Negotiation(
+            settings.negotiate,
+            self._upstream.fetch_card,
+            grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
+        )
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
         self._reports = reports
         self.book = TurnBook(
@@ -136,6 +141,7 @@ class DataPort:
             await grpc.start()
             stack.push_async_callback(grpc.stop)
             self.grpc_address = grpc.address
+            forwarder.context.cards.grpc_port = grpc.port
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
         self._server = await listening(
@@ -149,6 +155,7 @@ class DataPort:
             shared=shared,
         )
         if settings.grpc is not None:
+            forwarder.context.cards.url = reachable(self.url)
             stack.callback(grpc.retire)  # both ports wait for open responses at the same time
 
     def _client_limits(self) -> ClientLimits:

@@ -11,7 +11,8 @@ import grpc.aio
 import httpx
 import pytest
 import pytest_asyncio
-from a2a.client.client import ClientCallContext
+from a2a.client import create_client
+from a2a.client.client import ClientCallContext, ClientConfig
 from a2a.client.errors import A2AClientError
 from a2a.client.transports.base import ClientTransport
 from a2a.client.transports.grpc import GrpcTransport
@@ -281,13 +282,40 @@ async def test_a_client_that_leaves_is_noted(agent, proxy, admin):
     assert "client_gone" in [finding["code"] for finding in turns[0]["findings"]]
 
 
-async def test_the_extended_card_is_the_agents(agent, proxy):
-    """But for its interfaces."""
+@versions
+async def test_the_extended_card_names_the_proxys_addresses(agent, proxy, version):
+    """And is the agent's otherwise."""
     cards = []
     for address in (agent.address, proxy.grpc_address):
-        client = Client(address)
+        client = Client(address, version)
         card = await client.transport.get_extended_agent_card(GetExtendedAgentCardRequest())
         await client.transport.close()
-        del card.supported_interfaces[:]
         cards.append(card)
-    assert cards[0] == cards[1]
+    expected = MessageToJson(cards[0]).replace(agent.address, proxy.grpc_address).replace(agent.url, proxy.url)
+    assert MessageToJson(cards[1]) == expected
+    assert cards[0] != cards[1]
+
+
+async def test_a_client_that_prefers_grpc_comes_by_the_card_of_the_proxy(agent, proxy, admin):
+    """The client of a2a-sdk, with nothing but the URL of the proxy."""
+    text = f"artifact {uuid.uuid4()}"
+    config = ClientConfig(
+        grpc_channel_factory=grpc.aio.insecure_channel, supported_protocol_bindings=["GRPC"], use_client_preference=True
+    )
+    client = await create_client(proxy.url, client_config=config)
+    async for _ in client.send_message(request(text)):
+        pass
+    await client.close()
+    assert (await turn_of(admin, text))["binding"] == "GRPC"
+
+
+async def test_public_addresses_follow_the_metadata(proxy, client):
+    parameters = {"x-forwarded-host": "proxy.example.com", "x-forwarded-proto": "https"}
+    context = ClientCallContext(service_parameters=parameters)
+    card = await client.transport.get_extended_agent_card(GetExtendedAgentCardRequest(), context=context)
+    port = proxy.grpc_address.rpartition(":")[2]
+    assert {entry.url for entry in card.supported_interfaces} == {
+        f"proxy.example.com:{port}",
+        "https://proxy.example.com/a2a/jsonrpc",
+        "https://proxy.example.com/a2a/rest",
+    }

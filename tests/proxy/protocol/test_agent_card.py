@@ -8,7 +8,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from a2a_eval_proxy.protocol.agent_card import ApiKey, declared_api_keys, declared_uris, rewrite, rewrite_location
+from a2a_eval_proxy.protocol.agent_card import (
+    ApiKey,
+    declared_api_keys,
+    declared_uris,
+    grpc_address,
+    rewrite,
+    rewrite_location,
+)
 from a2a_tool_capture import URI
 from hypothesis import given
 from hypothesis import strategies as st
@@ -365,3 +372,49 @@ def test_locations_that_name_the_upstream(location: str, seen: str) -> None:
 def test_api_keys_that_a_card_declares(schemes: Any, keys: set[ApiKey]) -> None:
     assert declared_api_keys({"securitySchemes": schemes}) == keys
     assert declared_api_keys("junk") == set()
+
+
+# ── gRPC ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+GRPC = "proxy.example.com:50051"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["agent.example.com:9001", "AGENT.example.com:1", "http://agent.example.com:9001", "grpc://agent.example.com:9001"],
+)
+def test_grpc_interfaces_on_the_host_of_the_agent_name_the_proxys_port(url: str) -> None:
+    done = rewrite(card(("GRPC", url), ("JSONRPC", f"{UPSTREAM}/rpc")), UPSTREAM, PUBLIC, GRPC)
+    assert urls(done.card) == [GRPC, f"{PUBLIC}/rpc"]
+    assert not done.findings
+    assert rewrite(done.card, UPSTREAM, PUBLIC, GRPC) == type(done)(done.card, changed=False)
+    legacy = legacy_card(url, ("JSONRPC", f"{UPSTREAM}/rpc"), preferredTransport="GRPC")
+    assert urls(rewrite(legacy, UPSTREAM, PUBLIC, GRPC).card) == [f"{PUBLIC}/rpc", GRPC]
+    additional = legacy_card(f"{UPSTREAM}/rpc", ("GRPC", url))
+    assert urls(rewrite(additional, UPSTREAM, PUBLIC, GRPC).card) == [GRPC, f"{PUBLIC}/rpc"]
+    port = url.rpartition(":")[2]
+    assert grpc_address(legacy, UPSTREAM) == f"agent.example.com:{port}"
+
+
+@pytest.mark.parametrize(
+    "url", ["other.example.com:9001", "agent.example.com", "", ":9001", "[", "agent.example.com:x"]
+)
+def test_other_grpc_interfaces_are_left_out(url: str) -> None:
+    content = card(("GRPC", url))
+    done = rewrite(content, UPSTREAM, PUBLIC, GRPC)
+    assert urls(done.card) == []
+    assert [finding.code for finding in done.findings] == ["interface_left_out"]
+    assert grpc_address(content, UPSTREAM) is None
+
+
+def test_a_card_that_names_the_proxys_grpc_port_is_left_alone() -> None:
+    content = card(("GRPC", GRPC), ("JSONRPC", PUBLIC), signatures=[{"signature": "x"}])
+    assert rewrite(content, UPSTREAM, PUBLIC, GRPC).card is content
+
+
+def test_loopback_names_of_a_grpc_interface_are_equal_but_for_the_proxys_own_port() -> None:
+    content = card(("GRPC", "localhost:50051"), ("GRPC", "0.0.0.0:50052"))
+    assert grpc_address(content, "http://127.0.0.1:9000") == "127.0.0.1:50051"
+    assert grpc_address(content, "http://127.0.0.1:9000", "127.0.0.1:50051") == "127.0.0.1:50052"
+    assert grpc_address(content, "http://[::1]:9000", "127.0.0.1:50051") == "[::1]:50052"
+    assert grpc_address(content, UPSTREAM) is None
