@@ -49,8 +49,7 @@ class _Shortening:
                 if self._left <= 0 and len(short) >= _RECORD_KEYS:
                     self.cut = True
                     break
-                name = str(key)
-                short[name if len(name) <= _KEY_CHARS else self._text(name)] = self.value(item)
+                short[self._key(str(key))] = self.value(item)
             return short
         if isinstance(value, list | tuple):
             items = []
@@ -60,7 +59,15 @@ class _Shortening:
                     break
                 items.append(self.value(item))
             return items
+        if isinstance(value, int):
+            self._left -= value.bit_length() // 3  # its digits, about
         return value
+
+    def _key(self, key: str) -> str:
+        if len(key) > _KEY_CHARS:
+            return self._text(key)
+        self._left -= len(key)
+        return key
 
     def _text(self, text: str) -> str:
         kept = min(len(text), _TEXT_CHARS, max(self._left, 0))
