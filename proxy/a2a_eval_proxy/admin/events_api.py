@@ -26,8 +26,8 @@ _PARAMETERS = (
 )
 
 _PING_S = 15.0
-_PAUSE_S = 0.05
-"""Least time between two writes to one listener: under load, many events go out at once."""
+_PAUSE_S, _LONG_PAUSE_S, _MANY = 0.05, 0.12, 20
+"""Seconds between two writes to a listener, at least; the second after a write of many events."""
 
 _RETRY_MS = 2_000
 
@@ -56,7 +56,8 @@ async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view
         yield f": listening\n\nretry: {_RETRY_MS}\n{known}\n".encode()
         while True:
             try:
-                news = await asyncio.wait_for(listener.news(), _PING_S)
+                async with asyncio.timeout(_PING_S):
+                    news = await listener.news()
             except TimeoutError:
                 yield f": ping\nid: {listener.last_id}\n\n".encode()
                 continue
@@ -66,7 +67,7 @@ async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view
                 yield b"".join(_message(bus, event, view) for event in news.events)
             if news.ended:
                 return
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(_PAUSE_S if len(news.events) < _MANY else _LONG_PAUSE_S)
 
 
 def _message(bus: EventBus, event: Event, view: str) -> bytes:

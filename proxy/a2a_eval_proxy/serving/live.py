@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 _PAUSE_S = 0.05
 """Least time between two reports: an agent may send thousands of chunks per second."""
 
-_MOST_TURNS = 50
-"""Maximum number of turns in one report: traffic goes first."""
+_MOST_TURNS = 10
+"""Maximum number of turns in one report: the others follow in the next, traffic goes first."""
 
 
 class LiveReports:

@@ -22,6 +22,11 @@ TYPES = LIVE_TYPES | {"turn.closed", "turn.done", "conversation.done"}
 LINGER_S = 60.0
 """How long events are recorded after the last listener has left: it may only reload its page."""
 
+LIVE_PER_S = 500
+"""Maximum number of events during turns in one second: no person reads more, and traffic goes first."""
+
+_WINDOW_S = 1.0
+
 _NEWS_BYTES = 256 * 1024
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -68,7 +73,9 @@ class EventBus:
     Ids are those of this process: a random part, and the number of the event.
     """
 
-    def __init__(self, log: EventLog | None = None, linger_s: float = LINGER_S) -> None:
+    def __init__(
+        self, log: EventLog | None = None, linger_s: float = LINGER_S, live_per_window: int = LIVE_PER_S
+    ) -> None:
         self._log = EventLog() if log is None else log
         self._linger_s = linger_s
         self._origin = secrets.token_hex(4)
@@ -76,7 +83,13 @@ class EventBus:
         self._lingering: dict[bool, asyncio.TimerHandle] = {}
         """Timers for listeners that have left; True: for one that wanted events during a turn."""
         self._live_since = 0
-        """The number of the last event before `live` became true."""
+        """The number of the last event before events during turns were recorded without a gap."""
+        self._live_per_window = self._live_left = live_per_window
+        self._window_ends = 0.0
+        self._gap: asyncio.TimerHandle | None = None
+        """Runs if events during turns were left out in this window."""
+        self.gaps = 0
+        """How often events during turns were left out."""
         self.closed = False
         """Whether nothing is recorded any more."""
         self.recording = False
@@ -98,15 +111,27 @@ class EventBus:
         """Record an event with the JSON-like `data`, and wake the listeners."""
         whole = json_bytes(data)
         short = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
+        if name in LIVE_TYPES:
+            self._live_left -= 1
         self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short))
-        for listener in self._listeners:
-            listener.wake()
+        self._wake()
+
+    def takes_live(self) -> bool:
+        """Whether events during a turn can be published now. If not, listeners learn later that some are missing."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if now >= self._window_ends:
+            self._window_ends, self._live_left = now + _WINDOW_S, self._live_per_window
+        if self._live_left > 0:
+            return True
+        if self._gap is None:
+            self._gap = loop.call_at(self._window_ends, self._end_gap)
+        return False
 
     def lose(self) -> None:
         """An event cannot be recorded: listeners learn that some are missing."""
         self._log.forget()
-        for listener in self._listeners:
-            listener.wake()
+        self._wake()
 
     @contextmanager
     def listen(self, selection: EventFilter = EVERYTHING, after: str | None = None) -> Iterator[Listener]:
@@ -126,9 +151,8 @@ class EventBus:
     def close(self) -> None:
         """End every listener, and record nothing from now on."""
         self.closed = True
-        for listener in self._listeners:
-            listener.wake()
-        for timer in self._lingering.values():
+        self._wake()
+        for timer in (*self._lingering.values(), *([self._gap] if self._gap else [])):
             timer.cancel()
         self._lingering.clear()
         self._update()
@@ -137,6 +161,16 @@ class EventBus:
         """The number in an id; -1 for an id of another process, and for any other text."""
         origin, _, number = event_id.rpartition("-")
         return int(number) if origin == self._origin and _NUMBER.fullmatch(number) else -1
+
+    def _wake(self) -> None:
+        for listener in self._listeners:
+            listener.wake()
+
+    def _end_gap(self) -> None:
+        self._gap = None
+        self.gaps += 1
+        self._live_since = self._log.last
+        self._wake()
 
     def _linger(self, live: bool) -> None:
         if (timer := self._lingering.get(live)) is not None:
@@ -169,6 +203,7 @@ class Listener:
         self.selection = selection
         self.number = -1
         """That of the last event that was read; -1 if it is not known."""
+        self._gaps = bus.gaps
 
     @property
     def last_id(self) -> str:
@@ -185,16 +220,19 @@ class Listener:
         if unread is None:
             self.number = self._log.last
             return News([], "the events that follow the last one received are not available", False)
+        lost = ""
+        if self.selection.is_live and self._gaps != self._bus.gaps:
+            self._gaps, lost = self._bus.gaps, "there were too many events during turns; some were left out"
         taken: list[Event] = []
         size = 0
         for event in unread:
             if size > _NEWS_BYTES:
-                return News(taken, "", False)
+                return News(taken, lost, False)
             self.number = event.number
             if self.selection.takes(event):
                 taken.append(event)
                 size += event.size
-        return News(taken, "", self._bus.closed)
+        return News(taken, lost, self._bus.closed)
 
     async def news(self) -> News:
         """What is new; waits for an event, a loss or the end."""

@@ -65,11 +65,13 @@ class TurnEvents(TurnListener):
     def opened(self, turn: Turn) -> None:
         if self._bus.live:
             self._cases[turn.turn_id] = case_id = self._case_of(turn)
+            if not self._bus.takes_live():
+                return
             copy = replace(turn, case_id=case_id, findings=list(turn.findings))
             self._publish(lambda: [("turn.opened", self._open_turn(copy))])
 
     def changed(self, changes: TurnChanges) -> None:
-        if self._bus.live:
+        if self._bus.live and self._bus.takes_live():
             turn = changes.turn
             case_id = self._cases[turn.turn_id] if turn.turn_id in self._cases else self._case_of(turn)
             self._publish(partial(self._changes, changes, case_id))
