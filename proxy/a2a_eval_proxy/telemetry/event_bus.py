@@ -98,6 +98,8 @@ class EventBus:
         """Whether events during a turn are recorded."""
         self.on_live: Callable[[bool], None] = lambda live: None
         """Called when `live` changes."""
+        self.on_recording: Callable[[bool], None] = lambda recording: None
+        """Called when `recording` changes."""
 
     @property
     def last_id(self) -> str:
@@ -186,7 +188,9 @@ class EventBus:
         wanted = () if self.closed else {*self._lingering, *(one.selection.is_live for one in self._listeners)}
         if self.recording and not wanted and not self.closed:
             self._log.forget()
-        self.recording = bool(wanted)
+        if self.recording != bool(wanted):
+            self.recording = bool(wanted)
+            self.on_recording(self.recording)
         live = True in wanted
         if live != self.live:
             self.live, self._live_since = live, self._log.last

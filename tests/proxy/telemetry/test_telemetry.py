@@ -190,9 +190,9 @@ async def test_the_agents_spans_find_the_turn_whose_client_span_is_their_parent(
             span.attributes.add(key=key).value.string_value = value
         headers = {"content-type": PROTOBUF}
         await proxy.flush(10)
-        async with proxy.bus.listen() as done, asyncio.timeout(20):
+        with proxy.bus.listen() as done:
             await client.post(f"{proxy.otlp_url}/v1/traces", content=request.SerializeToString(), headers=headers)
-            await done.get()
+            await asyncio.wait_for(done.news(), 20)
         await proxy.flush(10)
         turns = await proxy.turns()
     assert {turn["user_text"]: [call["name"] for call in turn["tool_calls"]] for turn in turns} == {

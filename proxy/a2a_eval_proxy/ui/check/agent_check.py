@@ -8,10 +8,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from a2a_tool_capture.client import AgentError, AgentUnreachableError, ConfigurationError
+from a2a_tool_capture.errors import AgentError, AgentUnreachableError, ConfigurationError
 
-from ...check.probe.client import ProbeClient
-from ...check.probe.dialogue import probe_agent
 from ...check.report.masking import mask_credentials
 from ...check.report.report import apply_rules
 from ...errors import ConfigError
@@ -79,7 +77,10 @@ class AgentCheck:
             thread.close(0)
 
     async def _check(self) -> CheckView:
-        """Runs in the thread."""
+        """Runs in the thread. What it imports loads the A2A SDK, which a proxy does without until then."""
+        from ...check.probe.client import ProbeClient
+        from ...check.probe.dialogue import probe_agent
+
         async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
             record = await probe_agent(client, self.url, (), self._progress)
             return check_view(mask_credentials(apply_rules(record), client.header_values), self.url)

@@ -32,22 +32,29 @@ class StoreWatch:
         self._bus = bus
         self._known: OrderedDict[str, _State] = OrderedDict()
         self._has_begun = False
+        self._wanted = asyncio.Event()
+        bus.on_recording = self._listened
 
     async def run(self) -> None:
         """Polls until it is cancelled. A store that cannot be read is logged once, and tried again."""
         works = True
         while True:
-            if self._bus.recording:
-                try:
-                    await self.poll()
-                    works = True
-                except StoreError as error:
-                    if works:
-                        logger.warning("the store is not followed: %s", error)
-                    works = False
-            else:
-                self._has_begun = False
+            await self._wanted.wait()
+            try:
+                await self.poll()
+                works = True
+            except StoreError as error:
+                if works:
+                    logger.warning("the store is not followed: %s", error)
+                works = False
             await asyncio.sleep(EVERY_S)
+
+    def _listened(self, recording: bool) -> None:
+        self._has_begun = False
+        if recording:
+            self._wanted.set()
+        else:
+            self._wanted.clear()
 
     async def poll(self) -> None:
         """Publish what changed since the last poll; the first one only notes what the store has. Raises StoreError."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 
+from a2a_eval_proxy.check.probe import client
 from a2a_eval_proxy.errors import ConfigError
 from a2a_eval_proxy.ui.check import agent_check
 from a2a_eval_proxy.ui.check.agent_check import AgentCheck, CheckState
@@ -68,7 +69,7 @@ async def test_an_agent_that_is_away_a_bad_setting_and_a_check_without_end_are_n
     check.start()
     check._tls = lambda: None
     assert "longer than" in ((await ended(check)).problem or "")
-    monkeypatch.setattr(agent_check, "ProbeClient", None)
+    monkeypatch.setattr(client, "ProbeClient", None)
     check.start()
     with caplog.at_level(logging.ERROR):
         assert "unexpectedly" in ((await ended(check)).problem or "")
