@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from ..capture.exchange import RequestFacts
 from ..clock import CLOCK
 from ..ids import new_trace_context, new_turn_id
+from ..net.http_client import RequestHead
 from ..protocol.headers import negotiated, read_request
 from ..protocol.operations import CARRIES_TASKS, Operation
 from ..protocol.sse import SseEvent
@@ -96,7 +97,13 @@ class RelayedCall:
             started_at=CLOCK.now(),
         )
         tap = self._tap = Tap(
-            relay.book, relay.opted_in, facts, new_turn_id, relay.settings.max_body_bytes, caller=self._caller
+            relay.book,
+            relay.opted_in,
+            facts,
+            new_turn_id,
+            relay.settings.max_body_bytes,
+            caller=self._caller,
+            wire_log=relay.wire_log,
         )
         try:
             content = as_json(decoded(method.request_type, data))
@@ -106,6 +113,8 @@ class RelayedCall:
         body = orjson.dumps(content)
         request = tap.read_request(method.request(content), body)
         self._asks = relay.negotiation.asks(request)
+        if relay.wire_log is not None:
+            tap.sent(self._wire_head(), b"")
         tap.request_body(request, body, True)
 
     def _caller(self) -> bytes | None:
@@ -115,6 +124,11 @@ class RelayedCall:
     def _agent_metadata(self) -> list[tuple[str, str | bytes]]:
         headers = negotiated(self._head) if self._asks else self._head.forward
         return from_headers(self._relay.upstream.with_configured(headers))
+
+    def _wire_head(self) -> RequestHead:
+        """The call as an HTTP request, for the wire log, without binary metadata."""
+        texts = [(name, value) for name, value in to_headers(self._agent_metadata()) if not name.endswith(b"-bin")]
+        return RequestHead(b"POST", self._path.encode(), [(b"content-type", b"application/grpc"), *texts])
 
     async def _send(self, call: Any, first: bytes | None) -> None:
         """Send the client's messages to the agent. An error of the call shows in its status."""
@@ -132,7 +146,10 @@ class RelayedCall:
     async def _answer(self, call: Any) -> None:
         context = self._context
         try:
-            initial = self._for_client(await call.initial_metadata())
+            received = await call.initial_metadata()
+            initial = self._for_client(received)
+            if self._tap is not None and self._method is not None:
+                self._tap.answered(200, to_headers(received), is_stream=self._method.streams)
             if initial or not call.done():
                 await context.send_initial_metadata(initial)
             responses = self._responses()
@@ -199,6 +216,7 @@ class RelayedCall:
             if method.streams:
                 tap.events([SseEvent(body, body)], [content])
             else:
+                tap.arrived(body)
                 tap.response(200, body, content)
         return shown
 

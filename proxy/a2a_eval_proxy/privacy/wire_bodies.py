@@ -37,13 +37,11 @@ def shown_event(privacy: Privacy, content: Mapping[str, Any]) -> dict[str, Any]:
         return _withheld(content, "rules cannot be applied to bytes") if privacy.changes_turns else dict(content)
     raw = content["text"].encode()
     data = event_data(raw).decode()
-    if not data:
-        return dict(content)
-    if not privacy.changes_turns:
-        shown = _CREDENTIALS.text(data)
-    else:
-        shown = privacy.text(_CREDENTIALS.text(_without(data, _PIECES)))
-    return {**content, "text": with_data(raw, shown.encode()).decode()}
+    text = data or content["text"]  # a comment, or the message of another protocol
+    if privacy.changes_turns:
+        text = _without(text, _PIECES)
+    shown = privacy.text(_CREDENTIALS.text(text))
+    return {**content, "text": with_data(raw, shown.encode()).decode() if data else shown}
 
 
 def _without_credentials(content: Mapping[str, Any]) -> dict[str, Any]:

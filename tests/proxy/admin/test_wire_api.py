@@ -242,6 +242,7 @@ async def test_rules_apply_and_texts_that_come_in_pieces_are_not_shown(tmp_path:
         events = [
             event(task("WORKING", metadata={"by": "bob@example.com"})),
             event({"artifactUpdate": {"taskId": "T1", "contextId": "c", "artifact": piece}}),
+            b": carl@example.com\r\n\r\n",
             event(task("COMPLETED")),
         ]
         said = message("SendStreamingMessage", "I am ann@example.com")
@@ -251,5 +252,5 @@ async def test_rules_apply_and_texts_that_come_in_pieces_are_not_shown(tmp_path:
         texts = [item["text"] for item in one["response"]["events"]]
         assert "[email]" in texts[0]
         assert "[not shown: 7 characters]" in texts[1]
-        for secret in ("ann@", "bob@", "YW5u"):
+        for secret in ("ann@", "bob@", "carl@", "YW5u"):
             assert secret not in json.dumps(one)

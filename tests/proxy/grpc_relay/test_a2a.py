@@ -188,6 +188,10 @@ async def test_turns_are_captured(proxy, admin, version, scenario, streams):
     assert turn["response_text"] == expected.text.replace("{text}", text)
     assert names(turn) == [call["name"] for call in expected.expected_calls(streamed=streams)]
     assert turn["capture"]["requested_by_client"] is False
+    wire = (await admin.get(f"/api/turns/{turn['turn_id']}/wire")).json()
+    (one,) = wire["exchanges"]
+    assert (text in one["request"]["body"]["text"], one["request"]["method"]) == (True, "POST")
+    assert one["response"]["events" if streams else "body"]
 
 
 async def test_cases_runs_and_traces_come_from_metadata(agent, proxy, admin, client):
