@@ -40,7 +40,12 @@ class Cause:
     @property
     def counts(self) -> bool:
         """Whether it is a reason that the run failed, or why a gate is not met."""
-        return self.note in ("", GATE_NOT_MET)
+        return self.note == "" or self.of_gate
+
+    @property
+    def of_gate(self) -> bool:
+        """Whether the verdict has no reason of its own for it: it is below a threshold, and a gate is not met."""
+        return self.note == GATE_NOT_MET
 
     @property
     def severity(self) -> str | None:
@@ -82,15 +87,20 @@ class _Occurrence:
 
 
 def causes(report: Report) -> list[Cause]:
-    """What concerns the run, then the failures of cases, those that the verdict tolerates last.
+    """What concerns the run, then the failures of cases: first why a gate is not met, last what the verdict tolerates.
 
-    Failures of metrics that compare expected calls have the cause that the calls differ in the same way; any others
-    have the same cause if their reasons are equivalent (`behavior_failures.normalised`).
+    Failures of metrics that compare expected calls have the cause that the calls differ in the same way; if the turn
+    failed before any call, its failure is the cause. Any others have the same cause if their reasons are equivalent
+    (`behavior_failures.normalised`).
     """
     rest = (reason for reason in report.reasons if reason["code"] not in IN_ERRORS)
-    groups = grouped((*map(_of_reason, rest), *_of_errors(report)))
+    of_cases = sorted(_causes(_of_errors(report)), key=lambda cause: (not cause.counts, not cause.of_gate))
+    return [*_causes(map(_of_reason, rest)), *of_cases]
+
+
+def _causes(occurrences: Iterable[tuple[Hashable, _Occurrence]]) -> list[Cause]:
     found = []
-    for group in groups.values():
+    for group in grouped(occurrences).values():
         places = tuple(dict.fromkeys(item.place for item in group if item.place is not None))
         notes = {item.note for item in group}
         found.append(
@@ -103,7 +113,7 @@ def causes(report: Report) -> list[Cause]:
                 group[0].where,
             )
         )
-    return sorted(found, key=lambda cause: not cause.counts)
+    return found
 
 
 def _of_reason(reason: ReasonJson) -> tuple[Hashable, _Occurrence]:
@@ -118,6 +128,12 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
     conversations = {item.label: item for item in report.conversations}
     conversations |= {item.conversation_id: item for item in report.conversations if item.conversation_id}
     comparing = _comparing(report)
+    broken_off = {
+        (place["conversation"], place["turn"]): error["description"]
+        for error in report.unique_errors
+        if error["label"] == "failed_turn"
+        for place in error["occurrences"]
+    }
     for error in report.unique_errors:
         label, description = error["label"], error["description"]
         for occurrence in error["occurrences"]:
@@ -131,6 +147,9 @@ def _of_errors(report: Report) -> Iterator[tuple[Hashable, _Occurrence]]:
                 where = conversation.where(turn) if turn else conversation.label
                 if label in comparing and (changes := _changes(report, conversation, turn, number)):
                     text, key = _differences(changes)
+                    failure = broken_off.get((name, number))
+                    if failure and not note and all(change.kind == "removed" for change, _ in changes):
+                        text, key = failure, normalised(failure)
             case = (conversation.case_id if conversation else None) or name
             yield (key, bool(note)), _Occurrence(text, _metric(label), (name, number), case, note, where)
 

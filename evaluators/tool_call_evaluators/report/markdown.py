@@ -21,12 +21,9 @@ def markdown_summary(report: Report) -> str:
     Texts of the agent are escaped: they cannot contain links, images or HTML.
     """
     took = duration_text(seconds_between(report.started_at, report.ended_at))
-    counts = report.counts
     facts = [
         counted(len(report.conversations), "conversation"),
-        f"{counts['failed']:,} failed",
-        *([f"{report.noted_count:,} passed with bad results"] if report.noted_count else []),
-        *([f"{counts['spoilt']:,} spoilt by the simulated user"] if counts["spoilt"] else []),
+        *report.count_texts,
         counted(len(report.turns), "turn"),
         counted(report.tool_call_count, "tool call"),
         took,

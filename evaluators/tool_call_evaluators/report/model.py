@@ -214,6 +214,19 @@ class Report:
             counts[self.status(conversation)] += 1
         return counts
 
+    @property
+    def count_texts(self) -> list[str]:
+        """The number of conversations of each outcome that occurred, as in the filters of the HTML page."""
+        counts, noted = self.counts, self.noted_count
+        found = {
+            "failed": counts["failed"],
+            "below threshold": noted,
+            "spoilt by the simulated user": counts["spoilt"],
+            "not scored": counts["unscored"],
+            "passed": counts["passed"] - noted,
+        }
+        return [f"{count:,} {outcome}" for outcome, count in found.items() if count]
+
     def changes(self, conversation: RunConversation, turn: ConversationTurn) -> list[CallChange] | None:
         """The expected calls of a turn (left) compared with the actual ones (right); None without an expectation."""
         if turn.turn is None or turn.expect is None or turn.expect.tool_calls is None:

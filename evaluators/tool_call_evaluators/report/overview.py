@@ -196,7 +196,7 @@ def _why(report: Report, links: SectionLinks, why_title: str) -> ET.Element | No
     items = [element("li", cut(cause.sentence, MAX_TEXT)) for cause in causes(report) if not cause.places]
     failed = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "failed"]
     if failed:
-        summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} did not pass: "
+        summary = f"{len(failed):,} of {counted(len(report.conversations), 'conversation')} failed: "
         items.append(element("li", summary, *_links((links.place(index, 0), label) for index, label in failed)))
     spoilt = [(index, item.label) for index, item in enumerate(report.conversations) if report.status(item) == "spoilt"]
     if spoilt:

@@ -66,7 +66,9 @@ def unknown_placeholders(suite: Suite) -> list[str]:
 
 
 def unscored_cases(suite: Suite) -> list[str]:
-    """A warning that names the cases without evaluators, if there are any."""
+    """A warning that names the cases without evaluators, if there are any, or that there are no cases."""
+    if not suite.cases:
+        return ["the suite has no cases: `run` has nothing to send"]
     bare = [case.id for case in suite.cases if not (suite.evaluators if case.evaluators is None else case.evaluators)]
     return [f"no evaluator scores {_cases(bare)}: list some in `evaluators`"] if bare else []
 

@@ -35,9 +35,9 @@ def evaluators(options: EvaluatorsOptions) -> None:
     if options.name is not None:
         click.echo("\n".join(_explained(evaluator_class(options.name))))
         return
-    from rich.table import Table
+    from ..runs.tables import PlainTable
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = PlainTable()
     for heading in ("evaluator", "scores each", "judge", "what it measures"):
         table.add_column(heading, no_wrap=heading != "what it measures")
     for name in evaluator_names():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tool_call_evaluators.report.wording import counted, duration_text
 
 _LINE_EVERY_S = 10.0
+_MINUTE_S = 60
 
 
 class RunProgress:
@@ -48,10 +50,10 @@ class RunProgress:
     def line(self) -> str:
         """`120 of 1,000 turns, 110 passed, 10 failed, about 3 min 20 s left`."""
         text = f"{self._done:,} of {counted(self._total, 'turn')}, {self._counts}"
-        if not self._done:
+        if not 0 < self._done < self._total:
             return text
-        left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
-        return f"{text}, about {duration_text(left)} left"
+        left = math.ceil((time.monotonic() - self._began) / self._done * (self._total - self._done))
+        return f"{text}, about {f'{left} s' if left < _MINUTE_S else duration_text(left)} left"
 
     async def lines(self, every_s: float) -> None:
         """Write `line` to standard error at that interval, until cancelled."""

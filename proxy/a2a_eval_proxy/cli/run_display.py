@@ -68,7 +68,7 @@ async def run_and_show(options: RunOptions) -> bool:
     privacy = privacy_of(options.redact, options.redact_key, no_content=options.no_content)
     plan = _start(options, privacy).selecting(options.selection)
     parts = [_ready(file, suite, plan, options) for file, suite in plan.suites.items()]
-    name = options.run or new_run_name(plan.suite.name)
+    name = options.run or new_run_name(plan.suite.name.replace(", ", "+"))
     try:
         with shown_progress(silent=options.quiet) as progress:
             conclusion = await run_suite(
@@ -86,16 +86,27 @@ async def run_and_show(options: RunOptions) -> bool:
                 advanced=lambda case: progress.advanced(),
             )
     except asyncio.CancelledError:  # Ctrl-C
-        scenarios = ["--scenario-file-path", options.scenario_file_path] if options.scenario_file_path else []
-        cases = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
-        command = shlex.join(["a2a-eval-proxy", "run", *options.suite, *scenarios, *cases, "--run", name, "--resume"])
-        Console(stderr=True).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
+        command = shlex.join(_resuming(options, name))
+        Console(stderr=True, highlight=False).print(f"\ninterrupted; resume with: {escape(command)}", soft_wrap=True)
         raise
     if (simulation := plan.simulation_output) and privacy.keeps_content:
         await write_simulation(simulation, conclusion.report, plan.scenarios, options.store)
     elif simulation:
         plan = replace(plan, warnings=[*plan.warnings, f"{simulation} is not written: --no-content"])
     return show_result(conclusion, plan, options)
+
+
+def _resuming(options: RunOptions, name: str) -> list[str]:
+    """The command that resumes a run. Without passwords, headers and keys: those are not for logs."""
+    given = {
+        "--scenario-file-path": options.scenario_file_path,
+        "--agent": options.agent and masked_url(options.agent),
+        "--store": masked_url(options.store),
+        "--report": options.report and str(options.report),
+    }
+    chosen = [*(f"--case={case}" for case in options.case), *(f"--tag={tag}" for tag in options.tag)]
+    settings = [word for flag, value in given.items() if value for word in (flag, value)]
+    return ["a2a-eval-proxy", "run", *options.suite, *settings, *chosen, "--run", name, "--resume"]
 
 
 def _ready(file: str, suite: Suite, plan: RunPlan, options: RunOptions) -> tuple[Suite, AgentOptions]:
@@ -187,12 +198,13 @@ def _with_suite(plan: RunPlan, file: str, options: RunOptions | EvaluateOptions)
 
 
 def _show_causes(console: Console, report: Report, found: Sequence[Cause], shown: int) -> None:
-    """The verdict, and each cause of failures once."""
+    """The verdict, and each cause of failures once: indented below the gates if it is why one is not met."""
     amount = counted(len(report.reasons), "reason")
-    amount += f" with {counted(len(found), 'cause')}" if len(found) < len(report.reasons) else ""
-    console.print("\n[green]passed[/green]" if report.passed else f"\n[red]failed[/red], {amount}:")
+    own = sum(not cause.of_gate for cause in found)
+    amount += f" with {counted(own, 'cause')}" if own < len(report.reasons) else ""
+    console.print("[green]passed[/green]" if report.passed else f"[red]failed[/red], {amount}:")
     for cause in found[:shown]:
-        console.print(f"  {escape(plain(cause.sentence))}", soft_wrap=True)
+        console.print(f"  {'  ' if cause.of_gate else ''}{escape(plain(cause.sentence))}", soft_wrap=True)
     if len(found) > shown:
         console.print(f"  … and {len(found) - shown} more")
 
@@ -206,9 +218,8 @@ def _show_tables(console: Console, report: Report, lines: int | None) -> None:
     if turns:
         console.print(turn_table(turns[:shown], report))
     if len(turns) > shown:
-        counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count)
         more = f"… and {counted(len(turns) - shown, 'more turn')}; see the report, `export`, or --verbose"
-        console.print(f"{more}\nconversations: {counts}", soft_wrap=True)
+        console.print(f"{more}\nconversations: {', '.join(report.count_texts)}", soft_wrap=True)
     for line in conversation_lines(report.conversations)[: None if room is None else max(0, room - shown)]:
         console.print(line, soft_wrap=True)
     if metrics:
@@ -234,6 +245,7 @@ def show_result(conclusion: RunResult, plan: RunPlan, options: RunOptions | Eval
     found = [] if report.passed else [cause for cause in causes(report) if cause.counts]
     most = len(found) if options.verbose else _MOST_CAUSES
     _show_tables(details, report, None if options.verbose else _MOST_LINES - min(len(found), most))
+    details.print()
     _show_causes(console, report, found, most)
     if verdict.tolerated:
         console.print(f"tolerated: {counted(len(verdict.tolerated), 'reason')}")

@@ -34,13 +34,12 @@ FLUSH_TIMEOUT_S = 30.0
 Turn = Mapping[str, Any]
 
 
-async def tell(keep: bool, *, console: Console | None = None) -> None:
+async def tell(keep: bool, *, console: Console) -> None:
     """Run the demo and print it; `keep` leaves agent and proxy running until SIGINT or SIGTERM.
 
     Failing cases are intended. Store, export and report stay in a new temporary folder. Raises ListenError if no port
     is free.
     """
-    console = console or Console(highlight=False)
     suite = load_suite(SUITE)
     folder = Path(tempfile.mkdtemp(prefix="a2a-eval-proxy-demo-"))
     store, exported = folder / "turns.db", folder / "turns.jsonl"

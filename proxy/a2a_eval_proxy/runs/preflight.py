@@ -59,9 +59,11 @@ async def check_agent(agent: AgentOptions, suite: Suite) -> tuple[str, list[str]
     seen = "declares tool-call-capture" if declared else "does not declare tool-call-capture"
     line = f"agent {client.url}: {card.name}; {', '.join(bindings)}; {seen}"
     expected = any(turn.expect.calls_expected for case in suite.cases for turn in case.turns)
-    if declared or agent.dialects or not expected:
+    reading = sorted(item.metric for spec in suite.specs if (item := spec.build()).reads_calls)
+    if declared or agent.dialects or not (expected or reading):
         return line, []
+    why = "tool calls are expected" if expected else f"{', '.join(reading)} need tool calls"
     return line, [
-        "tool calls are expected, and the agent's card does not declare the tool-call-capture extension: "
-        "`run` cannot see any; declare it, or choose a dialect with --dialects"
+        f"{why}, and the agent's card does not declare the tool-call-capture extension: `run` cannot see any, and does "
+        "not pass; declare it, choose a dialect with --dialects, or accept it with --allow-no-capture"
     ]

@@ -14,7 +14,7 @@ from tool_call_evaluators.report.wording import call_text, counted, duration_tex
 from ..store import Store, TurnQuery
 from ..store.base import RunSummary, TurnJson
 from .stored_turns import UnknownRunError, open_existing_store, unknown_run
-from .tables import plain
+from .tables import PlainTable, plain
 
 MAX_TURNS = 200
 """Turns of a run in a table."""
@@ -58,10 +58,10 @@ async def _run(store: Store, name: str) -> StoredRun:
 
 def runs_table(runs: Iterable[RunSummary]) -> Table:
     """One row a run: when it began, its turns, and its results (not turns) by status."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = PlainTable()
     table.add_column("run", overflow="fold")
     table.add_column("began (UTC)", no_wrap=True)
-    for name in ("turns", "passed", "failed", "errored", "skipped"):
+    for name in ("turns", "results passed", "failed", "errored", "skipped"):
         table.add_column(name, justify="right")
     for run in runs:
         bad = (f"[red]{count}[/red]" if count else "0" for count in (run.failed, run.errored))

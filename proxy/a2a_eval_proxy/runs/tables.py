@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from tool_call_evaluators.gates import USER_REASONS
 from tool_call_evaluators.judge.usage import Usage
@@ -30,11 +31,28 @@ from tool_call_evaluators.turn_health import FAILED_STATES, TURN_SUCCEEDED
 TurnJson = Mapping[str, Any]
 
 _BAD = ("failed", "errored")
+_STYLES = {"passed": "green", "failed": "red", "gate not met": "yellow", "tolerated": "yellow", "unscored": "dim"}
+"""Of the verdicts on turns."""
 
 _MOST_CALLS = 8
 """Of a turn."""
 _LONGEST_LABEL, _LONGEST_CALL, _LONGEST_TEXT = 60, 120, 500
 """Characters; reports and the export have the rest."""
+
+
+class PlainTable(Table):
+    """A table without rules, and without blanks at the ends of its lines."""
+
+    def __init__(self) -> None:
+        super().__init__(box=None, pad_edge=False, header_style="bold")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in Segment.split_lines(super().__rich_console__(console, options)):  # type: ignore[arg-type]
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+            yield from (*line, Segment.line())
 
 
 def plain(text: str, limit: int = _LONGEST_TEXT) -> str:
@@ -50,22 +68,23 @@ def turn_table(turns: Sequence[TurnJson], report: Report | None = None, *, ids: 
     of each turn.
     """
     failed, notes = (None, {}) if report is None else (failed_turns(report), _notes(report))
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = PlainTable()
     table.add_column("case", overflow="fold", min_width=4)
     table.add_column("tool calls", overflow="fold", min_width=12)
     table.add_column("verdict", no_wrap=True, min_width=8)
-    remarks = [_remarks(turn, notes) for turn in turns]
+    verdicts = [_verdict(turn, failed, notes) for turn in turns]
+    remarks = [_remarks(turn, verdict, notes) for turn, verdict in zip(turns, verdicts, strict=True)]
     if any(remarks):
         table.add_column("remarks", overflow="fold", min_width=8)
     if ids:
         table.add_column("turn", no_wrap=True)
     previous: tuple[str, str] | None = None
-    for turn, said in zip(turns, remarks, strict=True):
+    for turn, verdict, said in zip(turns, verdicts, remarks, strict=True):
         conversation = (turn["case_id"], turn["conversation_id"])
         table.add_row(
             "" if conversation == previous else escape(plain(turn["case_id"] or "no case")),
             "\n".join(_calls(turn)) or "[dim]none[/dim]",
-            _verdict(turn, failed, notes),
+            f"[{_STYLES[verdict]}]{verdict}[/]",
             *(["\n".join(said)] if any(remarks) else []),
             *([escape(plain(turn["turn_id"]))] if ids else []),
         )
@@ -94,7 +113,7 @@ def score_table(metrics: Iterable[Mapping[str, Any]]) -> Table:
     What was skipped or errored has a column where there is any."""
     rows = list(metrics)
     shown = ["passed", "failed", *(key for key in ("skipped", "errored") if any(row[key] for row in rows))]
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = PlainTable()
     table.add_column("score", overflow="fold")
     for name in ("mean", *shown):
         table.add_column(name, justify="right")
@@ -156,7 +175,7 @@ def failed_turns(report: Report) -> set[str]:
 
 def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
     """One row a gate, of `Verdict.to_dict()["gates"]`: whether it is met, and the actual value."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = PlainTable()
     table.add_column("gate", overflow="fold")
     table.add_column("actual", justify="right")
     for check in gates:
@@ -168,7 +187,7 @@ def gate_table(gates: Iterable[Mapping[str, Any]]) -> Table:
 
 def suite_table(parts: Iterable[Report]) -> Table:
     """One row for each suite of several: its verdict, and how many of its conversations passed."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = PlainTable()
     for name in ("suite", "verdict", "conversations passed"):
         table.add_column(name, overflow="fold")
     for part in parts:
@@ -190,16 +209,17 @@ def _notes(report: Report) -> dict[tuple[str, str], str]:
 
 def _verdict(turn: TurnJson, failed: Collection[str] | None, notes: Mapping[tuple[str, str], str]) -> str:
     if turn["turn_id"] in failed if failed is not None else not passed(turn):
-        return "[red]failed[/red]"
+        return "failed"
     if any(notes.get((turn["turn_id"], result["evaluator"])) == GATE_NOT_MET for result in turn["evaluations"]):
-        return "[yellow]gate not met[/yellow]"
+        return "gate not met"
     if turn["evaluations"] and not passed(turn):
-        return "[yellow]tolerated[/yellow]"
+        return "tolerated"
     measured = any(result["status"] not in ("skipped", "errored") for result in turn["evaluations"])
-    return "[green]passed[/green]" if measured else "[dim]unscored[/dim]"
+    return "passed" if measured else "unscored"
 
 
-def _remarks(turn: TurnJson, notes: Mapping[tuple[str, str], str]) -> list[str]:
+def _remarks(turn: TurnJson, verdict: str, notes: Mapping[tuple[str, str], str]) -> list[str]:
+    """A note on a result is there only if the verdict of the row does not say it."""
     said = []
     if turn["state"] in FAILED_STATES:
         said.append(f"[red]task {turn['state'].removeprefix('TASK_STATE_').lower()}[/red]")
@@ -208,7 +228,7 @@ def _remarks(turn: TurnJson, notes: Mapping[tuple[str, str], str]) -> list[str]:
     elif not turn["evaluations"]:
         said.append("[red]no score[/red]")
     said += [
-        " ".join([escape(result["evaluator"]), _score(result), *_note(notes, turn, result)])
+        " ".join([escape(result["evaluator"]), _score(result), *_note(notes, turn, verdict, result)])
         for result in turn["evaluations"]
         if result["status"] not in ("passed", "skipped") and result["evaluator"] != TURN_SUCCEEDED
     ]
@@ -217,9 +237,10 @@ def _remarks(turn: TurnJson, notes: Mapping[tuple[str, str], str]) -> list[str]:
     return said
 
 
-def _note(notes: Mapping[tuple[str, str], str], turn: TurnJson, result: Mapping[str, Any]) -> list[str]:
-    note = notes.get((turn["turn_id"], result["evaluator"]))
-    return [note] if note else []
+def _note(notes: Mapping[tuple[str, str], str], turn: TurnJson, verdict: str, result: Mapping[str, Any]) -> list[str]:
+    note = notes.get((turn["turn_id"], result["evaluator"]), "")
+    said = "gate not met" if note == GATE_NOT_MET else "tolerated"
+    return [note] if note and verdict != said else []
 
 
 def _score(result: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -311,10 +312,10 @@ async def test_an_interrupted_run_says_how_to_go_on(agent: GetAgent, tmp_path: P
         wait_until_stored(store, 5)
         child.process.send_signal(signal.SIGINT)
         assert child.process.wait(100) == 130
-        found = re.search(r"--run (many-\S+) --resume", child.stderr())
+        found = re.search("interrupted; resume with: a2a-eval-proxy (.+)", child.stderr())
     assert found
     await open_gate(upstream, gate)
-    result = run(*command, "--run", found[1], "--resume", cwd=tmp_path)
+    result = run(*shlex.split(found[1]), cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert len(exported(store)) == 241
 

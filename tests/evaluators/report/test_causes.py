@@ -88,6 +88,35 @@ def test_what_concerns_the_run_comes_first_and_what_a_gate_tolerates_last():
     ]
 
 
+def test_calls_that_are_missing_because_the_turn_failed_are_no_cause_of_their_own():
+    expect = "{tool_calls: [{name: pay}, {name: mail}]}"
+    suite = parse_suite(
+        f"suite: s\nevaluators: [tool_trajectory]\ncases: [{{id: a, turns: [{{user: x, expect: {expect}}}]}}]"
+    )
+    broken_off = {**turn("t", "x", [], [result("tool_trajectory", 0.0)], case="a"), "state": "TASK_STATE_FAILED"}
+    of_run, cause = causes(report([broken_off], suite))
+    assert "none were captured" in of_run.text
+    assert cause.sentence == "a: the task ended as TASK_STATE_FAILED: Here you are. (tool_trajectory)"
+    called = {**broken_off, "tool_calls": [call("refund")]}
+    assert [cause.text for cause in causes(report([called], suite))] == [
+        "the task ended as TASK_STATE_FAILED: Here you are.",
+        "pay missing; mail missing; refund not expected",
+    ]
+
+
+def test_what_a_gate_does_not_tolerate_follows_the_gate():
+    suite = parse_suite("suite: s\nevaluators: [tool_efficiency, tool_error]\ngates: {tool_error: 0.9}")
+    turns = [
+        turn("a", evaluations=[result("tool_efficiency", 0.0)], conversation="a"),
+        turn("b", evaluations=[result("tool_error", 0.0)], conversation="b", start=1),
+    ]
+    assert [(cause.text, cause.of_gate) for cause in causes(report(turns, suite))] == [
+        ("tool_error: mean 0.00 is below 0.90", False),
+        ("tool_error said so", True),
+        ("tool_efficiency said so", False),
+    ]
+
+
 def test_a_cause_that_happened_once_names_the_turn():
     suite = parse_suite("suite: s\nevaluators: [tool_error]\ncases: [{id: a, turns: [{user: x}, {user: y}]}]")
     turns = [

@@ -176,7 +176,9 @@ def test_a_run_with_nothing_in_it(form):
 
 def test_markdown_of_the_demo(demo):
     text = markdown_summary(demo)
-    assert text.startswith("## ❌ Failed: demo\n\nRun nightly · 12 conversations · 3 failed · 15 turns · 22 tool calls")
+    assert text.startswith(
+        "## ❌ Failed: demo\n\nRun nightly · 12 conversations · 3 failed · 9 passed · 15 turns · 22 tool calls"
+    )
     assert "| 1 | cancellation: 1 of 2 calls succeeded: call 2 \\(issue\\_refund\\): error" in text
     assert "| 1 | partial\\-refund: issue\\_refund: amount\\_eur: expected 14.5, got 29.0" in text
     assert "| tool\\_error | 0.97 | 14 | 1 | 0 | 0 |" in text

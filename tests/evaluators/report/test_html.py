@@ -130,7 +130,7 @@ def test_what_can_be_read_without_scripts():
     text = html_report(report(bad))
     static = text.partition('<script type="application/json"')[0]
     assert "Failed" in static
-    assert "20 of 20 conversations did not pass" in static
+    assert "20 of 20 conversations failed" in static
     assert "1 distinct error" in static
     assert "20 times" in static
     assert 'href="#c-0-1"' in static

@@ -19,7 +19,9 @@ async def test_without_a_terminal_progress_is_a_line_at_an_interval(capsys: pyte
             await asyncio.sleep(0)
     first = shown.splitlines()[0]
     assert first.startswith("2 of 4 turns, 1 passed, 1 failed, about ")
-    assert first.endswith(" left")
+    assert first.endswith(" s left")
+    progress.advanced(2)
+    assert progress.line == "4 of 4 turns, 1 passed, 1 failed"
 
 
 async def test_a_quiet_run_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,6 +69,7 @@ async def test_a_folder_is_one_run_in_which_every_suite_judges_its_own_cases(
         RunOptions(suite=("suites",), agent=agent, store="turns.db", run="monday", report=report)
     )
     shown = capsys.readouterr()
+    assert "\nfailed, 1 reason:\n  refunds: tool_trajectory: mean 0.50 is below 0.90\n    partial-refund: " in shown.out
     assert "note: suites/settings.yaml is skipped: it is not a suite" in shown.out
     assert "orders   passed" in " ".join(shown.out.split("\n"))
     assert "✕ tool_trajectory: mean ≥ 0.90 (refunds)" in shown.out
@@ -102,7 +103,10 @@ async def test_evaluate_scores_each_turn_with_the_suite_of_its_case(
 ) -> None:
     everything = "suite: all\nevaluators: [tool_error]\ncases: [{id: other, turns: [{user: Hi}]}]\n"
     Path("all.yaml").write_text(everything)
-    await run_and_show(RunOptions(suite=("all.yaml", "suites"), agent=agent, store="turns.db", run="monday"))
+    await run_and_show(RunOptions(suite=("all.yaml", "suites"), agent=agent, store="turns.db", quiet=True))
+    shown = capsys.readouterr().out
+    assert shown.startswith("failed, 1 reason:\n")
+    assert "\nrun all+orders+refunds-20" in shown
     lenient = REFUNDS.replace("0.9", "0.1")
     (folder / "refunds.yml").write_text(lenient)
     capsys.readouterr()

@@ -26,7 +26,7 @@ def shown(turns, width=80):
 def printed(table, width=80):
     out = io.StringIO()
     Console(file=out, width=width).print(table)
-    return [row.rstrip() for row in out.getvalue().splitlines()]
+    return out.getvalue().splitlines()  # no line ends with blanks
 
 
 GOOD = [result("tool_error", 1.0)]
@@ -117,19 +117,19 @@ def test_scores_in_numbers_with_columns_for_what_there_is():
 
 
 @pytest.mark.parametrize(
-    ("least", "verdict", "note"),
+    ("least", "verdict"),
     [
-        (0.5, "tolerated", "below threshold, tolerated by the gate"),
-        (1.0, "gate not met", "below threshold, and the gate is not met"),
+        (0.5, "tolerated"),
+        (1.0, "gate not met"),
     ],
 )
-def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdict, note):
+def test_the_rows_say_what_the_verdict_of_the_gates_says(least, verdict):
     suite = parse_suite(f"suite: s\nevaluators: [tool_error]\ngates: {{tool_error: {least}}}")
     turns = [turn("a", evaluations=GOOD), turn("b", evaluations=[result("tool_error", 0.0)])]
     report = Report.build("r", turns, run_verdict(suite, follow(turns, suite)).to_dict(), suite=suite)
     rows = printed(turn_table(report.turns, report), 120)[1:]
     assert " ".join(rows[0].split()) == "no case none passed"
-    assert " ".join(rows[1].split()) == f"no case none {verdict} tool_error 0.00 {note}"
+    assert " ".join(rows[1].split()) == f"no case none {verdict} tool_error 0.00"
     assert [report.status(item) for item in report.conversations] == ["passed", "passed"]
 
 
@@ -212,4 +212,4 @@ def test_a_run_of_a_thousand_cases_prints_sixty_lines_and_every_distinct_failure
     assert lines[1].startswith("case-500")
     for kind in KINDS[:causes]:
         assert sum(f"tool {kind} is broken" in line for line in lines) == 1
-    assert any(f"{500 * repetitions:,} passed, {500 * repetitions:,} failed" in line for line in lines)
+    assert f"conversations: {500 * repetitions:,} failed, {500 * repetitions:,} passed" in lines
