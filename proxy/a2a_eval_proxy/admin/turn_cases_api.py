@@ -13,10 +13,10 @@ from tool_call_evaluators.suite import Case, SuiteError
 from tool_call_evaluators.suite.appending import case_text
 
 from ..privacy.content_removal import lacks_content
-from ..scoring.pipeline import MAX_HISTORY
+from ..runs.stored_turns import compact
 from ..scoring.suite_file import SuiteFileError
+from ..store import TurnQuery, every_turn
 from ..store.base import TurnJson
-from ..turn import Turn
 from .api_operation import TEXT, ApiAnswer, ApiOperation, Given
 from .control import Control
 from .request_body import json_object
@@ -24,6 +24,8 @@ from .schemas import named
 from .turns_api import NO_TURN, TURN_ID, stored_turn
 
 _MAX_BYTES = 10_000
+_MOST_TURNS = 100
+"""Of a conversation of which a case is made."""
 _MAX_ID = 200
 """Characters of the id of a new case."""
 
@@ -85,7 +87,7 @@ class TurnCasesApi:
 async def recorded_case(control: Control, turn_id: str, case_id: str | None = None) -> tuple[Case, Sequence[str]]:
     """The case of the conversation up to this turn, and comments on it. Raises HTTPException (404, 409)."""
     turn = await stored_turn(control.store, turn_id)
-    turns: list[TurnJson] = [*await control.store.earlier(Turn.from_dict(turn), MAX_HISTORY), turn]
+    turns = await _conversation_until(control, turn)
     if any(lacks_content(one["user_text"]) for one in turns):
         raise HTTPException(409, "the turn was stored without its content (--no-content): no case can be made")
     try:
@@ -127,6 +129,21 @@ async def bind_case(control: Control, turn_id: str, data: Mapping[str, Any]) -> 
         raise HTTPException(409, "the turn was stored without its content (--no-content), so it cannot be scored")
     control.bind(turn, case_id)
     return case_id
+
+
+async def _conversation_until(control: Control, turn: TurnJson) -> list[TurnJson]:
+    """The turns of the conversation in its run, up to this one. Raises HTTPException (409)."""
+    if not turn["conversation_id"]:
+        return [compact(turn)]
+    turns = []
+    of_conversation = TurnQuery(run=turn["run"], conversation=turn["conversation_id"])
+    async for one in every_turn(control.store, of_conversation, _MOST_TURNS):
+        turns.append(compact(one))
+        if one["turn_id"] == turn["turn_id"]:
+            return turns
+        if len(turns) == _MOST_TURNS:
+            break
+    raise HTTPException(409, f"the turn comes after {_MOST_TURNS} others of its conversation: too many for a case")
 
 
 def _taken(control: Control) -> set[str]:

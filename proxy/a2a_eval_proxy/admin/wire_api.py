@@ -55,12 +55,12 @@ class WireApi:
 async def wire_of(control: Control, turn_id: str) -> dict[str, Any]:
     """The exchanges of a turn, masked and redacted. Raises HTTPException (404) where none is in memory."""
     turn = await control.store.turn(turn_id)
+    if turn is None and all(one["turn_id"] != turn_id for one in await control.turns_in_progress()):
+        raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
     if not control.privacy.covers_texts:
         raise HTTPException(404, "the wire is not kept with --no-content, or with redaction rules by path")
     exchanges = await _exchanges(control, turn_id, turn)
     if not exchanges:
-        if turn is None:
-            raise HTTPException(404, f"no turn {turn_id!r}; GET /api/turns lists them")
         raise HTTPException(
             404,
             f"the wire of turn {turn_id!r} is not in memory: this proxy keeps the last exchanges since its start, and "

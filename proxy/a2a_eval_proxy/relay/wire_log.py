@@ -1,6 +1,7 @@
 """The bytes of recent exchanges with the agent, in memory only: what turns looked like on the wire.
 
-The log refers to bytes that the byte path has anyway, and gives up the oldest exchanges when it is full. Sans-io.
+The log refers to bytes that the byte path has anyway. It forgets the oldest exchanges when it is full, and old ones.
+Sans-io.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ..protocol.sse import SseEvent
 
 MAX_BYTES = 16 * 1024 * 1024
 """For all exchanges of this process."""
+MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
 """For the request and the response of one exchange; of more, the beginning is kept."""
 
@@ -108,8 +110,9 @@ class WireExchange:
 class WireLog:
     """The exchanges that concern turns, oldest first, of at most `max_bytes`. Belongs to one event loop."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES, max_age_s: float = MAX_AGE_S) -> None:
         self._max_bytes = max_bytes
+        self._max_age_s = max_age_s
         self._exchanges: deque[WireExchange] = deque()
         self.held_bytes = 0
 
@@ -125,9 +128,17 @@ class WireLog:
         exchange.size += more
         self.held_bytes += more
         while self.held_bytes > self._max_bytes:
-            oldest = self._exchanges.popleft()
-            self.held_bytes -= oldest.size
-            oldest.forget()
+            self._forget_oldest()
+
+    def expire(self, now: float) -> None:
+        """Forget exchanges that began more than `max_age_s` ago."""
+        while self._exchanges and self._exchanges[0].started_at < now - self._max_age_s:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self._exchanges.popleft()
+        self.held_bytes -= oldest.size
+        oldest.forget()
 
     def of_turn(self, turn_id: str, tasks: Collection[str], began: float, ended: float | None) -> list[WireExchange]:
         """The exchanges of a turn: the one that opened it, and those about its tasks while it was open.

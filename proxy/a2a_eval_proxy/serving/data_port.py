@@ -24,7 +24,7 @@ from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
 from ..relay.upstream import Upstream
 from ..relay.wire_json import exchange_json
-from ..relay.wire_log import WireLog
+from ..relay.wire_log import MAX_AGE_S, WireLog
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
@@ -78,7 +78,9 @@ class DataPort:
             dialects=settings.dialects,
         )
         covered = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content).covers_texts
-        self._wire_log = WireLog() if covered else None
+        days = settings.retain_days
+        max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
+        self._wire_log = WireLog(max_age_s=max_age_s) if covered else None
         self.live = LiveReports(self.book, reports.changed)
         self._server: HttpServer
         self.grpc_address: str | None = None
@@ -192,6 +194,8 @@ class DataPort:
             await asyncio.sleep(_EXPIRE_EVERY_S)
             CLOCK.align(busy=bool(self.book.open_turns))
             self.book.expire(CLOCK.now())
+            if self._wire_log is not None:
+                self._wire_log.expire(CLOCK.now())
 
 
 def _grpc_port() -> type[GrpcPort]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from a2a_eval_proxy.admin import turn_cases_api
 from a2a_eval_proxy.privacy.redactor import detector_rule
 from a2a_eval_proxy.runs.record import record_run
 from support.proxied import Proxied, proxied
@@ -58,6 +59,25 @@ async def test_the_case_of_a_turn_is_the_one_that_record_writes(tmp_path: Path) 
         assert parse_suite("suite: a\ncases:\n" + response.text).cases[0].id == "where-is-my-order"
         nowhere = await proxy.admin.post("/api/suite/cases", json={"turn_id": turn_id})
         assert (nowhere.status_code, nowhere.json()["error"]) == (409, "suite: no suite file was given (--suite)")
+
+
+async def test_the_case_of_a_turn_has_the_turns_before_it(proxy: Proxied) -> None:
+    for number in range(3):
+        await proxy.talks(f"message {number}", context="long")
+    await proxy.flushed()
+    turns = [turn for turn in await proxy.proxy.turns() if turn["conversation_id"] == "long"]
+    text = (await proxy.admin.get(f"/api/turns/{turns[1]['turn_id']}/case")).text
+    assert [line.split(": ")[-1] for line in text.splitlines() if "user: " in line] == ["message 0", "message 1"]
+
+
+async def test_a_conversation_that_is_too_long_is_refused(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_cases_api, "_MOST_TURNS", 2)
+    turns = [turn for turn in await proxy.proxy.turns() if turn["conversation_id"] == "long"]
+    refused = await proxy.admin.get(f"/api/turns/{turns[2]['turn_id']}/case")
+    assert (refused.status_code, refused.json()["error"]) == (
+        409,
+        "the turn comes after 2 others of its conversation: too many for a case",
+    )
 
 
 async def test_a_case_is_appended_and_in_force_at_once(proxy: Proxied) -> None:

@@ -208,6 +208,18 @@ async def test_credentials_in_bodies_are_masked(proxy: Proxied) -> None:
     assert "s3cret" not in json.dumps(await exchanges(proxy, turn_id))
 
 
+async def test_the_wire_of_a_deleted_turn_is_not_shown(tmp_path: Path) -> None:
+    async with proxied(tmp_path) as proxy:
+        await proxy.talks()
+        await proxy.flushed()
+        (turn,) = await proxy.turns()
+        assert (await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")).status_code == 200
+        proxy.proxy.store.discard([turn["turn_id"]], lambda: None)
+        await proxy.proxy.store.drained()
+        gone = await proxy.admin.get(f"/api/turns/{turn['turn_id']}/wire")
+        assert (gone.status_code, gone.json()["error"][:8]) == (404, "no turn ")
+
+
 async def test_why_there_is_no_wire(proxy: Proxied, tmp_path: Path) -> None:
     unknown = await proxy.admin.get("/api/turns/nobody/wire")
     assert (unknown.status_code, unknown.json()["error"][:16]) == (404, "no turn 'nobody'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from a2a_eval_proxy.net.http_messages import RequestHead
 from a2a_eval_proxy.protocol.sse import SseEvent
 from a2a_eval_proxy.relay.wire_json import exchange_json
-from a2a_eval_proxy.relay.wire_log import MAX_EXCHANGE_BYTES, WireExchange, WireLog
+from a2a_eval_proxy.relay.wire_log import MAX_AGE_S, MAX_EXCHANGE_BYTES, WireExchange, WireLog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +55,16 @@ def test_the_oldest_exchanges_are_given_up_first() -> None:
     assert (first.forgotten, second.forgotten) == (True, False)
     first.part(b"later", 2.0)
     assert (first.parts, ids(log, "a"), ids(log, "b")) == ([], [], [0.0])
+
+
+def test_exchanges_are_forgotten_after_a_day() -> None:
+    log = WireLog()
+    exchange(log, "a", at=0.0)
+    exchange(log, "b", at=3600.0)
+    log.expire(MAX_AGE_S + 1.0)
+    assert [one.turn_id for one in log] == ["b"]
+    log.expire(2 * MAX_AGE_S)
+    assert (list(log), log.held_bytes) == ([], 0)
 
 
 def test_of_a_large_body_the_beginning_is_kept_and_the_rest_is_counted() -> None:
