@@ -22,7 +22,7 @@ async def _values(view: View) -> Values:
         "suite_file": view.control.suite_file,
         "cases": [case_item(case, origin, last) for case, origin in listed[:MAX_CASES]],
         "more": max(0, len(listed) - MAX_CASES),
-        "waits": any(row.waits for row in rows),
+        "waits": any(row.lags for row in rows),
     }
 
 

@@ -52,10 +52,10 @@ class JudgedRuns:
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._work = work
 
-    def known(self, run: RunSummary, link: Link) -> RunView | None:
-        """The view of the run as it is; None if it must be judged first."""
+    def lags(self, run: RunSummary, link: Link) -> bool:
+        """Whether the run has changed since it was judged, or is still to be judged."""
         kept = self._kept.get((run.name, link("")))
-        return kept.view if kept is not None and kept.summary == run and kept.suite is self._suite() else None
+        return run.turns <= MAX_TURNS and (kept is None or kept.summary != run or kept.suite is not self._suite())
 
     async def view(self, run: RunSummary, link: Link, within_s: float | None = None) -> RunView | None:
         """The run judged now, or a little earlier if it changes all the time; links in it are those of `link`.

@@ -35,7 +35,7 @@ async def _values(view: View) -> Values:
     return {
         "rows": rows,
         "trends": trends(rows),
-        "waits": any(row.waits for row in rows),
+        "waits": any(row.lags for row in rows),
         "count": len(runs),
         "page": page,
         "older": page + 1 if page * PAGE < len(runs) else None,
@@ -47,7 +47,8 @@ async def judged(view: View, runs: list[RunSummary], within_s: float) -> list[Ru
     """Rows of these runs, with the verdicts that are ready within that time. Raises StoreError."""
     clock = asyncio.get_running_loop().time
     until = clock() + within_s
-    return [run_row(run, await view.runs.view(run, view.link, max(0.0, until - clock()))) for run in runs]
+    views = [await view.runs.view(run, view.link, max(0.0, until - clock())) for run in runs]
+    return [run_row(run, found, lags=view.runs.lags(run, view.link)) for run, found in zip(runs, views, strict=True)]
 
 
 SCREEN = Screen("/runs", "runs.html", _values, nav="Runs", fragments=("runs",))

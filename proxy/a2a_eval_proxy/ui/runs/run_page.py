@@ -19,11 +19,12 @@ async def _values(view: View) -> Values:
     (run,) = found
     query = view.request.query_params
     waits = None if "fragment" in query or "wait" in query else FIRST_PAINT_S
-    row = run_row(run, await view.runs.view(run, view.link, waits))
+    judged = await view.runs.view(run, view.link, waits)
+    row = run_row(run, judged, lags=view.runs.lags(run, view.link))
     return {
         "run": run,
         "row": row,
-        "judged": row.view,
+        "judged": judged,
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "ended": moment(run.ended_at),
         "is_current": name == view.control.run,

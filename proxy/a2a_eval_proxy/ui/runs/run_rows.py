@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import duration_text
 
-from ...runs.summary import MAX_TURNS
 from ...store import RunSummary
 from .run_view import RunView
 
@@ -25,13 +24,10 @@ class RunRow:
 
     run: RunSummary
     view: RunView | None
+    lags: bool
+    """Whether the run is still to be judged, or has changed since it was."""
     when: str
     took: str
-
-    @property
-    def waits(self) -> bool:
-        """Whether the run is still to be judged."""
-        return self.view is None and self.run.turns <= MAX_TURNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +61,8 @@ class Trend:
         return "; ".join(bar.text for bar in self.bars)
 
 
-def run_row(run: RunSummary, view: RunView | None) -> RunRow:
-    return RunRow(run, view, moment(run.started_at), duration_text(seconds_between(run.started_at, run.ended_at)))
+def run_row(run: RunSummary, view: RunView | None, *, lags: bool = False) -> RunRow:
+    return RunRow(run, view, lags, moment(run.started_at), duration_text(seconds_between(run.started_at, run.ended_at)))
 
 
 def moment(time: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from a2a_eval_proxy.ui.runs import compare_page, judged_runs, run_list, run_page, run_rows
+from a2a_eval_proxy.ui.runs import compare_page, judged_runs, run_list, run_page
 from support.turn_samples import call, result, turn
 
 MARKUP = "a/b <script>alert(1)</script>"
@@ -82,8 +82,20 @@ def test_a_page_shows_the_counts_at_once_and_the_rest_when_it_is_judged(runs, mo
     assert 'class="verdict passed"' in runs.get("/runs/shop-1?wait=1").text
 
 
+def test_a_page_says_that_its_run_has_changed_since_it_was_judged(shown, monkeypatch):
+    monkeypatch.setattr(judged_runs, "_REST", 1_000_000)
+    shown.store(turn("growing-1", run="growing"))
+    assert "data-again" not in shown.admin.get("/runs/growing?wait=1").text
+    shown.store(turn("growing-2", run="growing"))
+    grown = shown.admin.get("/runs/growing?wait=1").text
+    assert "The run has changed since it was judged" in grown
+    assert "data-again" in grown
+    monkeypatch.setattr(judged_runs, "_REST", 0)
+    assert "data-again" not in shown.admin.get("/runs/growing?wait=1").text
+
+
 def test_a_run_that_is_too_long_shows_its_counts(runs, monkeypatch):
-    for module in (judged_runs, run_rows, run_page):
+    for module in (judged_runs, run_page):
         monkeypatch.setattr(module, "MAX_TURNS", 1)
     assert "has more than 1 turns" in runs.get("/runs/shop-1").text
     assert "data-again" not in runs.get("/runs").text
