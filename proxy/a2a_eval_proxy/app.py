@@ -30,6 +30,7 @@ from .one_at_a_time import OneAtATime
 from .otlp.receivers import receive_traces
 from .otlp.trace_service import Tracing
 from .privacy.policy import privacy_of
+from .push.registry import WebhookRegistry
 from .scoring.case_book import CaseBook
 from .scoring.pipeline import Pipeline
 from .scoring.scorer import Scorer
@@ -94,6 +95,7 @@ class RunningProxy:
         self.privacy = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content)
         self.cases = CaseBook(suite, redactor=self.privacy.redactor)
         self.store = open_store(settings.store, for_workers=not settings.evaluate, patient=True)
+        self._webhooks = WebhookRegistry.of(settings, self.store, self.privacy.identifier)
         self._tracing = self._traces()
         self._events = TurnEvents(self.bus, self.privacy, lambda turn: self.cases.case_of(turn, self.privacy))
         self._scoring_times = ScoringTimes()
@@ -108,7 +110,7 @@ class RunningProxy:
         )
         self._keeps_open_turns = keeps_open_turns
         self.serving: Serving = (
-            LocalServing(settings, self.files, self.metrics, self._new_reports)
+            LocalServing(settings, self.files, self.metrics, self._new_reports, self._webhooks)
             if serving_processes is None
             else ServingProcesses(settings, self.metrics, self._new_reports, serving_processes)
         )
@@ -235,7 +237,7 @@ class RunningProxy:
         if mark.enter_context(marked_in_use(settings.store)):
             logger.warning("store %s: %s", settings.store, _SHARED_FILE)
         await self._open_store(stack)
-        for work in (self._expire, self._prune):
+        for work in (self._expire, self._prune, *([self._webhooks.watch] if self._webhooks else [])):
             stack.callback(loop.create_task(work()).cancel)
         await self.serving.open(stack, telemetry.requests if telemetry is not None else None)
         stack.callback(self._not_ready_any_more)
@@ -271,6 +273,7 @@ class RunningProxy:
             self.privacy,
             new_turns,
             keeps_open_turns=self._keeps_open_turns,
+            webhooks=self._webhooks,
         )
 
     def _traces(self) -> Tracing | None:

@@ -6,7 +6,7 @@ and a task may span several turns. The book joins them by task id. `phases.TRANS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from functools import partial
 from typing import Any
 
@@ -44,11 +44,11 @@ class TurnBook:
     about a task, see `AskStore`: calls of earlier turns, also of those in another process, are not calls of a later
     turn. Without these two, the book knows only its own traffic, and closes every turn at the end.
 
-    `turn_timeout_s` is the time after which a silent turn is closed, whether or not its request is open. The book
-    keeps at most `max_open` tasks and `max_open_bytes` of memory. Beyond that, it forgets tasks without an open turn
-    first; then it closes turns as incomplete: those that take a quarter of the memory, then those whose client has
-    left, then the others, the longest silent first. `on_evicted` receives the number of turns closed so.
-    `require_artifact_uri` and `dialects` are TaskMerger's.
+    `turn_timeout_s` is the time after which a silent turn is closed, whether or not its request is open, unless
+    `notified` has its task. The book keeps at most `max_open` tasks and `max_open_bytes` of memory. Beyond that, it
+    forgets tasks without an open turn first; then it closes turns as incomplete: those that take a quarter of the
+    memory, then those whose client has left, then the others, the longest silent first. `on_evicted` receives the
+    number of turns closed so. `require_artifact_uri` and `dialects` are TaskMerger's.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class TurnBook:
         max_open: int = 50_000,
         max_open_bytes: int = MAX_OPEN_BYTES,
         on_evicted: Callable[[int], None] = lambda turns: None,
+        notified: Container[str] = (),
         require_artifact_uri: bool = True,
         dialects: Collection[str] = (),
     ) -> None:
@@ -71,7 +72,7 @@ class TurnBook:
         self.lookups = Lookups(look_up)
         self._timeout_s = turn_timeout_s
         self._silence = f"no event arrived for {turn_timeout_s:g} s"
-        self._on_evicted = on_evicted
+        self._on_evicted, self._notified = on_evicted, notified
         self._evicting = False
         self._new_merger = partial(TaskMerger, require_artifact_uri=require_artifact_uri, dialects=dialects)
         self._tasks = TaskTable(self._new_merger, max_open_bytes, max_open)
@@ -96,7 +97,7 @@ class TurnBook:
 
     @property
     def held_bytes(self) -> int:
-        """Estimated memory of tasks and open turns."""
+        """Estimated memory."""
         return self._tasks.held_bytes
 
     def knows(self, turn_id: str) -> bool:
@@ -109,12 +110,10 @@ class TurnBook:
         """A user message was sent. If it continues a task (`turn.task_id`), calls so far belong to earlier turns."""
         self._on_opened(turn)
         watcher = self._tasks.add(turn, now)
-        known = self._tasks.named.get(turn.task_id) if turn.task_id else None
+        known = self._tasks.named.get(turn.task_id)  # none has the task ""
         watcher.lookup = self.lookups.of_turn(turn, () if known is None else list(known.captured))
-        if watcher.lookup is None:
-            self._begin(watcher, TurnEvent.SENT, now)
-        else:
-            self._begin(watcher, TurnEvent.STORE_ASKED, now)
+        self._begin(watcher, TurnEvent.SENT if watcher.lookup is None else TurnEvent.STORE_ASKED, now)
+        if watcher.lookup is not None:
             watcher.lookup.waiting.append(partial(self._begin, watcher, TurnEvent.STORE_ANSWERED, now))
         self._make_room(now)
         return watcher
@@ -136,8 +135,7 @@ class TurnBook:
 
         `live` says that more may come (a stream), as opposed to a single answer.
         """
-        task_id = task_id_of(event)
-        lookup, record = watcher.lookup, watcher.record
+        task_id, lookup, record = task_id_of(event), watcher.lookup, watcher.record
         ours = record is not None and record.opener is watcher and record.open is not None
         if lookup is None and task_id and not ours and not self._tasks.has_open(task_id):
             watcher.lookup = lookup = self.lookups.of_watcher(task_id, shows_end(event), now)
@@ -289,6 +287,8 @@ class TurnBook:
                     if elsewhere is not None:
                         record.adopt_view(elsewhere)
                     self._advance(record, TurnEvent.LINGERED, now)
+            elif record.task_id in self._notified and idle_s > self._timeout_s / 4:
+                record.touched_at = now
             elif TurnEvent.TIMED_OUT in row and idle_s > self._timeout_s:
                 self._advance(record, TurnEvent.TIMED_OUT, now, self._silence)
             elif record.task_id and record.opener is None and record.is_news(now, self._timeout_s / 4):

@@ -67,15 +67,18 @@ class HttpClient:
         port: int,
         *,
         tls: ssl.SSLContext | None = None,
+        tls_name: str | None = None,
         connect_timeout_s: float = 10.0,
         response_timeout_s: float | None = None,
         max_connections: int = 10_000,
         max_header_bytes: int = 65_536,
     ) -> None:
+        """`tls_name`: the name that the certificate must have; None: `host`."""
         self._host = host
         self._port = port
         self.tls = tls
         """For new connections; None: plain text. May be replaced at any time."""
+        self._tls_name = tls_name
         self._connect_timeout_s = connect_timeout_s
         self._response_timeout_s = response_timeout_s
         self._max_header_bytes = max_header_bytes
@@ -161,7 +164,10 @@ class HttpClient:
         connection = Connection(self._lost, self._max_header_bytes)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                await loop.create_connection(lambda: connection, self._host, self._port, ssl=self.tls)
+                name = self._tls_name if self.tls else None
+                await loop.create_connection(
+                    lambda: connection, self._host, self._port, ssl=self.tls, server_hostname=name
+                )
         except BaseException as error:
             connection.abandon()
             self._slot_freed()

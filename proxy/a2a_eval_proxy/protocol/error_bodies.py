@@ -8,9 +8,23 @@ from typing import NamedTuple
 from .json_density import is_dense
 from .operations import Binding
 
-_DOMAIN = "a2a-eval-proxy"
+_DOMAIN, _A2A_DOMAIN = "a2a-eval-proxy", "a2a-protocol.org"
 _STATUS = {502: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 431: "INVALID_ARGUMENT", 405: "UNIMPLEMENTED"}
 _INTERNAL_ERROR = -32603
+
+
+class A2AProblem(NamedTuple):
+    """An error of A2A (1.0, section 5.4)."""
+
+    code: int
+    """Of JSON-RPC."""
+    status: str
+    """Of `google.rpc.Status`; the HTTP status is 400."""
+    reason: str
+
+
+INVALID_PARAMS = A2AProblem(-32602, "INVALID_ARGUMENT", "INVALID_PARAMS")
+PUSH_NOT_SUPPORTED = A2AProblem(-32003, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED")
 
 
 class LocalResponse(NamedTuple):
@@ -26,13 +40,34 @@ def error(status: int, reason: str, message: str, binding: Binding, request_body
 
     `reason` is for programs (`UPSTREAM_UNREACHABLE`), `message` for people.
     """
-    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": _DOMAIN, "metadata": {}}
-    content: dict[str, object]
+    info = _info(reason, _DOMAIN)
     if binding is Binding.JSONRPC:
-        problem = {"code": _INTERNAL_ERROR, "message": message, "data": [info]}
-        content = {"jsonrpc": "2.0", "id": _request_id(request_body), "error": problem}
-    else:
-        content = {"error": {"code": status, "status": _STATUS[status], "message": message, "details": [info]}}
+        return _rpc_response(status, _INTERNAL_ERROR, message, info, request_body)
+    return _response(status, {"error": _rest_error(status, _STATUS[status], message, info)})
+
+
+def a2a_error(problem: A2AProblem, message: str, binding: Binding, request_body: bytes) -> LocalResponse:
+    """As `error`, for an error of A2A, as an agent would send it."""
+    info = _info(problem.reason, _A2A_DOMAIN)
+    if binding is Binding.JSONRPC:
+        return _rpc_response(200, problem.code, message, info, request_body)
+    return _response(400, {"error": _rest_error(400, problem.status, message, info)})
+
+
+def _info(reason: str, domain: str) -> dict[str, object]:
+    return {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": domain, "metadata": {}}
+
+
+def _rest_error(code: int, status: str, message: str, info: dict[str, object]) -> dict[str, object]:
+    return {"code": code, "status": status, "message": message, "details": [info]}
+
+
+def _rpc_response(status: int, code: int, message: str, info: dict[str, object], request: bytes) -> LocalResponse:
+    problem = {"code": code, "message": message, "data": [info]}
+    return _response(status, {"jsonrpc": "2.0", "id": _request_id(request), "error": problem})
+
+
+def _response(status: int, content: dict[str, object]) -> LocalResponse:
     body = json.dumps(content, separators=(",", ":")).encode()
     return LocalResponse(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))], body)
 

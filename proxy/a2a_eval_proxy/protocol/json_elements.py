@@ -30,6 +30,11 @@ def after_space(text: str, at: int) -> int:
     return at
 
 
+def string_end(text: str, at: int) -> int:
+    """The end of the string at `at`."""
+    return _scan_string(text, at + 1, False)[1]
+
+
 def read_value(text: str, at: int) -> tuple[Any, int]:
     """The value at `at` and its end; None for one that nests deeper than Python reads."""
     try:

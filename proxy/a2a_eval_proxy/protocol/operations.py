@@ -132,7 +132,10 @@ def rpc_request(body: Any) -> A2ARequest | None:
     if not isinstance(body, dict):
         return None
     method = body.get("method")
-    if not isinstance(method, str) or ("jsonrpc" not in body and method not in _RPC_OPERATIONS):
+    if not isinstance(method, str):
+        return None
+    concerns_webhooks = "pushnotification" in method.lower()
+    if "jsonrpc" not in body and method not in _RPC_OPERATIONS and not concerns_webhooks:
         return None
     params = body.get("params")
     if not isinstance(params, dict):
@@ -141,7 +144,7 @@ def rpc_request(body: Any) -> A2ARequest | None:
     if request.operation in (Operation.SEND, Operation.STREAM):
         request.message = user_message(params)
         request.has_webhook = sets_webhook(params)
-    elif "pushnotification" in method.lower():
+    elif concerns_webhooks:
         request.operation, request.has_webhook = Operation.PUSH_CONFIG, True
         request.task_id = _task_of_push_config(params)
     elif isinstance(params.get("id"), str):

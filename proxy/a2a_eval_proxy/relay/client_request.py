@@ -15,8 +15,10 @@ from ..capture.turn_book import TurnBook
 from ..net.http_client import RawHeaders
 from ..net.response_cycle import WHOLE_RESPONSE
 from ..protocol import error_bodies
+from ..protocol.error_bodies import A2AProblem
 from ..protocol.headers import ClientRequestHeaders, public_url
 from ..protocol.operations import Binding, rest_request
+from ..push.relay import PushRelay
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from .card_relay import CardRelay
@@ -71,6 +73,8 @@ class RelayContext:
     bodies: HeldBytes
     reachability: Reachability
     wire_log: WireLog | None
+    push: PushRelay | None
+    """None where webhooks are not relayed."""
     loop: asyncio.AbstractEventLoop
 
 
@@ -173,9 +177,16 @@ class ClientRequest:
 
     async def refuse(self, status: int, reason: str, message: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Send an error of the proxy, in the shape of the client's binding."""
-        binding = Binding.HTTP_JSON if self.rest is not None or self.method != "POST" else Binding.JSONRPC
-        response = error_bodies.error(status, reason, message, binding, self.body)
+        response = error_bodies.error(status, reason, message, self._binding, self.body)
         await self.send_whole(response.status, [*response.headers, *headers], response.body)
+
+    async def refuse_as_agent(self, problem: A2AProblem, message: str) -> None:
+        """Send an error of A2A, as the agent would."""
+        await self.send_whole(*error_bodies.a2a_error(problem, message, self._binding, self.body))
+
+    @property
+    def _binding(self) -> Binding:
+        return Binding.HTTP_JSON if self.rest is not None or self.method != "POST" else Binding.JSONRPC
 
 
 class BodyCopy:

@@ -23,6 +23,7 @@ from ..net.http_client import RawHeaders, RequestHead, UpstreamError, UpstreamTi
 from ..net.repeated_head import KEPT
 from ..protocol.headers import negotiated, read_request
 from ..protocol.operations import Operation
+from ..push.relay import PushRelay
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from .card_relay import CONDITIONS, CardRelay
@@ -32,6 +33,7 @@ from .opted_in_tasks import Callers, OptedInTasks
 from .responses import ResponseRelay, UnreadableResponseError
 from .tap import Tap
 from .upstream import Upstream
+from .webhook_request import RefusedWebhookError, WebhookRequest, may_concern_webhooks, refuse_webhooks
 from .wire_log import WireLog
 
 if TYPE_CHECKING:
@@ -57,8 +59,10 @@ class Forwarder:
         opted_in: OptedInTasks | None = None,
         callers: Callers | None = None,
         wire_log: WireLog | None = None,
+        push: PushRelay | None = None,
     ) -> None:
-        """`opted_in` and `callers`: those that other processes share. `wire_log` None: no bytes are kept."""
+        """`opted_in` and `callers`: those that other processes share. `wire_log` None: no bytes are kept. `push` None:
+        webhooks are not relayed."""
         self._telemetry = telemetry
         self.context = RelayContext(
             settings,
@@ -72,6 +76,7 @@ class Forwarder:
             bodies=HeldBytes(max(_MAX_HELD_BYTES, 2 * settings.max_body_bytes)),
             reachability=Reachability(settings.upstream),
             wire_log=wire_log,
+            push=push,
             loop=asyncio.get_running_loop(),
         )
 
@@ -109,6 +114,8 @@ class _RequestRelay:
         self._client_gone = False
         self._asks = False
         """Whether the proxy asks the agent for the extension in this request."""
+        self._webhooks: WebhookRequest | None = None
+        """Set where the request concerns webhooks, and these are relayed."""
         self._traceparent = b""
         """The line that starts a trace, where the client has none."""
 
@@ -149,7 +156,8 @@ class _RequestRelay:
 
     async def _relay(self) -> None:
         """Relay the request, then its response; report both to capture."""
-        client, negotiation = self._client, self._context.negotiation
+        client, context = self._client, self._context
+        negotiation = context.negotiation
         now = time.monotonic()
         if negotiation.undecided(now):
             await negotiation.wait_first(now)
@@ -157,7 +165,8 @@ class _RequestRelay:
             negotiation.refresh(now)
         tap = self._open_tap()
         message = await client.receive()
-        if message.get("more_body") and negotiation.wants_extension() and self._may_be_read(message["body"]):
+        reads = negotiation.wants_extension() or context.settings.push_mode != "pass"
+        if message.get("more_body") and reads and self._may_be_read(message["body"]):
             message = await self._collect_body(message)
         if message["type"] == "http.disconnect":
             return
@@ -171,6 +180,8 @@ class _RequestRelay:
         except UpstreamError as error:
             if not self._client_gone:
                 await self._report_failure(error, tap)
+        except RefusedWebhookError as error:
+            await client.refuse_as_agent(error.problem, str(error))
         finally:
             watch.stop()
             if self._client_gone:
@@ -183,6 +194,8 @@ class _RequestRelay:
         whole = not message.get("more_body")
         if whole:
             client.body = message["body"]
+            if self._context.settings.push_mode != "pass" and may_concern_webhooks(client):
+                await self._read_webhooks(tap)
             self._asks = self._asks_extension(tap)
             # Read while the agent works: the callback runs as soon as the request is on its way.
             self._context.loop.call_soon(tap.request_body, client.rest, client.body, True)
@@ -190,7 +203,7 @@ class _RequestRelay:
         tap.sent(head, self._traceparent)
         response = await upstream.http.send(
             head,
-            client.body if whole else self._upload(message, tap),
+            self._upload(message, tap) if not whole else self._webhooks.body if self._webhooks else client.body,
             length=client.head.length,
             field=self._traceparent,
         )
@@ -198,9 +211,26 @@ class _RequestRelay:
             if self._spans is not None:
                 self._spans.answered(response.status)
             tap.request_body(client.rest, client.body, True)
-            await ResponseRelay(self._context, client, tap, response, asked=self._asks).relay()
+            if self._webhooks is not None and self._webhooks.problem:
+                tap.withheld("push_not_relayed", self._webhooks.problem)
+            relay = ResponseRelay(self._context, client, tap, response, asked=self._asks, webhooks=self._webhooks)
+            await relay.relay()
         finally:
             response.close()
+            if self._webhooks is not None:
+                await self._webhooks.learn_tasks(tap.task_ids)
+
+    async def _read_webhooks(self, tap: Tap) -> None:
+        """Relay the webhooks of the request, or refuse them. Raises RefusedWebhookError."""
+        client, push = self._client, self._context.push
+        if push is None:
+            refuse_webhooks(client, tap)
+            return
+        request = tap.read_request(client.rest, client.body, relays_webhooks=True)
+        if request is not None and request.has_webhook:
+            self._webhooks = WebhookRequest(push, client, request)
+            await self._webhooks.prepare(tap)
+        tap.remember_tasks()
 
     def _open_tap(self) -> Tap:
         context, client, head = self._context, self._client, self._client.head

@@ -16,6 +16,7 @@ from ..protocol.operations import CARRIES_TASKS, A2ARequest, Operation
 from ..protocol.sse import SseEvent, with_data
 from .client_request import BODILESS, SMALL_BYTES, BodyCopy, ClientRequest, RelayContext
 from .tap import Tap
+from .webhook_request import WebhookRequest
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +42,17 @@ class ResponseRelay:
     """
 
     def __init__(
-        self, context: RelayContext, client: ClientRequest, tap: Tap, response: Response, *, asked: bool
+        self,
+        context: RelayContext,
+        client: ClientRequest,
+        tap: Tap,
+        response: Response,
+        *,
+        asked: bool,
+        webhooks: WebhookRequest | None,
     ) -> None:
-        """`asked`: the proxy asked the agent for the extension in this request."""
+        """`asked`: the proxy asked the agent for the extension in this request. `webhooks`: those that it sets."""
+        self._webhooks = webhooks
         self._context = context
         self._client = client
         self._tap = tap
@@ -59,6 +68,8 @@ class ResponseRelay:
         tap.answered(response.status, response.headers, is_stream=is_stream)
         if request is not None and request.operation is Operation.EXTENDED_CARD:
             await self._relay_extended_card(request)
+        elif request is not None and request.operation is Operation.PUSH_CONFIG and self._webhooks is not None:
+            await self._relay_push_config(self._webhooks)
         elif not ((request is not None and request.operation in _READ) or self._may_be_a2a(media_type, is_stream)):
             await self._relay_body()
         elif not tap.decodes(_content_encoding(response)):
@@ -270,6 +281,24 @@ class ResponseRelay:
         in_envelope = request.binding.has_envelope
         card = self._context.cards.extended(received, decoded, client.head, client.public_url, in_envelope=in_envelope)
         await client.send_whole(card.status, card.headers, card.body)
+
+    # ── webhooks ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _relay_push_config(self, webhooks: WebhookRequest) -> None:
+        """Send a response about configurations with the client's own URLs."""
+        tap, response = self._tap, self._response
+        readable = tap.decodes(_content_encoding(response))
+        body, complete = await self._read_up_to_limit()
+        decoded = tap.decoded(body) if readable and complete else body
+        if tap.unreadable is not None or not complete:
+            logger.warning("a response about webhooks could not be read; it may show the proxy's address")
+            await self._relay_body(body)
+            return
+        shown = await webhooks.shown(tap, response.status, decoded)
+        if shown is decoded:
+            await self._send_whole(body)
+        else:
+            await self._send_whole(shown, _DESCRIBE_BODY)
 
     # ── to the client ───────────────────────────────────────────────────────────────────────────────────
 

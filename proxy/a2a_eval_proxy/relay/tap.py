@@ -80,6 +80,17 @@ class Tap:
         return request is not None and bool(request.task_id) and self._opted_in.has(self._caller(), request.task_id)
 
     @property
+    def has_foreign_webhook(self) -> bool:
+        """Whether the agent notifies a webhook of this task past the proxy."""
+        request = self._exchange.request
+        return request is not None and self._opted_in.has_webhook(request.named_task)
+
+    @property
+    def task_ids(self) -> list[str]:
+        """Ids of the tasks in the response so far."""
+        return self._exchange.task_ids
+
+    @property
     def keeps(self) -> Callable[[str], bool] | None:
         """Whether a response about several tasks may show the calls of a task (its id); None for any other response."""
         request = self._exchange.request
@@ -89,10 +100,13 @@ class Tap:
 
     # ── reports of the byte path   ─────────────────────────────────────────────────────────────────────────────────
 
-    def read_request(self, rest: A2ARequest | None, body: bytes, complete: bool = True) -> A2ARequest | None:
+    def read_request(
+        self, rest: A2ARequest | None, body: bytes, complete: bool = True, *, relays_webhooks: bool = False
+    ) -> A2ARequest | None:
         """Read the request before it is sent on, once; returns None where it cannot be read.
 
-        `rest` is the request as far as its path names it, `body` all of the body, or its beginning.
+        `rest` is the request as far as its path names it, `body` all of the body, or its beginning. `relays_webhooks`:
+        its webhook is not remembered yet: the caller may set `has_webhook` to False.
         """
         if self._request_seen:
             return self._exchange.request
@@ -105,9 +119,10 @@ class Tap:
                 return None
             self._exchange.read_request(rest, body)
             request = self._exchange.request
-            if request is not None and self._opted_in.has_webhook(request.named_task):
+            if request is not None and self.has_foreign_webhook:
                 request.has_webhook = True
-            self._remember()
+            if not relays_webhooks:
+                self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
         return self._exchange.request
@@ -143,7 +158,7 @@ class Tap:
         wire.keep(body, complete=complete)
         return wire
 
-    def _remember(self) -> None:
+    def remember_tasks(self) -> None:
         """Remember the tasks of this exchange for later requests."""
         exchange = self._exchange
         if exchange.requested:
@@ -232,7 +247,7 @@ class Tap:
                     self.stop_reading("event_too_large", message)
                     break
                 self._exchange.event(event.data, now, payload)
-            self._remember()
+            self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 
@@ -243,7 +258,7 @@ class Tap:
             return
         try:
             self._exchange.answer(status, body, CLOCK.now(), payload)
-            self._remember()
+            self.remember_tasks()
         except Exception as error:  # noqa: BLE001  # capture's errors end here
             self._failed(error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,10 @@ _CONFIRMING_BYTES = 16 * 1024 * 1024
 """Maximum memory of closed turns that wait for the store; others do not wait: the store keeps a turn's first end."""
 
 
+GoesOn = Callable[[str], Awaitable[bool]]
+"""Whether a task, whose id is as in the store, may go on although nothing is heard of it. Raises StoreError."""
+
+
 class Continuity:
     """Answers the turn book's questions, and sees to turns that the store has as open. Lives on one event loop.
 
@@ -56,7 +60,10 @@ class Continuity:
         agent: str,
         turn_timeout_s: float,
         privacy: Privacy,
+        goes_on: GoesOn | None = None,
     ) -> None:
+        """`goes_on` None: a silent task is over."""
+        self._goes_on = goes_on
         self._store = store
         self._pipeline = pipeline
         self._agent = agent
@@ -111,6 +118,8 @@ class Continuity:
             await asyncio.sleep(max(1.0, self._silent_s / 6))
             try:
                 items = await self._store.take_over(self._silent_s, _MOST_TAKEN_OVER)
+                if self._goes_on is not None:
+                    items = [item for item in items if not await self._goes_on(item["task_id"])]
             except Exception as error:  # noqa: BLE001  # error boundary: it is tried again
                 logger.debug("open turns could not be looked for: %s", error)
                 continue

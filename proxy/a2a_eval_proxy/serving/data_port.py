@@ -19,6 +19,10 @@ from ..net.http_server import HttpServer, listening, reachable
 from ..net.tls import ServerTls, TlsFiles
 from ..privacy.policy import privacy_of
 from ..protocol.agent_card import grpc_address
+from ..push.capture import NotificationCapture, NotifiedTasks
+from ..push.listener import PushListener
+from ..push.registry import WebhookRegistry
+from ..push.relay import PushRelay
 from ..relay.forwarder import Forwarder
 from ..relay.negotiation import Negotiation
 from ..relay.opted_in_tasks import Callers, OptedInTasks
@@ -52,8 +56,10 @@ class DataPort:
         reports: TurnReports,
         opted_in: OptedInTasks | None = None,
         callers: Callers | None = None,
+        webhooks: WebhookRegistry | None = None,
     ) -> None:
-        """`opted_in` and `callers`: those that other processes share."""
+        """`opted_in` and `callers`: those that other processes share. `webhooks` None: they are not relayed."""
+        notified = NotifiedTasks()
         self._opted_in = opted_in
         self._callers = callers
         self._settings = settings
@@ -76,7 +82,10 @@ class DataPort:
             turn_timeout_s=settings.turn_timeout,
             require_artifact_uri=settings.require_artifact_uri,
             dialects=settings.dialects,
+            notified=notified,
         )
+        notifications = NotificationCapture(self.book, notified, CLOCK.now)
+        self._push = None if webhooks is None else PushRelay(settings, webhooks, notifications)
         covered = privacy_of(settings.redact, settings.redact_key, no_content=settings.no_content).covers_texts
         days = settings.retain_days
         max_age_s = MAX_AGE_S if days is None else min(MAX_AGE_S, days * 86_400)
@@ -123,6 +132,8 @@ class DataPort:
     ) -> None:
         """Listen. `shared`: other processes listen on the same address. Raises ListenError."""
         settings, loop = self._settings, asyncio.get_running_loop()
+        if self._push is not None:
+            await self._open_push(stack, self._push)
         self.negotiation.refresh(loop.time())
         stack.callback(loop.create_task(self._expire()).cancel)
         self._files.start()
@@ -137,6 +148,7 @@ class DataPort:
             self._opted_in,
             self._callers,
             self._wire_log,
+            self._push,
         )
         if settings.grpc is not None:
             grpc = self._grpc_port(forwarder.context, settings.grpc, shared=shared)
@@ -159,6 +171,16 @@ class DataPort:
         if settings.grpc is not None:
             forwarder.context.cards.url = reachable(self.url)
             stack.callback(grpc.retire)  # both ports wait for open responses at the same time
+
+    async def _open_push(self, stack: AsyncExitStack, relay: PushRelay) -> None:
+        """Listen for the agent's notifications."""
+        settings = self._settings
+        listener = PushListener(relay, settings.max_body_bytes)
+        stack.callback(listener.close)
+        server = await listening(
+            stack, listener, settings.push_listen, "--push-listen", settings.shutdown_timeout, self._client_limits()
+        )
+        logger.info("webhooks: notifications of the agent are received on %s", server.url)
 
     def _client_limits(self) -> ClientLimits:
         settings = self._settings

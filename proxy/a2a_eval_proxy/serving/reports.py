@@ -9,6 +9,7 @@ from ..capture.live_turns import TurnChanges
 from ..capture.lookups import OpenTurns
 from ..capture.visibility import CallVisibility
 from ..privacy.policy import Privacy
+from ..push.registry import WebhookRegistry
 from ..scoring.continuity import Continuity
 from ..scoring.pipeline import Pipeline
 from ..settings import Settings
@@ -45,6 +46,7 @@ class ScoringReports:
         new_turns: Callable[[TurnReports], OpenTurns],
         *,
         keeps_open_turns: bool = True,
+        webhooks: WebhookRegistry | None = None,
     ) -> None:
         """`new_turns` makes the port's open turns, which report here. For `keeps_open_turns`, see `app.run_proxy`."""
         self._listeners = listeners
@@ -58,6 +60,7 @@ class ScoringReports:
             agent=settings.upstream,
             turn_timeout_s=settings.turn_timeout,
             privacy=privacy,
+            goes_on=None if webhooks is None else webhooks.keeps_open,
         )
 
     def opened(self, turn: Turn) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..capture.lookups import OpenTurns
 from ..clock import CLOCK
 from ..net.file_watcher import FileWatch
+from ..push.registry import WebhookRegistry
 from ..settings import Settings
 from ..telemetry.counters import Metrics
 from ..turn import Turn
@@ -84,9 +85,18 @@ class Serving(Protocol):
 class LocalServing:
     """The data port in the process that stores and scores."""
 
-    def __init__(self, settings: Settings, files: FileWatch, metrics: Metrics, new_reports: NewReports) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        files: FileWatch,
+        metrics: Metrics,
+        new_reports: NewReports,
+        webhooks: WebhookRegistry | None,
+    ) -> None:
+        """`webhooks` None: they are not relayed."""
+
         def new_port(reports: TurnReports) -> OpenTurns:
-            self._port = DataPort(settings, files, metrics, reports)
+            self._port = DataPort(settings, files, metrics, reports, webhooks=webhooks)
             return self._port.book
 
         self._continuity = new_reports(new_port).continuity

@@ -19,6 +19,7 @@ from a2a_tool_capture.dialects import DIALECTS
 
 from ..privacy.rules import parse_rules
 from ..protocol.headers import NOT_TO_SET
+from ..protocol.webhook_targets import WebhookTargets
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 """RFC 9110, section 5.6.2."""
@@ -134,6 +135,12 @@ def _switch(value: Any) -> bool:
     if word not in (*_TRUE, *_FALSE):
         raise ValueError("expected true or false")
     return word in _TRUE
+
+
+def _webhook_targets(value: Any) -> tuple[str, ...]:
+    targets = _names(value)
+    WebhookTargets(targets)
+    return targets
 
 
 def _dialects(value: Any) -> tuple[str, ...]:
@@ -256,6 +263,7 @@ PROCESSES = _number_type("N", "a whole number from 1 to 64", lambda number: 1 <=
 MEGABYTES = ValueType(COUNT.parse, "MB")
 CONCURRENCY = _number_type("N", "a whole number from 1 to 1000", lambda number: 1 <= number <= 1000, _whole)
 NAMES = ValueType(_names, "NAME,...")
+WEBHOOK_TARGETS = ValueType(_webhook_targets, "TARGET,...")
 DIALECT_NAMES = ValueType(_dialects, "NAME,...")
 HEADER_PAIRS = ValueType(_header_pairs, "NAME=VALUE,...")
 HEADERS = ValueType(_header_lines, "NAME:VALUE")

@@ -93,6 +93,22 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     dialects: tuple[str, ...] = _agent(
         types.DIALECT_NAMES, f"Also read framework-specific tool-call formats: {', '.join(DIALECTS)}.", ()
     )
+    push: str | None = _agent(
+        types.one_of("relay", "pass", "refuse"),
+        "What to do with the webhooks that clients register: relay the agent's notifications, let them pass the proxy, "
+        "or refuse webhooks. Default: relay with --push-url, else pass.",
+        None,
+    )
+    push_url: str | None = _agent(
+        types.URL, "URL at which the agent reaches --push-listen; it is given to the agent for webhooks.", None
+    )
+    push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:8082")
+    push_allow: tuple[str, ...] = _agent(
+        types.WEBHOOK_TARGETS,
+        "Targets to which notifications may be sent: public (any public address), host names (*.example.com: those "
+        "below it), addresses, networks.",
+        ("public",),
+    )
     suite: str | None = _run(types.FILE, "Suite file with cases and evaluators.", None)
     run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))
     evaluate: bool = _run(types.SWITCH, "Score turns. Unscored turns stay pending for `worker` or `evaluate`.", True)
@@ -200,6 +216,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
             )
         self._check_addresses()
         self._check_tls()
+        self._check_push()
         if self.no_content and not self.evaluate:
             raise ConfigError(
                 "no_content: turns stored without content cannot be scored later; leave out --no-evaluate"
@@ -214,7 +231,8 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
 
     def _check_addresses(self) -> None:
         taken: dict[str, str] = {}
-        for name in ("listen", "grpc", "admin", "otlp", "otlp_grpc"):
+        push = ["push_listen"] if self.push_mode == "relay" else []
+        for name in ("listen", "grpc", "admin", "otlp", "otlp_grpc", *push):
             address = getattr(self, name)
             if address and not address.endswith(":0") and (other := taken.setdefault(address, name)) != name:
                 raise ConfigError(f"{name}: {address} is already the address of {other}; choose another")
@@ -227,6 +245,17 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
         for name in ("upstream_ca", "upstream_cert"):
             if getattr(self, name) and not self.upstream.startswith("https:"):
                 raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
+
+    def _check_push(self) -> None:
+        if self.push == "relay" and not self.push_url:
+            raise ConfigError("push: relay requires push_url, the URL at which the agent reaches push_listen")
+        if self.push_mode == "relay" and self.processes > 1:
+            raise ConfigError("push: webhooks are relayed by one process; leave out --processes, or use --push pass")
+
+    @property
+    def push_mode(self) -> str:
+        """`relay`, `pass` or `refuse`."""
+        return self.push or ("relay" if self.push_url else "pass")
 
     @property
     def host_names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from ..turn import Turn
 from .annotations import Annotation
 from .figures import TurnFigures
 from .turn_filter import ANY_TURN, TurnFilter
+from .webhooks import WebhookTable
 
 TurnJson = dict[str, Any]
 """A turn as in /api/turns; `annotations` only where it has some."""
@@ -214,6 +215,10 @@ class Store(Protocol):
     @property
     def judge_cache(self) -> JudgeCache:
         """The cache of judges' answers: scoring a turn again sends no request."""
+
+    @property
+    def webhooks(self) -> WebhookTable:
+        """The webhooks of clients that the proxy relays."""
 
     async def turns(self, query: TurnQuery) -> Page: ...
 

@@ -27,6 +27,7 @@ from .encoding import json_text, stored_text
 from .figures import MAX_COUNTED, TurnFigures, turn_figures
 from .turn_filter import ANY_TURN, TurnFilter
 from .turn_summary import turn_summary
+from .webhooks import WebhookTable
 
 T = TypeVar("T")
 
@@ -102,6 +103,10 @@ class StoreReads(ABC):
         """Returns the condition that these columns have these values (None: any), and its parameters."""
         values = {column: stored_text(value) for column, value in equal.items() if value is not None}
         return " AND ".join(["true", *map(self._equals, values)]), values
+
+    @property
+    def webhooks(self) -> WebhookTable:
+        return WebhookTable(self._read, self._change)
 
     async def turns(self, query: TurnQuery) -> Page:
         order: Order = "DESC" if query.newest_first else "ASC"

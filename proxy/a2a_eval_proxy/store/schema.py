@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .webhooks import WEBHOOKS, WEBHOOKS_INDEX
+
 OUTCOMES = ("passed", "failed", "errored", "skipped")
 """Statuses of results. PostgreSQL counts each in a column of its name: a run in numbers reads no texts."""
 
@@ -60,6 +62,7 @@ class Schema:
             },
             "judge_answers": {"key": "TEXT PRIMARY KEY", **self.judge_answers},
             "annotations": ANNOTATIONS,
+            "webhooks": WEBHOOKS,
         }
 
     def statements(self) -> list[str]:
@@ -76,6 +79,7 @@ class Schema:
             "CREATE INDEX turns_open ON turns (heard_at) WHERE status = 'open'",
             *self.indexes,
             ANNOTATIONS_INDEX,
+            WEBHOOKS_INDEX,
             f"CREATE INDEX conversations_id ON conversations ({self.by_prefix.format('conversation_id')})",
         ]
 

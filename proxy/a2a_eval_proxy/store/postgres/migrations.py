@@ -30,6 +30,11 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {
         " turn_id text NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE, body text NOT NULL)",
         "CREATE INDEX annotations_turn ON annotations (turn_id)",
     ),
+    "0006": (
+        "CREATE TABLE webhooks (webhook_id text PRIMARY KEY, url text NOT NULL, asked bigint NOT NULL,"
+        " registered_at bigint NOT NULL, task_key text NOT NULL, config_key text NOT NULL, ended_at bigint NOT NULL)",
+        "CREATE INDEX webhooks_task ON webhooks (task_key)",
+    ),
 }
 """Statements by the version to which they lead, ascending. Released ones never change: add a version."""
 

@@ -34,6 +34,11 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         " turn_id TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE, body TEXT NOT NULL)",
         "CREATE INDEX annotations_turn ON annotations (turn_id)",
     ),
+    7: (
+        "CREATE TABLE webhooks (webhook_id TEXT PRIMARY KEY, url TEXT NOT NULL, asked BIGINT NOT NULL,"
+        " registered_at BIGINT NOT NULL, task_key TEXT NOT NULL, config_key TEXT NOT NULL, ended_at BIGINT NOT NULL)",
+        "CREATE INDEX webhooks_task ON webhooks (task_key)",
+    ),
 }
 """Statements by the schema version (SQLite's `user_version`) to which they lead, ascending. Released ones never change:
 add a version."""

@@ -1,0 +1,97 @@
+"""Notifications as events of their tasks: those of one webhook are a stream, which repeats what other streams show."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from a2a_tool_capture import Finding
+from a2a_tool_capture.wire import TERMINAL_STATES, normalize_state
+
+from ..capture.records import TaskWatcher, task_id_of
+from ..capture.turn_book import TurnBook
+
+_MAX_STREAMS = 10_000
+_MAX_TASKS = 100_000
+
+
+class NotifiedTasks:
+    """The tasks of which notifications may still arrive, as far as this process knows; the latest `_MAX_TASKS`."""
+
+    def __init__(self) -> None:
+        self._tasks: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, task_id: str) -> None:
+        self._tasks[task_id] = None
+        if len(self._tasks) > _MAX_TASKS:
+            self._tasks.popitem(last=False)
+
+    def discard(self, task_id: str) -> None:
+        self._tasks.pop(task_id, None)
+
+    def __contains__(self, task_id: object) -> bool:
+        return task_id in self._tasks
+
+
+@dataclass(slots=True, eq=False)
+class NotificationStream:
+    """The notifications that one webhook received."""
+
+    watcher: TaskWatcher
+    withheld: set[str] = field(default_factory=set)
+    """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
+    refused: bytes = b""
+    """Digest of the last notification, if its client did not take it: the agent may repeat it."""
+
+
+class NotificationCapture:
+    """Feeds the turn book with notifications. Belongs to one event loop."""
+
+    def __init__(self, book: TurnBook, tasks: NotifiedTasks, now: Callable[[], float]) -> None:
+        self._book = book
+        self._now = now
+        self.tasks = tasks
+        self._streams: OrderedDict[str, NotificationStream] = OrderedDict()
+
+    def stream(self, webhook_id: str) -> NotificationStream:
+        """The stream of a webhook; the one used least recently ends where there are too many."""
+        stream = self._streams.get(webhook_id)
+        if stream is None:
+            stream = self._streams[webhook_id] = NotificationStream(self._book.watch())
+            if len(self._streams) > _MAX_STREAMS:
+                _, oldest = self._streams.popitem(last=False)
+                self._book.end(oldest.watcher, self._now())
+        self._streams.move_to_end(webhook_id)
+        return stream
+
+    def take(self, stream: NotificationStream, body: bytes, event: dict[str, Any]) -> str:
+        """Feed an event, unless it repeats one that the client did not take; returns the id of its task."""
+        digest = blake2b(body, digest_size=16).digest()
+        repeated, stream.refused = digest == stream.refused, digest
+        if repeated:
+            return task_id_of(event)
+        task_id = self._book.feed(stream.watcher, event, self._now(), live=True)
+        if shows_final_state(event):
+            self.tasks.discard(task_id)
+            if "task" in event:  # it is the whole task: nothing else has to be waited for
+                self._book.end(stream.watcher, self._now())
+                stream.watcher = self._book.watch()
+        elif task_id:
+            self.tasks.add(task_id)
+        return task_id
+
+    def report(self, stream: NotificationStream, finding: Finding) -> None:
+        """Add a finding, once, to the open turn of the task."""
+        record = stream.watcher.record
+        if record is not None and record.open is not None and finding not in record.open.turn.findings:
+            record.open.turn.findings.append(finding)
+
+
+def shows_final_state(event: dict[str, Any]) -> bool:
+    """Whether a v1.0 event says that its task has ended."""
+    holder = event.get("task") or event.get("statusUpdate")
+    status = holder.get("status") if isinstance(holder, dict) else None
+    return isinstance(status, dict) and normalize_state(status.get("state")) in TERMINAL_STATES

@@ -1,0 +1,134 @@
+"""Where agents send notifications: an ASGI application that captures each one and passes it on to its webhook."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from a2a_tool_capture import Finding, Severity
+
+from ..capture.held_bytes import HeldBytes
+from ..protocol.headers import read_request
+from ..store import StoreError
+from ..store.webhooks import Webhook
+from ..telemetry.problem_log import ProblemLog
+from .capture import NotificationStream
+from .notifications import Notification, WithheldError, audience_finding, read_notification, visible_to_others
+from .relay import PushRelay
+from .rewriting import RelayAddresses
+from .sender import UnsentError, WebhookAnswer
+
+logger = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+_ID = re.compile(rf"/({RelayAddresses.ID})$")
+_MAX_HELD_BYTES = 64 * 1024 * 1024
+_NOT_SENT = ("GET", "HEAD", "OPTIONS", "TRACE", "CONNECT")
+
+
+class PushListener:
+    """The ASGI application of the push port."""
+
+    def __init__(self, relay: PushRelay, max_body_bytes: int) -> None:
+        self._relay = relay
+        self._max_body_bytes = max_body_bytes
+        self._bodies = HeldBytes(max(_MAX_HELD_BYTES, 2 * max_body_bytes))
+        self._unsent = ProblemLog(logger, "{count} notification(s) did not reach their webhooks")
+
+    def close(self) -> None:
+        self._unsent.close()
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"unexpected ASGI scope {scope['type']!r}")
+        holder = object()
+        try:
+            answer = await self._answer(scope, receive, holder)
+        finally:
+            self._bodies.drop(holder)
+        if answer is None:
+            return  # the agent left
+        length = (b"content-length", b"%d" % len(answer.body))
+        start = {"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]}
+        await send(start)
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def _answer(
+        self, scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[Message]], holder: object
+    ) -> WebhookAnswer | None:
+        """What the agent gets: the answer of the client, or an error of the proxy."""
+        match = _ID.search(scope["path"])
+        if match is None or scope["method"] in _NOT_SENT:
+            return _error(404 if match is None else 405, "this is where agents send notifications of tasks")
+        try:
+            webhook = await self._relay.registry.get(match[1])
+        except StoreError as error:
+            logger.warning("a notification was refused with status 503: %s", error)
+            return _error(503, "the store of the proxy cannot be read now")
+        if webhook is None:
+            return _error(404, "no webhook has this address, or it has none any more")
+        body = await self._body(receive, holder)
+        if not isinstance(body, bytes):
+            return body
+        notification = read_notification(read_request(scope["headers"]).forward, body, self._max_body_bytes)
+        stream = await self._relay.captured(webhook, notification)
+        try:
+            return await self._passed_on(webhook, notification, stream, scope["method"], scope["query_string"])
+        except UnsentError as error:
+            self._unsent.seen()
+            self._relay.capture.report(stream, Finding("push_unsent", str(error), Severity.WARNING))
+            return _error(error.status, str(error))
+
+    async def _body(self, receive: Callable[[], Awaitable[Message]], holder: object) -> bytes | WebhookAnswer | None:
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > self._max_body_bytes:
+                return _error(413, f"the notification exceeds {self._max_body_bytes} bytes (max_body_bytes)")
+            if not self._bodies.take(holder, len(chunk)):
+                return _error(503, "too many notifications are on their way")
+            chunks.append(chunk)
+            if not message.get("more_body"):
+                return b"".join(chunks)
+
+    async def _passed_on(
+        self, webhook: Webhook, notification: Notification, stream: NotificationStream, method: str, query: bytes
+    ) -> WebhookAnswer:
+        """Send a notification to its webhook, without tool calls where its client did not ask. Raises UnsentError."""
+        headers, body = notification.headers, notification.body
+        problem = audience_finding(headers, self._relay.push_url)
+        if problem is not None:
+            self._relay.capture.report(stream, problem)
+        if not webhook.asked:
+            try:
+                visible = visible_to_others(notification, stream.withheld)
+            except WithheldError as error:
+                finding = Finding("push_withheld", f"a notification was not passed on: {error}", Severity.WARNING)
+                self._relay.capture.report(stream, finding)
+                return _error(422, str(error))
+            if visible is None:
+                stream.refused = b""
+                return WebhookAnswer(204)
+            headers, body = visible
+        answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
+        if answer.taken:
+            stream.refused = b""
+        return answer
+
+
+def _error(status: int, message: str) -> WebhookAnswer:
+    body = json.dumps({"error": {"code": status, "message": message}}).encode()
+    return WebhookAnswer(status, [(b"content-type", b"application/json")], body)

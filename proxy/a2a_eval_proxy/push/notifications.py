@@ -1,0 +1,99 @@
+"""What a notification shows, and what of it the client of its webhook may receive. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from a2a_tool_capture import Finding, Severity
+from a2a_tool_capture.spec import strip_headers
+from a2a_tool_capture.wire import normalize_event
+
+from ..protocol import extension_filter
+from ..protocol.content_coding import Decoder, codings
+from ..protocol.headers import DIGESTS
+from ..protocol.json_density import is_dense
+from ..protocol.operations import decode_json
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+_BODY_FIELDS = frozenset({b"content-encoding", b"content-length"})
+
+
+class WithheldError(ValueError):
+    """The notification contains tool calls, and cannot be passed on without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One notification of an agent, read. Header names are in lower case."""
+
+    headers: RawHeaders
+    body: bytes
+    decoded: bytes
+    """The body without its content coding."""
+    event: dict[str, Any] | None
+    """The v1.0 event it shows; None where it is none."""
+
+
+def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notification:
+    """Read a notification: a StreamResponse of 1.0, or a Task of 0.3. Never raises."""
+    encoding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1")
+    names = codings(encoding)
+    try:
+        decoded = body if not names else Decoder(names, max_bytes).decode(body)
+        payload = None if names is None or is_dense(decoded) else decode_json(decoded)
+        event = normalize_event(payload)
+    except ValueError:
+        decoded, event = body, None
+    return Notification(headers, body, decoded, event)
+
+
+def visible_to_others(notification: Notification, withheld: set[str]) -> tuple[RawHeaders, bytes] | None:
+    """Header and body for a client that did not request the extension; None for one that exists for its calls alone.
+
+    `withheld`: as in `extension_filter.strip_event`. Raises WithheldError where tool calls cannot be removed.
+    """
+    headers = strip_headers(notification.headers)
+    encoded = any(name == b"content-encoding" for name, _ in headers)
+    if encoded and notification.decoded is notification.body and notification.event is None:
+        raise WithheldError("its content coding cannot be decoded, so that it may contain tool calls")
+    try:
+        clean = extension_filter.strip_event(notification.decoded, None, withheld)
+    except extension_filter.UnreadableError as error:
+        raise WithheldError(str(error)) from None
+    if clean is None:
+        return None
+    if clean is notification.decoded:
+        return headers, notification.body
+    if is_signed(headers):
+        raise WithheldError("it contains tool calls, and its signature does not allow to remove them")
+    return [item for item in headers if item[0] not in _BODY_FIELDS | DIGESTS], clean
+
+
+def is_signed(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a header signs the body: RFC 9421, and the names of webhook senders (`x-hub-signature-256`)."""
+    return any(b"signature" in name or b"jws" in name for name, _ in headers)
+
+
+def audience_finding(headers: Iterable[tuple[bytes, bytes]], push_url: str) -> Finding | None:
+    """The finding for a JWT whose audience is the proxy's address, which the client will refuse."""
+    for name, value in headers:
+        if name == b"authorization" and value[:7].lower() == b"bearer ":
+            try:
+                claims = orjson.loads(base64.urlsafe_b64decode(value[7:].split(b".")[1] + b"=="))
+                audience = claims.get("aud")
+            except (IndexError, ValueError, AttributeError, binascii.Error):
+                continue
+            if any(isinstance(one, str) and one.startswith(push_url) for one in [audience, *_items(audience)]):
+                why = "the audience of its JWT is the proxy's address, not the webhook's: with --push pass it is"
+                return Finding("push_audience", f"a notification may be refused by the client: {why}", Severity.WARNING)
+    return None
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

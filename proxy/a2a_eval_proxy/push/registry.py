@@ -1,0 +1,110 @@
+"""Who registered which webhook: the store's table, by the ids that tasks and configurations have on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import secrets
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Self, TypeVar
+
+from ..clock import CLOCK
+from ..settings import Settings
+from ..store import Store, StoreError
+from ..store.webhooks import Webhook, WebhookTable
+
+T = TypeVar("T")
+
+_STORE_S = 2.0
+"""How long the store may take: a request or a notification waits for it."""
+
+_GRACE_S = 3_600.0
+"""How long a webhook outlives its task: an agent may repeat its last notifications."""
+
+_EXPIRE_EVERY_S = 600.0
+
+_LONGEST_S = 30 * 86_400.0
+"""After this time a webhook whose task never ended is given up."""
+
+
+class WebhookRegistry:
+    """The webhooks of one agent's clients. Every method but `task_key` raises StoreError without an answer in time.
+
+    `identifier` turns the id of a task into that which the store shows.
+    """
+
+    def __init__(
+        self, table: WebhookTable, agent: str, identifier: Callable[[str], str], retain_days: float | None = None
+    ) -> None:
+        self._table = table
+        self._agent = agent
+        self._identifier = identifier
+        self._oldest_s = min(_LONGEST_S, math.inf if retain_days is None else retain_days * 86_400)
+
+    @classmethod
+    def of(cls, settings: Settings, store: Store, identifier: Callable[[str], str]) -> Self | None:
+        """That of a proxy; None where it does not relay webhooks."""
+        relays = settings.push_mode == "relay"
+        return cls(store.webhooks, settings.upstream, identifier, settings.retain_days) if relays else None
+
+    async def register(self, url: str, *, asked: bool, task_id: str, config_id: str, now: float) -> Webhook:
+        """Keep a webhook. `asked`: its client requested the extension. Ids are "" where they are not known."""
+        webhook = Webhook(
+            secrets.token_urlsafe(24),
+            url,
+            int(asked),
+            int(now),
+            self._key(self._identifier(task_id)) if task_id else "",
+            self._key(config_id) if config_id else "",
+        )
+        await _in_time(self._table.add(webhook))
+        return webhook
+
+    async def get(self, webhook_id: str) -> Webhook | None:
+        return await _in_time(self._table.get(webhook_id))
+
+    async def belongs_to(self, webhook_id: str, task_id: str) -> None:
+        await _in_time(self._table.set_task(webhook_id, self._key(self._identifier(task_id))))
+
+    async def has_config_id(self, webhook_id: str, config_id: str) -> None:
+        await _in_time(self._table.set_config(webhook_id, self._key(config_id)))
+
+    async def task_ended(self, task_id: str, now: float) -> None:
+        await _in_time(self._table.task_ended(self._key(self._identifier(task_id)), now))
+
+    async def remove(self, task_id: str, config_id: str) -> None:
+        """Forget the webhook of a deleted configuration."""
+        task_key = self._key(self._identifier(task_id))
+        await _in_time(self._table.remove(task_key, self._key(config_id)))
+        if config_id == task_id:  # a2a-sdk's id for a configuration that its client gave none
+            await _in_time(self._table.remove(task_key, ""))
+
+    async def keeps_open(self, stored_task_id: str) -> bool:
+        """Whether notifications of a task, whose id is as in the store, may still arrive."""
+        return await _in_time(self._table.has_active(self._key(stored_task_id)))
+
+    async def expire(self, now: float) -> None:
+        """Delete webhooks of tasks that have ended, and those older than a month or than turns are kept."""
+        await self._table.expire(now - _GRACE_S, now - self._oldest_s)
+
+    async def watch(self) -> None:
+        """Delete what is not used any more, periodically. Ends by being cancelled."""
+        while True:
+            await asyncio.sleep(_EXPIRE_EVERY_S)
+            with suppress(StoreError):  # it is tried again
+                await self.expire(CLOCK.now())
+
+    def _key(self, text: str) -> str:
+        """A key of fixed size: agents make up ids of any size."""
+        data = f"{self._agent}\0{text}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, digest_size=20).hexdigest()
+
+
+async def _in_time(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        async with asyncio.timeout(_STORE_S):
+            return await work
+    except TimeoutError:
+        raise StoreError(f"the store did not answer within {_STORE_S:g} s") from None

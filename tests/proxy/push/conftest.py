@@ -1,0 +1,138 @@
+"""A proxy that relays webhooks, before an agent, and a client's webhook."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import re
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a_eval_proxy.app import RunningProxy, run_proxy
+from a2a_eval_proxy.settings import Settings
+from agents.recording_agent import build_app
+from agents.serving import ServerThread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from support.ports import held_ports
+
+METHODS = ["GET", "POST", "PUT"]
+
+
+@dataclass
+class Received:
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Endpoint:
+    """A client's webhook; `status` is what it answers."""
+
+    url: str = ""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    arrived: queue.SimpleQueue[Received] = field(default_factory=queue.SimpleQueue)
+
+    async def take(self, request: Request) -> Response:
+        body = await request.body()
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        self.arrived.put(Received(request.method, target, dict(request.headers), body))
+        return Response(b"said the client", self.status, self.headers)
+
+    async def next(self) -> Received:
+        return await asyncio.to_thread(self.arrived.get, timeout=20)
+
+    async def until_ended(self) -> list[Received]:
+        """All that came, up to the end of the task."""
+        found: list[Received] = []
+        while not found or not re.search(rb"COMPLETED|FAILED|completed|failed", found[-1].body):
+            found.append(await self.next())
+        return found
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    routes = [Route("/{rest:path}", endpoint.take, methods=METHODS)]
+    with ServerThread(lambda url: Starlette(routes=routes)) as server:
+        endpoint.url = server.url
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def pushing_agent() -> Iterator[str]:
+    """An a2a-sdk 1.x agent with its BasePushNotificationSender."""
+    with ServerThread(build_app) as server:
+        yield server.url
+
+
+@dataclass
+class Relay:
+    proxy: RunningProxy
+    client: httpx.AsyncClient
+    push_url: str
+
+    async def rpc(self, method: str, params: dict[str, Any], **headers: str) -> Any:
+        request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        named = {"a2a-version": "1.0", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        response = await self.client.post("/rpc", json=request, headers=named)
+        return response.json()
+
+    async def send(self, text: str, configuration: dict[str, Any], **headers: str) -> Any:
+        return await self.rpc("SendMessage", {"message": message(text), "configuration": configuration}, **headers)
+
+    async def turn(self, text: str) -> dict[str, Any]:
+        """The one turn of this text, once it is done."""
+        await self.proxy.flush(20)
+        (turn,) = [turn for turn in await self.proxy.turns() if turn["user_text"] == text]
+        assert turn["status"] == "done"
+        return turn
+
+    def codes(self, turn: dict[str, Any]) -> set[str]:
+        return {finding["code"] for finding in turn["findings"]}
+
+
+def message(text: str, **more: str) -> dict[str, Any]:
+    return {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}], **more}
+
+
+@asynccontextmanager
+async def relaying(agent: str, store: Path | str, **settings: Any) -> AsyncIterator[Relay]:
+    with held_ports(1) as (port,):
+        push_url = f"http://127.0.0.1:{port}/push"
+        everything = {
+            "push_url": push_url,
+            "push_listen": f"127.0.0.1:{port}",
+            "push_allow": ("127.0.0.1",),
+            "admin": "127.0.0.1:0",
+            "listen": "127.0.0.1:0",
+            "otlp": None,
+            **settings,
+        }
+        async with (
+            run_proxy(Settings(upstream=agent, store=str(store), **everything)) as proxy,
+            httpx.AsyncClient(base_url=proxy.url, timeout=30, trust_env=False) as client,
+        ):
+            yield Relay(proxy, client, push_url)
+
+
+@pytest.fixture
+async def relay(pushing_agent: str, tmp_path: Path) -> AsyncIterator[Relay]:
+    async with relaying(pushing_agent, tmp_path / "turns.db") as relay:
+        yield relay

@@ -1,0 +1,66 @@
+"""Webhooks in both stores: whole, found by their task, and gone when they should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from a2a_eval_proxy.store import Store, open_store
+from a2a_eval_proxy.store.webhooks import Webhook
+from support.postgres_server import PostgresServer
+
+HOOK = Webhook("id-1", "https://client.example/hook?secret=1", asked=1, registered_at=1_000)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        location = server.new_database()
+    else:
+        location = str(tmp_path / "turns.db")
+    store = open_store(location)
+    yield store
+    await asyncio.to_thread(store.close)
+
+
+async def test_a_webhook_is_stored_and_learns_its_task_and_configuration(store: Store) -> None:
+    table = store.webhooks
+    await table.add(HOOK)
+    assert await table.get("id-1") == HOOK
+    assert await table.get("id-2") is None
+    assert not await table.has_active("task")
+    await table.set_task("id-1", "task")
+    await table.set_task("id-1", "another")
+    await table.set_config("id-1", "config")
+    assert await table.get("id-1") == replace(HOOK, task_key="task", config_key="config")
+    assert await table.has_active("task")
+
+
+async def test_webhooks_of_ended_tasks_and_old_ones_expire(store: Store) -> None:
+    table = store.webhooks
+    for name, task, registered_at in (("ended", "a", 1_000), ("working", "b", 1_000), ("old", "c", 500)):
+        await table.add(replace(HOOK, webhook_id=name, task_key=task, registered_at=registered_at))
+    await table.task_ended("a", 2_000.5)
+    await table.task_ended("a", 9_000)
+    assert [await table.has_active(task) for task in "abc"] == [False, True, True]
+    await table.expire(2_000, 500)
+    assert [bool(await table.get(name)) for name in ("ended", "working", "old")] == [True, True, True]
+    await table.expire(2_001, 501)
+    assert [bool(await table.get(name)) for name in ("ended", "working", "old")] == [False, True, False]
+
+
+async def test_a_deleted_configuration_takes_its_webhook_and_no_other(store: Store) -> None:
+    table = store.webhooks
+    for name, task, config in (("1", "a", "x"), ("2", "a", "y"), ("3", "b", "x")):
+        await table.add(replace(HOOK, webhook_id=name, task_key=task, config_key=config))
+    await table.remove("a", "x")
+    assert [bool(await table.get(name)) for name in "123"] == [False, True, True]
+
+
+def test_neither_url_nor_id_is_in_the_representation() -> None:
+    assert "secret" not in repr(HOOK)
+    assert "id-1" not in repr(HOOK)
