@@ -64,6 +64,9 @@ def test_the_higher_layers_do_use_the_lower_ones(graph: grimp.ImportGraph) -> No
     [
         "a2a_eval_proxy.capture",
         "a2a_eval_proxy.protocol",
+        "a2a_eval_proxy.push.capture",
+        "a2a_eval_proxy.push.notifications",
+        "a2a_eval_proxy.push.rewriting",
         "a2a_eval_proxy.traces",
         "a2a_eval_proxy.check.report",
         "a2a_eval_proxy.check.rules",

@@ -16,6 +16,7 @@ from ..capture.turn_book import TurnBook
 
 _MAX_STREAMS = 10_000
 _MAX_TASKS = 100_000
+_MAX_UNTAKEN = 100
 
 
 class NotifiedTasks:
@@ -43,8 +44,27 @@ class NotificationStream:
     watcher: TaskWatcher
     withheld: set[str] = field(default_factory=set)
     """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
-    refused: bytes = b""
-    """Digest of the last notification, if its client did not take it: the agent may repeat it."""
+    ended: bool = False
+    """Whether a notification has shown the end of the task."""
+    _untaken: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+    """Digests of the latest notifications that the client has not taken: the agent may repeat them."""
+
+    def repeats(self, body: bytes) -> bool:
+        """Whether a notification repeats one that the client has not taken."""
+        digest = _digest(body)
+        repeats = digest in self._untaken
+        self._untaken[digest] = None
+        if len(self._untaken) > _MAX_UNTAKEN:
+            self._untaken.popitem(last=False)
+        return repeats
+
+    def taken(self, body: bytes) -> None:
+        """The client has received it: what is equal is another one."""
+        self._untaken.pop(_digest(body), None)
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).digest()
 
 
 class NotificationCapture:
@@ -56,11 +76,12 @@ class NotificationCapture:
         self.tasks = tasks
         self._streams: OrderedDict[str, NotificationStream] = OrderedDict()
 
-    def stream(self, webhook_id: str) -> NotificationStream:
-        """The stream of a webhook; the one used least recently ends where there are too many."""
+    def stream(self, webhook_id: str, *, ended: bool) -> NotificationStream:
+        """The stream of a webhook, whose task may have `ended`; the one used least recently ends where there are too
+        many."""
         stream = self._streams.get(webhook_id)
         if stream is None:
-            stream = self._streams[webhook_id] = NotificationStream(self._book.watch())
+            stream = self._streams[webhook_id] = NotificationStream(self._book.watch(), ended=ended)
             if len(self._streams) > _MAX_STREAMS:
                 _, oldest = self._streams.popitem(last=False)
                 self._book.end(oldest.watcher, self._now())
@@ -68,13 +89,17 @@ class NotificationCapture:
         return stream
 
     def take(self, stream: NotificationStream, body: bytes, event: dict[str, Any]) -> str:
-        """Feed an event, unless it repeats one that the client did not take; returns the id of its task."""
-        digest = blake2b(body, digest_size=16).digest()
-        repeated, stream.refused = digest == stream.refused, digest
-        if repeated:
+        """Feed an event; returns the id of its task.
+
+        Nothing is fed that repeats what the client did not take, or that was overtaken by the end of the task: senders
+        do not keep the order (a2a-sdk sends concurrently).
+        """
+        final = shows_final_state(event)
+        if stream.repeats(body) or (stream.ended and not final and "artifactUpdate" not in event):
             return task_id_of(event)
         task_id = self._book.feed(stream.watcher, event, self._now(), live=True)
-        if shows_final_state(event):
+        if final:
+            stream.ended = True
             self.tasks.discard(task_id)
             if "task" in event:  # it is the whole task: nothing else has to be waited for
                 self._book.end(stream.watcher, self._now())

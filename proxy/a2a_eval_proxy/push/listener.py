@@ -120,12 +120,12 @@ class PushListener:
                 self._relay.capture.report(stream, finding)
                 return _error(422, str(error))
             if visible is None:
-                stream.refused = b""
+                stream.taken(notification.body)
                 return WebhookAnswer(204)
             headers, body = visible
         answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
         if answer.taken:
-            stream.refused = b""
+            stream.taken(notification.body)
         return answer
 
 

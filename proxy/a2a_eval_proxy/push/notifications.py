@@ -1,4 +1,4 @@
-"""What a notification shows, and what of it the client of its webhook may receive. Pure."""
+"""Reads notifications, and removes tool calls for clients that did not request them. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Notification:
     decoded: bytes
     """The body without its content coding."""
     event: dict[str, Any] | None
-    """The v1.0 event it shows; None where it is none."""
+    """The v1.0 event that it shows, if it shows one."""
 
 
 def read_notification(headers: RawHeaders, body: bytes, max_bytes: int) -> Notification:

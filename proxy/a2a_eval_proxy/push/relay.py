@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from ..clock import CLOCK
 from ..protocol.operations import A2ARequest, decode_json
-from ..protocol.webhook_targets import WebhookTargets
+from ..protocol.webhook_targets import PUBLIC, WebhookTargets
 from ..settings import Settings
 from ..store import StoreError
 from ..store.webhooks import Webhook
@@ -30,7 +30,7 @@ class PushRelay:
 
     def __init__(self, settings: Settings, registry: WebhookRegistry, capture: NotificationCapture) -> None:
         self.push_url = settings.push_url or ""
-        self._targets = WebhookTargets(settings.push_allow)
+        self._targets = WebhookTargets(settings.push_allow or (PUBLIC,))
         self._addresses = RelayAddresses(self.push_url)
         self.registry = registry
         self.capture = capture
@@ -105,7 +105,7 @@ class PushRelay:
 
     async def captured(self, webhook: Webhook, notification: Notification) -> NotificationStream:
         """Report a notification to capture, and learn from it which task the webhook has, and that it has ended."""
-        stream = self.capture.stream(webhook.webhook_id)
+        stream = self.capture.stream(webhook.webhook_id, ended=bool(webhook.ended_at))
         if notification.event is None:
             return stream
         task_id = self.capture.take(stream, notification.body, notification.event)

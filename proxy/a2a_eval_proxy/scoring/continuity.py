@@ -40,7 +40,7 @@ _CONFIRMING_BYTES = 16 * 1024 * 1024
 
 
 GoesOn = Callable[[str], Awaitable[bool]]
-"""Whether a task, whose id is as in the store, may go on although nothing is heard of it. Raises StoreError."""
+"""Whether a silent task, whose id is as in the store, may continue. Raises StoreError."""
 
 
 class Continuity:

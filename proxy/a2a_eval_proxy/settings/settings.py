@@ -105,9 +105,9 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     push_listen: str = _agent(types.ADDRESS, "Address to receive the agent's notifications on.", "127.0.0.1:8082")
     push_allow: tuple[str, ...] = _agent(
         types.WEBHOOK_TARGETS,
-        "Targets to which notifications may be sent: public (any public address), host names (*.example.com: those "
-        "below it), addresses, networks.",
-        ("public",),
+        "Targets of webhooks that clients may register: public (any public address), host names (*.example.com: those "
+        "below it), addresses, networks. Default: public.",
+        (),
     )
     suite: str | None = _run(types.FILE, "Suite file with cases and evaluators.", None)
     run: str = _run(types.NAME, "Name of the run. Default: serve- and the current time.", lambda: new_run_name("serve"))

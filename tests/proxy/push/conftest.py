@@ -6,9 +6,10 @@ import asyncio
 import json
 import queue
 import re
+import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ class Relay:
     proxy: RunningProxy
     client: httpx.AsyncClient
     push_url: str
+    store: Path
 
     async def rpc(self, method: str, params: dict[str, Any], **headers: str) -> Any:
         request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
@@ -104,6 +106,21 @@ class Relay:
         assert turn["status"] == "done"
         return turn
 
+    async def listed(self, task_id: str) -> Any:
+        return (await self.rpc("ListTaskPushNotificationConfigs", {"taskId": task_id}))["result"].get("configs", [])
+
+    def addresses(self) -> list[str]:
+        """The addresses that the agent was given, in the order of their registration."""
+        with closing(sqlite3.connect(self.store)) as connection:
+            rows = connection.execute("SELECT webhook_id FROM webhooks ORDER BY rowid").fetchall()
+        return [f"{self.push_url}/{webhook_id}" for (webhook_id,) in rows]
+
+    async def notify(self, address: str, content: Any, **headers: str) -> httpx.Response:
+        """Send a notification as an agent would."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        body = json.dumps(content).encode()
+        return await self.client.post(address, content=body, headers={"content-type": "application/json", **named})
+
     def codes(self, turn: dict[str, Any]) -> set[str]:
         return {finding["code"] for finding in turn["findings"]}
 
@@ -113,7 +130,7 @@ def message(text: str, **more: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def relaying(agent: str, store: Path | str, **settings: Any) -> AsyncIterator[Relay]:
+async def relaying(agent: str, store: Path, **settings: Any) -> AsyncIterator[Relay]:
     with held_ports(1) as (port,):
         push_url = f"http://127.0.0.1:{port}/push"
         everything = {
@@ -129,7 +146,7 @@ async def relaying(agent: str, store: Path | str, **settings: Any) -> AsyncItera
             run_proxy(Settings(upstream=agent, store=str(store), **everything)) as proxy,
             httpx.AsyncClient(base_url=proxy.url, timeout=30, trust_env=False) as client,
         ):
-            yield Relay(proxy, client, push_url)
+            yield Relay(proxy, client, push_url, store)
 
 
 @pytest.fixture

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
+from typing import Any
 
-from a2a_tool_capture import URI
-from proxy.push.conftest import Endpoint, Relay
+import pytest
+from a2a_tool_capture import METADATA_KEY, URI
+from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
+
+CALLS = [{"id": "1", "name": "search", "arguments": {"q": "kettle"}, "result": "KETTLE"}]
+
+
+def with_hook(url: str, **more: Any) -> dict[str, Any]:
+    return {"taskPushNotificationConfig": {"url": url, **more}, "returnImmediately": True}
+
+
+async def asking(relay: Relay, url: str, **headers: str) -> tuple[str, str, str]:
+    """A task that waits for its user, with a webhook: its text and id, and the address that the agent has."""
+    text = f"ask {uuid.uuid4()}"
+    task_id = (await relay.send(text, {}, **headers))["result"]["task"]["id"]
+    await relay.rpc("CreateTaskPushNotificationConfig", {"taskId": task_id, "url": url, "id": "hook"}, **headers)
+    return text, task_id, relay.addresses()[-1]
 
 
 async def test_notifications_are_captured_and_reach_the_client_without_tool_calls(
     relay: Relay, endpoint: Endpoint
 ) -> None:
     text = f"late {uuid.uuid4()}"
-    config = {
-        "url": f"{endpoint.url}/hook?secret=1",
-        "token": "TOKEN",
-        "authentication": {"scheme": "Bearer", "credentials": "CREDENTIALS"},
-    }
-    answer = await relay.send(text, {"taskPushNotificationConfig": config, "returnImmediately": True})
-    task_id = answer["result"]["task"]["id"]
+    authentication = {"scheme": "Bearer", "credentials": "CREDENTIALS"}
+    hook = with_hook(f"{endpoint.url}/hook?secret=1", token="TOKEN", authentication=authentication)
+    task_id = (await relay.send(text, hook))["result"]["task"]["id"]
     received = await endpoint.until_ended()
     assert {(one.method, one.target) for one in received} == {("POST", "/hook?secret=1")}
     for one in received:
         assert one.headers["authorization"] == "Bearer CREDENTIALS"
         assert one.headers["x-a2a-notification-token"] == "TOKEN"
+        assert one.headers["host"] == endpoint.url.removeprefix("http://")
         assert URI.encode() not in one.body
         assert b"kettle" not in one.body
     assert {value.get("taskId") or value["id"] for one in received for value in one.json.values()} == {task_id}
@@ -32,3 +46,136 @@ async def test_notifications_are_captured_and_reach_the_client_without_tool_call
     assert turn["state"] == "TASK_STATE_COMPLETED"
     assert turn["response_text"] == "done"
     assert relay.codes(turn) == set()
+
+
+async def test_a_client_that_asked_is_notified_of_tool_calls(relay: Relay, endpoint: Endpoint) -> None:
+    await relay.send(f"late {uuid.uuid4()}", with_hook(endpoint.url), a2a_extensions=URI)
+    assert b"kettle" in b"".join(one.body for one in await endpoint.until_ended())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_a_response_shows_too_counts_once(relay: Relay, endpoint: Endpoint, stream: bool) -> None:
+    text = f"chunks {uuid.uuid4()}"
+    configuration = {"taskPushNotificationConfig": {"url": endpoint.url}}
+    method = "SendStreamingMessage" if stream else "SendMessage"
+    body = {"jsonrpc": "2.0", "id": 1, "method": method}
+    await relay.client.post(
+        "/rpc",
+        json={**body, "params": {"message": message(text), "configuration": configuration}},
+        headers={"a2a-version": "1.0"},
+    )
+    await endpoint.until_ended()
+    turn = await relay.turn(text)
+    assert turn["response_text"] == "one two"
+    assert len(turn["tool_calls"]) == 2
+
+
+async def test_the_client_sees_its_own_url_and_a_deleted_configuration_ends(relay: Relay, endpoint: Endpoint) -> None:
+    _, task_id, address = await asking(relay, f"{endpoint.url}/a?b=ü".replace("ü", "%C3%BC"))
+    url = f"{endpoint.url}/a?b=%C3%BC"
+    assert [config["url"] for config in await relay.listed(task_id)] == [url]
+    got = await relay.rpc("GetTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
+    assert got["result"]["url"] == url
+    assert (await relay.notify(address, {})).status_code == 200
+    await relay.rpc("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "hook"})
+    assert (await relay.notify(address, {})).status_code == 404
+    assert relay.addresses() == []
+
+
+async def test_the_agent_gets_the_clients_answer_and_redirects_lead_nowhere(relay: Relay, endpoint: Endpoint) -> None:
+    _, _, address = await asking(relay, f"{endpoint.url}/hook?a=1")
+    endpoint.status, endpoint.headers = 307, {"location": f"{endpoint.url}/elsewhere", "x-client": "yes"}
+    answer = await relay.client.put(f"{address}?b=2", content=b"\xff not JSON", headers={"x-mine": "yes"})
+    assert (answer.status_code, answer.content) == (307, b"said the client")
+    assert answer.headers["x-client"] == "yes"
+    assert "location" not in answer.headers
+    one = await endpoint.next()
+    assert (one.method, one.target, one.body) == ("PUT", "/hook?a=1&b=2", b"\xff not JSON")
+    assert one.headers["x-mine"] == "yes"
+    assert endpoint.arrived.empty()
+    assert (await relay.client.get(address)).status_code == 405
+    assert (await relay.client.post(address[:-1] + "x", content=b"{}")).status_code == 404
+
+
+async def test_a_notification_that_is_repeated_counts_once(relay: Relay, endpoint: Endpoint) -> None:
+    text = f"silent {uuid.uuid4()}"
+    task_id = (await relay.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
+    (address,) = relay.addresses()
+    artifact = {"artifactId": "more", "parts": [{"text": "word "}]}
+    event = {"artifactUpdate": {"taskId": task_id, "contextId": "c", "artifact": artifact, "append": True}}
+    first = {"artifactUpdate": {**event["artifactUpdate"], "append": False}}
+    end = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+    assert (await relay.notify(address, first)).status_code == 200
+    endpoint.status = 503
+    assert (await relay.notify(address, event)).status_code == 503
+    endpoint.status = 200
+    assert (await relay.notify(address, event)).status_code == 200
+    assert (await relay.notify(address, event)).status_code == 200
+    assert (await relay.notify(address, end)).status_code == 200
+    turn = await relay.turn(text)
+    assert turn["response_text"] == "word word word "
+
+
+async def test_a_signed_notification_with_tool_calls_is_withheld(relay: Relay, endpoint: Endpoint) -> None:
+    text = f"silent {uuid.uuid4()}"
+    task_id = (await relay.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
+    (address,) = relay.addresses()
+    artifact = {"artifactId": "a", "parts": [{"text": "hi"}], "metadata": {METADATA_KEY: CALLS}, "extensions": [URI]}
+    update = {"artifactUpdate": {"taskId": task_id, "contextId": "c", "artifact": artifact}}
+    plain = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+    assert (await relay.notify(address, update, x_hub_signature_256="sha256=00")).status_code == 422
+    assert (await relay.notify(address, plain, x_hub_signature_256="sha256=00")).status_code == 200
+    assert (await relay.notify(address, update, content_digest="sha-256=:AA==:")).status_code == 200
+    assert (await relay.notify(address, {"last": True})).status_code == 200
+    shown: list[Received] = []
+    while not shown or b"last" not in shown[-1].body:
+        shown.append(await endpoint.next())
+    (update_shown,) = [one for one in shown if b"artifactUpdate" in one.body]
+    assert update_shown.json["artifactUpdate"]["artifact"] == {"artifactId": "a", "parts": [{"text": "hi"}]}
+    assert "content-digest" not in update_shown.headers
+    end = {"statusUpdate": {"taskId": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+    await relay.notify(address, end)
+    assert "push_withheld" in relay.codes(await relay.turn(text))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://10.0.0.1/", "http://[::1]/hook", "http://user:secret@127.0.0.1/", "ftp://127.0.0.1/", "hook"]
+)
+async def test_other_targets_are_refused_before_the_agent_learns_of_them(relay: Relay, url: str) -> None:
+    text = f"plain {uuid.uuid4()}"
+    answer = await relay.send(text, with_hook(url))
+    assert answer["id"] == 7
+    assert answer["error"]["code"] == -32602
+    assert "secret" not in str(answer)
+    rest = await relay.client.post("/rest/tasks/t/pushNotificationConfigs", json={"url": url})
+    assert (rest.status_code, rest.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    assert [turn for turn in await relay.proxy.turns() if turn["user_text"] == text] == []
+    assert relay.addresses() == []
+
+
+async def test_webhooks_outlive_a_restart(pushing_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    async with relaying(pushing_agent, tmp_path / "turns.db") as relay:
+        text = f"silent {uuid.uuid4()}"
+        task_id = (await relay.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
+        (address,) = relay.addresses()
+    same = {"push_url": relay.push_url, "push_listen": relay.push_url.removeprefix("http://").removesuffix("/push")}
+    async with relaying(pushing_agent, tmp_path / "turns.db", **same) as again:
+        end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+        assert (await again.notify(address, end)).status_code == 200
+        turn = await again.turn(text)
+        assert turn["state"] == "TASK_STATE_COMPLETED"
+        assert "incomplete" not in again.codes(turn)
+
+
+@pytest.mark.parametrize("configured", ["taskPushNotificationConfig", "task_push_notification_config"])
+async def test_webhooks_can_be_refused(pushing_agent: str, endpoint: Endpoint, tmp_path: Path, configured: str) -> None:
+    async with relaying(pushing_agent, tmp_path / "turns.db", push="refuse") as relay:
+        answer = await relay.send("plain", {configured: {"url": endpoint.url}})
+        assert (answer["id"], answer["error"]["code"]) == (7, -32003)
+        assert answer["error"]["data"][0]["reason"] == "PUSH_NOTIFICATION_NOT_SUPPORTED"
+        assert answer["error"]["data"][0]["domain"] == "a2a-protocol.org"
+        rest = await relay.client.post("/rest/tasks/t/pushNotificationConfigs", json={"url": endpoint.url})
+        assert (rest.status_code, rest.json()["error"]["status"]) == (400, "FAILED_PRECONDITION")
+        assert "result" in await relay.send("plain", {})
+        assert (await relay.rpc("ListTaskPushNotificationConfigs", {"taskId": "t"}))["error"]["code"] == -32001
+        assert len(await relay.proxy.turns()) == 1
