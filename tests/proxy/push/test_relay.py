@@ -178,4 +178,5 @@ async def test_webhooks_can_be_refused(pushing_agent: str, endpoint: Endpoint, t
         assert (rest.status_code, rest.json()["error"]["status"]) == (400, "FAILED_PRECONDITION")
         assert "result" in await relay.send("plain", {})
         assert (await relay.rpc("ListTaskPushNotificationConfigs", {"taskId": "t"}))["error"]["code"] == -32001
+        await relay.proxy.flush(20)
         assert len(await relay.proxy.turns()) == 1
