@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,6 @@ from starlette.exceptions import HTTPException
 from tool_call_evaluators.report.model import seconds_between
 from tool_call_evaluators.report.wording import EXPECTATION_WORDS, counted, duration_text
 
-from ..admin.control import Control
 from ..store.base import TurnJson
 from ..store.turn_summary import turn_summary
 from .finding_meanings import MEANINGS
@@ -34,7 +34,7 @@ _EVENTS = "tool_call,text,state,turn.closed,turn.done"
 
 
 async def _values(view: View) -> Mapping[str, Any]:
-    turn = await _turn(view.control, view.request.path_params["turn_id"])
+    turn = await _turn(view)
     row, link = turn_row(turn_summary(turn)), view.link
     shown = await shown_turn(view.control, turn)
     for made, times in zip(shown.get("calls", ()), turn.get("call_times", ()), strict=False):
@@ -60,16 +60,22 @@ async def _values(view: View) -> Mapping[str, Any]:
     }
 
 
-async def _turn(control: Control, turn_id: str) -> TurnJson:
-    """The turn, as it is now if it is open. Raises HTTPException (404)."""
-    stored = await control.store.turn(turn_id)
-    if stored is not None and stored["status"] != "open":
-        return stored
-    in_progress = await control.turns_in_progress()
-    turn = next((turn for turn in in_progress if turn["turn_id"] == turn_id), stored)
-    if turn is None:
-        raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")
-    return turn
+async def _turn(view: View) -> TurnJson:
+    """The turn, as it is now if it is open. Raises HTTPException (404).
+
+    A page that has shown an open turn waits until the closed one is stored, up to a second.
+    """
+    turn_id = view.request.path_params["turn_id"]
+    for _ in range(20 if "fragment" in view.request.query_params else 1):
+        stored = await view.control.store.turn(turn_id)
+        if stored is not None and stored["status"] != "open":
+            return stored
+        in_progress = await view.control.turns_in_progress()
+        turn = next((turn for turn in in_progress if turn["turn_id"] == turn_id), stored)
+        if turn is not None:
+            return turn
+        await asyncio.sleep(0.05)
+    raise HTTPException(404, f"There is no turn {turn_id!r}. It may have been deleted, or not be stored yet.")
 
 
 def call_rows(shown: Mapping[str, Any], *, is_open: bool) -> list[dict[str, Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,12 @@ def opened(browser: Any, address: str, **screen: Any) -> Iterator[Any]:
 
 
 def settle(session: Any, script: str) -> None:
-    """Wait until `script` is true in the page."""
-    session.execute_async_script(
-        f"const done = arguments[0]; const look = () => ({script}) ? done() : setTimeout(look, 10); look();"
-    )
+    """Wait until `script` is true in the page, which may change meanwhile."""
+    from selenium.common.exceptions import JavascriptException
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    wait = WebDriverWait(session, 20, poll_frequency=0.01, ignored_exceptions=[JavascriptException])
+    wait.until(lambda _: session.execute_script(f"return Boolean({script})"), script)
 
 
 def texts(session: Any, selector: str) -> list[str]:
@@ -105,21 +108,35 @@ def test_a_call_is_in_the_list_and_in_the_turn_while_the_agent_answers(browser: 
         with shown.streaming("live one", events) as release:
             settle(session, "document.querySelector('.row.open')")
             assert texts(session, ".row .chip") == []
-            release()
-            settle(session, "document.querySelector('.row.open .chip')")
+            in_list = milliseconds_until(session, ".row.open .chip", release)
             assert texts(session, ".row .chip") == ["lookup_order"]
             session.get(session.execute_script("return document.querySelector('.row .text').href"))
             settle(session, "document.querySelector('#answer').textContent === 'Let me '")
             assert texts(session, ".calls .tool") == ["lookup_order"]
-            release()
+            in_turn = milliseconds_until(session, ".calls .result", release)
             settle(session, "document.querySelector('#answer').textContent === 'Let me look.'")
-            settle(session, "document.querySelector('.calls .result')")
             assert texts(session, ".result pre") == ["shipped"]
             assert texts(session, ".verdict") == ["…open open"]
             release()
         settle(session, "document.querySelector('.results')")
         assert texts(session, ".metric") == ["✓passed tool_error"]
         assert complaints(session) == []
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    (ARTIFACTS / "live.json").write_text(json.dumps({"call_in_list_ms": in_list, "result_in_turn_ms": in_turn}) + "\n")
+
+
+def milliseconds_until(session: Any, selector: str, act: Callable[[], None]) -> float:
+    """The time from `act` to the first element on the page that matches. It is written down and not asserted."""
+    session.execute_script(
+        "window.seen = 0; const selector = arguments[0];"
+        "new MutationObserver(() => { if (document.querySelector(selector)) window.seen ||= Date.now(); })"
+        ".observe(document.body, {subtree: true, childList: true})",
+        selector,
+    )
+    before = time.time()
+    act()
+    settle(session, "window.seen")
+    return round(session.execute_script("return window.seen") - 1000 * before)
 
 
 def test_what_was_missed_is_there_after_a_pause(browser: Any, shown: Shown) -> None:
@@ -158,7 +175,7 @@ def test_a_login_link_opens_pages_that_are_live(browser: Any, locked: Shown) -> 
         assert texts(session, ".row .text") == ["hello"]
         session.delete_all_cookies()
         session.refresh()
-        settle(session, "document.querySelector('#token')")
+        settle(session, "document.activeElement.id === 'token'")
         keys(session, "s3cret\n")
         settle(session, "document.querySelector('.live') && document.querySelector('.live').textContent === 'live'")
 
