@@ -64,12 +64,14 @@ class AgentOptions:
 
     `gated` agents report calls only to requests that list the URI in the extensions header.
     `public_url` replaces the agent's own URL in the card; `grpc` is its gRPC address there.
+    `extended`: whether there is an extended card.
     """
 
     declared: bool = True
     gated: bool = True
     public_url: str | None = None
     grpc: str = "127.0.0.1:1"
+    extended: bool = True
 
 
 class ScenarioExecutor(AgentExecutor):
@@ -212,7 +214,7 @@ def agent_card(url: str, options: AgentOptions, name: str = "Scenario agent") ->
         capabilities=AgentCapabilities(
             streaming=True,
             push_notifications=True,
-            extended_agent_card=True,
+            extended_agent_card=options.extended,
             extensions=[extension] if options.declared else [],
         ),
         default_input_modes=["text/plain"],

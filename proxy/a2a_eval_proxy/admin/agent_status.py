@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tool_call_evaluators.report.wording import one_line, printable
 
+from ..grpc_relay import card_of
 from ..net.file_watcher import FileWatch
 from ..net.http_client import UpstreamError
 from ..protocol.agent_card import bindings_of, declared_uris
@@ -44,7 +45,8 @@ def unreachable(settings: Settings, error: Exception) -> AgentStatus:
         why = _short(str(error) or "it does not respond")
         text = f"agent {settings.upstream} is unreachable: {why}; requests fail until it is up"
         return AgentStatus(settings.upstream, "error", text, "Start the agent, or correct --upstream.")
-    text = f"{_short(str(error))}: clients find no card, and the agent is not asked for tool calls"
+    asked = "asked for tool calls all the same" if settings.negotiate == "always" else "not asked for tool calls"
+    text = f"{_short(str(error))}: clients find no card, and the agent is {asked}"
     repair = "Serve the agent card, name its path with --card-path, or set --negotiate always."
     return AgentStatus(settings.upstream, "error", text, repair)
 
@@ -99,6 +101,7 @@ class AgentWatch:
         self._settings = settings
         self._otlp_url = otlp_url
         self._upstream = Upstream(settings, files)
+        self._fetch_card = card_of(settings, self._upstream)
         self._last = AgentStatus(settings.upstream, "ok", "its card is being read")
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
@@ -113,7 +116,7 @@ class AgentWatch:
 
     async def _read(self) -> None:
         try:
-            card = await self._upstream.fetch_card()
+            card = await self._fetch_card()
             self._last = status_of(card, self._settings, self._otlp_url())
         except CARD_ERRORS as error:
             self._last = unreachable(self._settings, error)

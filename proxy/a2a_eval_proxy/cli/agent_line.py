@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..admin.agent_status import CARD_ERRORS, status_of, unreachable
+from ..grpc_relay import card_of
 from ..net.file_watcher import FileWatch
 from ..relay.upstream import Upstream
 from ..settings import Settings
@@ -17,11 +18,12 @@ _AGAIN_S = 5.0
 async def watch_agent(settings: Settings, otlp_url: str | None, write: Callable[[str], None]) -> None:
     """Write the agent's line as soon as its card can be read, and before that, once, why it cannot."""
     upstream = Upstream(settings, FileWatch())
+    fetch_card = card_of(settings, upstream)
     warned = False
     try:
         while True:
             try:
-                card = await upstream.fetch_card()
+                card = await fetch_card()
             except CARD_ERRORS as error:
                 if not warned:
                     write(unreachable_line(settings, error))

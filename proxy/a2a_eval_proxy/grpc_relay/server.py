@@ -10,48 +10,50 @@ import grpc
 import grpc.aio
 
 from ..errors import ListenError
+from ..net.file_watcher import FileWatch
 from ..relay.client_request import RelayContext
+from ..settings import Settings
+from .agent_channel import AgentChannel, message_sizes
 from .relayed_call import RelayedCall
+from .tls import server_credentials
 
-_CHANNEL = (
-    ("grpc.enable_retries", 0),  # the client's to do
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),  # an agent that is back is found at once
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-)
 _NO_ADDRESS = "the agent's card names no gRPC interface; point --upstream at one: grpc://HOST:PORT"
 
 
 class GrpcPort:
-    """Listens on `address` (HOST:PORT; port 0: any free one) and relays to the address in the agent's card, without
-    TLS."""
+    """Listens on `settings.grpc`, and relays to `grpc_upstream` or else to the address in the agent's card."""
 
-    def __init__(self, relay: RelayContext, address: str, *, shared: bool = False) -> None:
-        """`shared`: other processes of ours listen on the same address."""
-        self._relay = relay
-        self._address = address
-        self._shared = shared
+    def __init__(self, settings: Settings, files: FileWatch) -> None:
+        """Reads the files of TLS. Raises ConfigError."""
+        self._settings = settings
+        self._address = settings.grpc or ""
+        self._credentials = server_credentials(settings, files)
+        self._agent = AgentChannel(settings, files)
+        self._stopping: asyncio.Task[None] | None = None
         self.port = 0
         """That of the listening socket, after `start`."""
-        self._stopping: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> str:
         """HOST:PORT of the listening socket, after `start`."""
         return f"{self._address.rpartition(':')[0]}:{self.port}"
 
-    async def start(self) -> None:
-        """Take calls, in the running event loop. Raises ListenError."""
-        limit = self._relay.settings.max_body_bytes
-        sizes = [("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit)]
-        self._agent = AgentChannel([*sizes, *_CHANNEL])
+    async def start(self, relay: RelayContext, *, shared: bool) -> None:
+        """Take calls, in the running event loop. Raises ListenError.
+
+        `shared`: other processes of ours listen on the same address.
+        """
         self._server = grpc.aio.server(
-            options=[*sizes, ("grpc.so_reuseport", int(self._shared))],
-            maximum_concurrent_rpcs=self._relay.settings.max_client_connections,
+            options=(*message_sizes(self._settings), ("grpc.so_reuseport", int(shared))),
+            maximum_concurrent_rpcs=self._settings.max_client_connections,
         )
-        self._server.add_generic_rpc_handlers((_EveryMethod(self._relay, self._agent),))
+        self._server.add_generic_rpc_handlers((_EveryMethod(relay, self._agent),))
         try:
-            self.port = self._server.add_insecure_port(self._address)
+            self.port = (
+                self._server.add_insecure_port(self._address)
+                if self._credentials is None
+                else self._server.add_secure_port(self._address, self._credentials)
+            )
         except RuntimeError as error:
             raise ListenError(
                 errno.EADDRINUSE, f"cannot listen on {self._address}: {error}; choose another address with --grpc"
@@ -61,7 +63,7 @@ class GrpcPort:
     def retire(self) -> None:
         """Take no more calls; open ones have `shutdown_timeout` to finish."""
         if self._stopping is None:
-            grace_s = self._relay.settings.shutdown_timeout
+            grace_s = self._settings.shutdown_timeout
             self._stopping = asyncio.get_running_loop().create_task(self._server.stop(grace_s))
 
     async def stop(self) -> None:
@@ -70,22 +72,6 @@ class GrpcPort:
         if self._stopping is not None:
             await self._stopping
         await self._agent.close()
-
-
-class AgentChannel:
-    """The channel to the agent's gRPC address; another one once the card names another address."""
-
-    def __init__(self, options: list[tuple[str, int]]) -> None:
-        self._options = options
-        self._channels: dict[str, grpc.aio.Channel] = {}
-
-    def to(self, target: str) -> grpc.aio.Channel:
-        if target not in self._channels:
-            self._channels[target] = grpc.aio.insecure_channel(target, self._options)
-        return self._channels[target]
-
-    async def close(self) -> None:
-        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
 
 
 class _EveryMethod(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
@@ -112,4 +98,4 @@ class _EveryMethod(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has 
             await negotiation.wait_first(now)
         elif negotiation.stale(now):
             negotiation.refresh(now)
-        return negotiation.grpc_address
+        return self._relay.settings.grpc_upstream or negotiation.grpc_address

@@ -16,7 +16,7 @@ from ..net.http_client import HttpClient, RawHeaders, Response, UpstreamError
 from ..net.tls import TlsFiles
 from ..settings import Settings
 
-_CARD_TIMEOUT_S = 5.0
+CARD_TIMEOUT_S = 5.0
 MAX_CARD_BYTES = 4 * 1024 * 1024
 
 
@@ -93,7 +93,7 @@ class Upstream:
 
     async def fetch_card(self) -> Any:
         """The agent's card, decoded. Raises UpstreamError (no response), TimeoutError, or ValueError (no card)."""
-        async with asyncio.timeout(_CARD_TIMEOUT_S):
+        async with asyncio.timeout(CARD_TIMEOUT_S):
             for path in self.card_paths:
                 headers = self.headers([(b"accept", b"application/json")])
                 response, body = await self.get(self.target(path.encode(), b""), headers)

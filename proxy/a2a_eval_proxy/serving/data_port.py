@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..capture.turn_book import TurnBook
 from ..clock import CLOCK
 from ..errors import GrpcMissingError
+from ..grpc_relay import card_of
 from ..net.browser_guard import BrowserGuard, HostNames
 from ..net.client_limits import ClientLimits, connections_possible
 from ..net.file_watcher import FileWatch
@@ -34,6 +35,7 @@ from ..telemetry.counters import Metrics
 from ..telemetry.problem_log import ProblemLog
 from ..turn import Turn
 from .live import LiveReports
+from .no_http import NoHttp
 from .reports import TurnReports
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class DataPort:
         self._upstream = Upstream(settings, files)
         self.negotiation = Negotiation(
             settings.negotiate,
-            self._upstream.fetch_card,
+            card_of(settings, self._upstream),
             grpc_address=lambda card: grpc_address(card, settings.upstream, settings.grpc),
         )
         self._no_room = ProblemLog(logger, "open turns take too much memory: {count} turn(s) were closed as incomplete")
@@ -121,8 +123,7 @@ class DataPort:
     def prepare(self, stack: AsyncExitStack) -> None:
         """Read the files of TLS. Raises ConfigError, or GrpcMissingError."""
         self._tls = self._server_tls()
-        if self._settings.grpc is not None:
-            self._grpc_port = _grpc_port()
+        self._grpc = None if self._settings.grpc is None else _grpc_port()(self._settings, self._files)
         stack.callback(self._no_room.close)
         stack.callback(self._upstream.http.close)
         stack.push_async_callback(self.negotiation.close)
@@ -150,14 +151,15 @@ class DataPort:
             self._wire_log,
             self._push,
         )
-        if settings.grpc is not None:
-            grpc = self._grpc_port(forwarder.context, settings.grpc, shared=shared)
-            await grpc.start()
-            stack.push_async_callback(grpc.stop)
-            self.grpc_address = grpc.address
-            forwarder.context.cards.grpc_port = grpc.port
+        if self._grpc is not None:
+            await self._grpc.start(forwarder.context, shared=shared)
+            stack.push_async_callback(self._grpc.stop)
+            self.grpc_address = self._grpc.address
+            forwarder.context.cards.grpc_port = self._grpc.port
         names = HostNames(settings.host_names)
         data: Any = BrowserGuard(forwarder, names) if settings.adds_credentials else forwarder
+        if settings.grpc_upstream:
+            data = NoHttp(settings.upstream, self.grpc_address or "")
         self._server = await listening(
             stack,
             data,
@@ -168,9 +170,9 @@ class DataPort:
             self._tls,
             shared=shared,
         )
-        if settings.grpc is not None:
+        if self._grpc is not None:
             forwarder.context.cards.url = reachable(self.url)
-            stack.callback(grpc.retire)  # both ports wait for open responses at the same time
+            stack.callback(self._grpc.retire)  # both ports wait for open responses at the same time
 
     async def _open_push(self, stack: AsyncExitStack, relay: PushRelay) -> None:
         """Listen for the agent's notifications."""

@@ -80,6 +80,23 @@ def parse_agent_url(value: Any) -> str:
     return parse_url(text)
 
 
+def parse_upstream(value: Any) -> str:
+    """As `parse_agent_url`, or `grpc://HOST:PORT` (plain text) or `grpcs://HOST:PORT` (TLS)."""
+    text = parse_text(value)
+    scheme, mark, address = text.partition("://")
+    address = address.rstrip("/")
+    if not mark or scheme.lower() not in ("grpc", "grpcs"):
+        return parse_agent_url(text)
+    try:
+        parts = urlsplit(f"//{address}")
+        valid = parts.netloc == address and bool(parts.hostname) and bool(parts.port) and "@" not in address
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError("expected grpc://HOST:PORT or grpcs://HOST:PORT, without path and user name")
+    return f"{scheme.lower()}://{address}"
+
+
 def parse_agent(value: Any) -> str:
     """The URL of an A2A agent, `python:...`, or `openai:` and a URL, which may have a query."""
     text = parse_text(value)
@@ -247,7 +264,7 @@ OUTPUT_FILE = ValueType(_output_file, "FILE", completes="file")
 OUTPUT_DIRECTORY = ValueType(_output_directory, "DIR", completes="dir")
 URL = ValueType(parse_url, "URL")
 AGENT = ValueType(parse_agent, "URL")
-AGENT_URL = ValueType(parse_agent_url, "URL")
+UPSTREAM = ValueType(parse_upstream, "URL")
 URL_PATH = ValueType(_url_path, "PATH")
 ADDRESS = ValueType(parse_address, "HOST:PORT")
 ADDRESS_OR_OFF = ValueType(_address_or_off, "HOST:PORT")

@@ -73,7 +73,9 @@ class PrivacyOptions(RedactionOptions):
 class Settings(PluginOption, StoreOption, PrivacyOptions):
     """The settings of `serve`. Field names are the keys of the config file; flags and variables follow."""
 
-    upstream: str = _agent(types.AGENT_URL, "URL of the agent.")
+    upstream: str = _agent(
+        types.UPSTREAM, "URL of the agent; grpc://HOST:PORT or grpcs://HOST:PORT for one that has only gRPC."
+    )
     listen: str = _agent(types.ADDRESS, "Address to listen on for clients.", "127.0.0.1:8080")
     grpc: str | None = _agent(
         types.ADDRESS, "Address to listen on for clients that speak gRPC (requires the extra [grpc]).", None
@@ -217,6 +219,10 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
         self._check_addresses()
         self._check_tls()
         self._check_push()
+        if self.grpc_upstream and not self.grpc:
+            raise ConfigError(
+                f"upstream: {self.upstream} has only gRPC; set --grpc, the address for clients that speak it"
+            )
         if self.no_content and not self.evaluate:
             raise ConfigError(
                 "no_content: turns stored without content cannot be scored later; leave out --no-evaluate"
@@ -243,7 +249,7 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
         if self.tls_client_ca and not self.tls_cert:
             raise ConfigError("tls_client_ca: clients present certificates over HTTPS only; set tls_cert and tls_key")
         for name in ("upstream_ca", "upstream_cert"):
-            if getattr(self, name) and not self.upstream.startswith("https:"):
+            if getattr(self, name) and not self.upstream_is_secure:
                 raise ConfigError(f"{name}: requires an agent that uses HTTPS, but upstream is {self.upstream}")
 
     def _check_push(self) -> None:
@@ -256,6 +262,17 @@ class Settings(PluginOption, StoreOption, PrivacyOptions):
     def push_mode(self) -> str:
         """`relay`, `pass` or `refuse`."""
         return self.push or ("relay" if self.push_url else "pass")
+
+    @property
+    def upstream_is_secure(self) -> bool:
+        """Whether the agent uses TLS."""
+        return self.upstream.startswith(("https:", "grpcs:"))
+
+    @property
+    def grpc_upstream(self) -> str | None:
+        """HOST:PORT of an agent that has only gRPC; None for any other."""
+        scheme, _, address = self.upstream.partition("://")
+        return address if scheme in ("grpc", "grpcs") else None
 
     @property
     def host_names(self) -> tuple[str, ...]:

@@ -51,8 +51,8 @@ class AgentCheck:
         """The check of the agent that a proxy with these settings serves."""
 
         def tls() -> ssl.SSLContext | None:
-            secure = settings.upstream.startswith("https:")
-            return TlsFiles.of(settings, "upstream", ca_setting="upstream_ca").client_context() if secure else None
+            files = TlsFiles.of(settings, "upstream", ca_setting="upstream_ca")
+            return files.client_context() if settings.upstream_is_secure else None
 
         return cls(settings.upstream, dict(settings.upstream_header), tls)
 

@@ -1,0 +1,82 @@
+"""Connections to the agent's gRPC port, and its card from there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from ..net.file_watcher import FileWatch
+from ..net.http_client import UpstreamError
+from ..relay.upstream import CARD_TIMEOUT_S, Upstream
+from ..settings import Settings
+from .messages import METHODS, as_json, decoded
+from .metadata import from_headers
+from .tls import ChannelTls
+
+_OPTIONS = (
+    ("grpc.enable_retries", 0),  # the client's to do
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),  # an agent that is back is found at once
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+)
+_CARD_METHODS = (("/lf.a2a.v1.A2AService/GetExtendedAgentCard", "1.0"), ("/a2a.v1.A2AService/GetAgentCard", "0.3"))
+
+
+def message_sizes(settings: Settings) -> tuple[tuple[str, int], ...]:
+    """Options for the size of messages, in both directions."""
+    limit = settings.max_body_bytes
+    return ("grpc.max_receive_message_length", limit), ("grpc.max_send_message_length", limit)
+
+
+class AgentChannel:
+    """The channel to the agent; another one once the agent's card names another address, or a certificate changed."""
+
+    def __init__(self, settings: Settings, files: FileWatch) -> None:
+        """Raises ConfigError."""
+        self._options = (*message_sizes(settings), *_OPTIONS)
+        self._tls = ChannelTls(settings, files) if settings.upstream_is_secure else None
+        self._target = ""
+        self._credentials: Any = None
+        self._channel: grpc.aio.Channel | None = None
+
+    def to(self, target: str) -> grpc.aio.Channel:
+        """A channel to HOST:PORT. Calls on an earlier one continue."""
+        credentials = None if self._tls is None else self._tls.credentials
+        if self._channel is None or target != self._target or credentials is not self._credentials:
+            self._target, self._credentials = target, credentials
+            self._channel = (
+                grpc.aio.insecure_channel(target, self._options)
+                if credentials is None
+                else grpc.aio.secure_channel(target, credentials, self._options)
+            )
+        return self._channel
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+
+
+async def fetch_card(settings: Settings, upstream: Upstream) -> Any:
+    """The extended card of an agent that has only gRPC, as JSON.
+
+    Raises UpstreamError (no response), TimeoutError, or ValueError (no card).
+    """
+    agent, refusals = AgentChannel(settings, FileWatch()), []
+    try:
+        async with asyncio.timeout(CARD_TIMEOUT_S):
+            channel = agent.to(settings.grpc_upstream or "")
+            for path, version in _CARD_METHODS:
+                metadata = from_headers(upstream.with_configured([(b"a2a-version", version.encode())]))
+                try:
+                    data = await channel.unary_unary(path)(b"", metadata=metadata)
+                    return as_json(decoded(METHODS[path].response_type, data))
+                except grpc.aio.AioRpcError as error:
+                    if error.code() is grpc.StatusCode.UNAVAILABLE:
+                        raise UpstreamError(error.details()) from None
+                    refusals.append(f"{error.code().name}: {error.details()}")
+    finally:
+        await agent.close()
+    raise ValueError(f"no extended agent card at {settings.upstream} ({refusals[0]})")
