@@ -1,4 +1,5 @@
-"""The benchmark, in parts that each print a table: traffic, stages, profile, traces, evaluators, workers.
+"""The benchmark, in parts that each print a table: traffic, stages, profile, traces, evaluators,
+workers, watching, pages.
 
 Run from the repository root: `make bench`, or `make bench ARGS="traces --quick"`. It prints Markdown tables and writes
 JSON; it asserts nothing about time. Read the figures as ratios: absolute ones depend on the machine.
@@ -26,6 +27,7 @@ from .stages import stages
 from .targets import STAGES, TRAFFIC_TARGETS, TargetUnavailableError
 from .traces import TRACES
 from .traffic import traffic
+from .watching import WATCHING
 from .workers import WORKERS
 
 EXIT_FAILED = 1
@@ -42,6 +44,7 @@ PARTS = {
     "traces": (3, "spans received over OTLP, compared with decoding them"),
     "evaluators": (4, "turns scored per second, compared with the evaluators of other packages"),
     "workers": (4, "turns scored per second by one, two and four workers over PostgreSQL"),
+    "watching": (3, "what open pages cost the traffic"),
 }
 """What each measures, and how many minutes that takes on two idle cores."""
 
@@ -79,7 +82,7 @@ def _chosen(options: argparse.Namespace) -> list[Part | ProfilePart]:
         traffic(only),
         stages(only, options.against),
         ProfilePart(options.only or ["scoring"], options.against),
-        *(TRACES, SCORING, WORKERS),
+        *(TRACES, SCORING, WORKERS, WATCHING),
     ]
     return [part for part in parts if part.name in wanted]
 

@@ -21,6 +21,11 @@ async def json_object(request: Request, what: str, most: int) -> tuple[dict[str,
             raise HTTPException(413, f"{what} may have {most} bytes at most")
     try:
         data = json.loads(body)
+        if b"\\u" in body:
+            json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise HTTPException(400, f"the body has half of a surrogate pair, {half!r}, which is no character") from None
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"the body is not JSON: {error}") from None
     if not isinstance(data, dict):

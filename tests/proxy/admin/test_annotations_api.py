@@ -76,6 +76,7 @@ async def test_an_annotation_is_deleted_once(proxy: Proxied) -> None:
         ({"assessment": "right", "note": "x" * 2001}, 400, "note: expected"),
         ({"assessment": "right", "who": "x" * 101}, 400, "who: expected a text of at most 100 characters"),
         ({"assessment": "right", "verdict": "right"}, 400, "'verdict': no such field; there are assessment"),
+        ({"assessment": "right", "note": "\ud800"}, 400, "half of a surrogate pair, '\\ud800'"),
         ([], 400, "must be a JSON object"),
         ("x" * 70_000, 413, "an annotation may have 65536 bytes at most"),
     ],
