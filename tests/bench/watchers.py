@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from a2a_eval_proxy.loop_thread import LoopThread
 
-_EVENT = b"\nevent: "
+_COUNT = re.compile(rb'"count":(\d+)')
 
 
 def rest_after(news: int) -> float:
     """Seconds between two fetches, by the number of events meanwhile: `restAfter` in ui/assets/live.js."""
-    return 1.0 if news > 50 else 0.5 if news > 5 else 0.08
+    return 2.0 if news > 1000 else 1.0 if news > 50 else 0.5 if news > 5 else 0.08
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Page:
             listening.set()
             try:
                 while piece := await reader.read(1 << 20):
-                    self.events += piece.count(_EVENT)
+                    self.events += sum(map(int, _COUNT.findall(piece)))
                     self._news.set()
             finally:
                 fetching.cancel()
@@ -51,13 +51,14 @@ class Page:
             writer.close()
 
     async def _fetch(self) -> None:
+        shown = 0
         while True:
             await self._news.wait()
             self._news.clear()
-            before = self.events
+            news, shown = self.events - shown, self.events
             await self._get("/?fragment=head,list")
             self.fetches += 1
-            await asyncio.sleep(rest_after(self.events - before))
+            await asyncio.sleep(rest_after(news))
 
     async def _get(self, target: str) -> bytes:
         reader, writer = await self._request(target, b"connection: close\r\n")

@@ -16,12 +16,18 @@ from ..telemetry.event_log import Event
 from .api_operation import ApiAnswer, ApiOperation, ApiParameter, Given, choice
 from .control import Control
 
-_VIEWS = ("short", "summary", "whole")
+_COUNT = "count"
+_VIEWS = ("short", "summary", "whole", _COUNT)
 _PARAMETERS = (
     ApiParameter("run", "Events of this run"),
     ApiParameter("case", "Events of the case with this id"),
     ApiParameter("types", "Events with these names", {"type": "array", "items": choice(sorted(TYPES))}),
-    ApiParameter("view", "Large events cut, turns as summaries, or everything whole", choice(_VIEWS, "short")),
+    ApiParameter("turn", "Events of the turn with this id"),
+    ApiParameter(
+        "view",
+        "Large events cut, turns as summaries, everything whole, or only the number of events",
+        choice(_VIEWS, "short"),
+    ),
     ApiParameter("last_event_id", "As the header Last-Event-ID: events after the one with this id"),
 )
 
@@ -44,7 +50,7 @@ class EventsApi:
 
     async def events(self, request: Request, given: Given) -> Response:
         types = TYPES if given["types"] is None else frozenset(given["types"])
-        selection = EventFilter(types, given["run"], given["case"])
+        selection = EventFilter(types, given["run"], given["case"], given["turn"], given["view"] == _COUNT)
         after = request.headers.get("last-event-id") or given["last_event_id"] or None
         stream = _stream(self._control.bus, selection, after, given["view"])
         return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
@@ -63,7 +69,10 @@ async def _stream(bus: EventBus, selection: EventFilter, after: str | None, view
                 continue
             if news.lost:
                 yield f'event: reset\ndata: {{"reason":"{news.lost}"}}\nid: {listener.last_id}\n\n'.encode()
-            if news.events:
+            if news.events and view == _COUNT:
+                count, last = len(news.events), listener.last_id
+                yield f'event: changes\ndata: {{"count":{count}}}\nid: {last}\n\n'.encode()
+            elif news.events:
                 yield b"".join(_message(bus, event, view) for event in news.events)
             if news.ended:
                 return

@@ -27,6 +27,8 @@ LIVE_PER_S = 500
 
 _WINDOW_S = 1.0
 
+_EVERY_TURN = ""
+
 _NEWS_BYTES = 256 * 1024
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -34,11 +36,19 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The events a listener wants; None: of every run, of every case."""
+    """The events a listener wants; None: of every run, of every case, of every turn."""
 
     types: frozenset[str] = TYPES
     run: str | None = None
     case: str | None = None
+    turn: str | None = None
+    only_counts: bool = False
+    """Whether it does without their data."""
+
+    @property
+    def data_of(self) -> str | None:
+        """The turn whose data it wants; `_EVERY_TURN`, or None for no data."""
+        return None if self.only_counts else self.turn or _EVERY_TURN
 
     @property
     def is_live(self) -> bool:
@@ -50,10 +60,18 @@ class EventFilter:
             event.name in self.types
             and (self.run is None or event.run == self.run)
             and (self.case is None or event.case_id == self.case)
+            and (self.turn is None or event.turn_id == self.turn)
         )
 
 
 EVERYTHING = EventFilter()
+
+
+class _Interest(NamedTuple):
+    """What must be recorded for a listener. `data_of`: as in `EventFilter`."""
+
+    live: bool
+    data_of: str | None
 
 
 class News(NamedTuple):
@@ -80,8 +98,10 @@ class EventBus:
         self._linger_s = linger_s
         self._origin = secrets.token_hex(4)
         self._listeners: set[Listener] = set()
-        self._lingering: dict[bool, asyncio.TimerHandle] = {}
-        """Timers for listeners that have left; True: for one that wanted events during a turn."""
+        self._lingering: dict[_Interest, asyncio.TimerHandle] = {}
+        """Timers for listeners that have left, by what they wanted."""
+        self._data_of: set[str | None] = set()
+        """The turns whose data is recorded."""
         self._live_since = 0
         """The number of the last event before events during turns were recorded without a gap."""
         self._live_per_window = self._live_left = live_per_window
@@ -115,7 +135,18 @@ class EventBus:
         short = whole if len(whole) <= SMALL_BYTES else json_bytes(shortened(data))
         if name in LIVE_TYPES:
             self._live_left -= 1
-        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short))
+        self._log.add(Event(self._log.last + 1, name, data["run"], data["case_id"], whole, short, data.get("turn_id")))
+        self._wake()
+
+    def wants_data(self, turn_id: str | None) -> bool:
+        """Whether a listener wants the data of events of this turn, or of a conversation (None)."""
+        return _EVERY_TURN in self._data_of or turn_id in self._data_of
+
+    def count(self, name: str, run: str, case_id: str | None, turn_id: str | None) -> None:
+        """Record an event whose data nobody wants, and wake the listeners."""
+        if name in LIVE_TYPES:
+            self._live_left -= 1
+        self._log.add(Event(self._log.last + 1, name, run, case_id, b"", b"", turn_id))
         self._wake()
 
     def takes_live(self) -> bool:
@@ -148,7 +179,7 @@ class EventBus:
         finally:
             self._listeners.discard(listener)
             if not self.closed:
-                self._linger(selection.is_live)
+                self._linger(_Interest(selection.is_live, selection.data_of))
 
     def close(self) -> None:
         """End every listener, and record nothing from now on."""
@@ -174,24 +205,28 @@ class EventBus:
         self._live_since = self._log.last
         self._wake()
 
-    def _linger(self, live: bool) -> None:
-        if (timer := self._lingering.get(live)) is not None:
+    def _linger(self, interest: _Interest) -> None:
+        if (timer := self._lingering.get(interest)) is not None:
             timer.cancel()
-        self._lingering[live] = asyncio.get_running_loop().call_later(self._linger_s, self._left, live)
+        self._lingering[interest] = asyncio.get_running_loop().call_later(self._linger_s, self._left, interest)
 
-    def _left(self, live: bool) -> None:
-        del self._lingering[live]
+    def _left(self, interest: _Interest) -> None:
+        del self._lingering[interest]
         self._update()
 
     def _update(self) -> None:
         """Record what listeners want, or have wanted a short time ago."""
-        wanted = () if self.closed else {*self._lingering, *(one.selection.is_live for one in self._listeners)}
+        selections = [one.selection for one in self._listeners]
+        wanted = {*self._lingering, *(_Interest(one.is_live, one.data_of) for one in selections)}
+        if self.closed:
+            wanted.clear()
+        self._data_of = {one.data_of for one in wanted if one.data_of is not None}
         if self.recording and not wanted and not self.closed:
             self._log.forget()
         if self.recording != bool(wanted):
             self.recording = bool(wanted)
             self.on_recording(self.recording)
-        live = True in wanted
+        live = any(one.live for one in wanted)
         if live != self.live:
             self.live, self._live_since = live, self._log.last
             self.on_live(live)
@@ -233,9 +268,13 @@ class Listener:
             if size > _NEWS_BYTES:
                 return News(taken, lost, False)
             self.number = event.number
-            if self.selection.takes(event):
+            if not self.selection.takes(event):
+                continue
+            if event.whole or self.selection.only_counts:
                 taken.append(event)
                 size += event.size
+            else:
+                lost = "the data of some events was not recorded"
         return News(taken, lost, self._bus.closed)
 
     async def news(self) -> News:

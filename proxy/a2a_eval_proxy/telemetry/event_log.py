@@ -11,7 +11,10 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class Event(NamedTuple):
-    """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large."""
+    """One live event. `whole` is the JSON of its data; `short` is the same, or its short form if it is large.
+
+    Both are empty if nobody wanted the data when it happened.
+    """
 
     number: int
     """The first event of a log is number 1."""
@@ -20,6 +23,7 @@ class Event(NamedTuple):
     case_id: str | None
     whole: bytes
     short: bytes
+    turn_id: str | None = None
 
     @property
     def size(self) -> int:

@@ -65,26 +65,26 @@ class TurnEvents(TurnListener):
     def opened(self, turn: Turn) -> None:
         if self._bus.live:
             self._cases[turn.turn_id] = case_id = self._case_of(turn)
-            if not self._bus.takes_live():
-                return
-            copy = replace(turn, case_id=case_id, findings=list(turn.findings))
-            self._publish(lambda: [("turn.opened", self._open_turn(copy))])
+            if self._bus.takes_live() and not self._counted(turn, case_id, ["turn.opened"]):
+                copy = replace(turn, case_id=case_id, findings=list(turn.findings))
+                self._publish(lambda: [("turn.opened", self._open_turn(copy))])
 
     def changed(self, changes: TurnChanges) -> None:
         if self._bus.live and self._bus.takes_live():
             turn = changes.turn
             case_id = self._cases[turn.turn_id] if turn.turn_id in self._cases else self._case_of(turn)
-            self._publish(partial(self._changes, changes, case_id))
+            if not self._counted(turn, case_id, changes.names):
+                self._publish(partial(self._changes, changes, case_id))
 
     def ended(self, turn: Turn) -> None:
         self._cases.pop(turn.turn_id, None)
 
     def closed(self, turn: Turn) -> None:
-        if self._bus.recording:  # building an event takes time
+        if self._bus.recording and not self._counted(turn, turn.case_id, ["turn.closed"]):
             self._publish(lambda: [("turn.closed", {**turn.to_dict(), "evaluations": []})])
 
     def scored(self, turn: Turn, results: Sequence[Mapping[str, Any]], again: bool) -> None:
-        if self._bus.recording:
+        if self._bus.recording and not self._counted(turn, turn.case_id, ["turn.done"]):
             self._publish(lambda: [("turn.done", {**turn.to_dict(), "status": "done", "evaluations": results})])
 
     def conversation_scored(self, scored: ScoredConversation) -> None:
@@ -93,6 +93,14 @@ class TurnEvents(TurnListener):
             self._publish(lambda: [("conversation.done", data)])
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _counted(self, turn: Turn, case_id: str | None, names: Iterable[str]) -> bool:
+        """Record events without data, whose making takes time, if nobody wants the data. Returns whether that is so."""
+        if self._thread is not None or self._bus.wants_data(turn.turn_id):
+            return False
+        for name in names:
+            self._bus.count(name, turn.run, case_id, turn.turn_id)
+        return True
 
     def _publish(self, make: Callable[[], Iterable[NamedData]]) -> None:
         """Publish what `make` returns, in order; where there are rules, once they were applied."""

@@ -47,7 +47,7 @@ async def _values(view: View) -> Mapping[str, Any]:
         "is_open": row.verdict == "open",
         "json": link("api", "open-turns") if row.verdict == "open" else link("api", "turns", row.turn_id),
         **await turn_work(view, turn),
-        "events": link("api", "events", types=_EVENTS, run=turn["run"]) if is_changing else None,
+        "events": link("api", "events", types=_EVENTS, turn=turn["turn_id"]) if is_changing else None,
         "calls": call_rows(shown, is_open=row.verdict == "open"),
         "findings": [(finding, MEANINGS.get(finding["code"])) for finding in turn["findings"]],
         "expected_names": EXPECTATION_WORDS,

@@ -296,3 +296,15 @@ async def test_a_listener_that_never_reads_costs_nobody_anything(agent: str, tmp
             async with it.turn():
                 pass
             await stuck.until("turn.opened")
+
+
+async def test_events_are_counted_and_those_of_one_turn_selected(it: Proxied) -> None:
+    async with live(it.admin, view="count") as counts, it.turn():
+        first = await counts.next()
+    assert (first.name, first.data["count"] > 0) == ("changes", True)
+    async with live(it.admin, turn="another") as of_turn, live(it.admin) as whole:
+        async with it.turn():
+            pass
+        done = (await whole.until("turn.done"))[-1].data
+        async with live(it.admin, turn=done["turn_id"], last_event_id=of_turn.last_id) as again:
+            assert {event.data["turn_id"] for event in await again.until("turn.done")} == {done["turn_id"]}

@@ -137,3 +137,22 @@ async def test_too_many_events_during_turns_are_left_out_and_listeners_learn_of_
             assert late.now().lost
             assert [event.name for event in heard(late_other)] == ["turn.done"]
     bus.close()
+
+
+async def test_data_is_made_only_for_those_who_want_it() -> None:
+    bus = EventBus(linger_s=0.0)
+    with bus.listen(EventFilter(only_counts=True)) as counting:
+        assert not bus.wants_data("t")
+        bus.count("turn.done", "r", None, "t")
+        before = bus.last_id
+        with bus.listen(EventFilter(turn="t")) as of_turn:
+            assert (bus.wants_data("t"), bus.wants_data("u"), bus.wants_data(None)) == (True, False, False)
+            publish(bus, turn_id="t")
+            bus.count("turn.done", "r", None, "u")
+            assert [event.name for event in heard(of_turn)] == ["turn.done"]
+        assert len(counting.now().events) == 3
+        with bus.listen(EventFilter(), before) as late:
+            news = late.now()
+            assert (len(news.events), news.lost) == (1, "the data of some events was not recorded")
+            assert bus.wants_data(None)
+    bus.close()

@@ -2,9 +2,8 @@
 //
 // A part is fetched again while it contains [data-again] (the seconds to wait), and when one of the events arrives.
 import { fetchFragments, morph } from "./dom.js";
-import { Events, Refresher } from "./live.js";
+import { COUNTS, Events, Refresher } from "./live.js";
 
-const TYPES = ["turn.closed", "turn.done", "conversation.done"];
 const LEAST_MS = 2000; // between two fetches for events; more where the server needs long for one
 const REST = 5;
 
@@ -29,5 +28,5 @@ function follow(part) {
   });
   if (unfinished()) refresher.ask();
   const ask = () => refresher.ask();
-  if (part.dataset.changes) new Events(part.dataset.changes, TYPES, { opened: ask, received: ask });
+  if (part.dataset.changes) new Events(part.dataset.changes, COUNTS, { opened: ask, received: ask });
 }

@@ -1,8 +1,6 @@
 // The list of turns: live, filters, keys.
 import { fetchFragments, morph } from "./dom.js";
-import { Events, Refresher } from "./live.js";
-
-const TYPES = ["turn.opened", "tool_call", "turn.closed", "turn.done"];
+import { COUNTS, Events, Refresher } from "./live.js";
 
 export function startList() {
   const list = document.getElementById("list");
@@ -32,8 +30,11 @@ function live(list) {
     button.classList.toggle("lost", state === "lost");
     button.textContent = { live: "live", paused: "paused", lost: "connecting" }[state];
   };
-  const news = () => refresher.ask();
-  const events = new Events(list.dataset.events, TYPES, { opened: news, received: news, changed });
+  const events = new Events(list.dataset.events, COUNTS, {
+    opened: () => refresher.ask(),
+    received: (type, text) => refresher.ask(JSON.parse(text).count),
+    changed,
+  });
   button.hidden = false;
   button.addEventListener("click", () => events.pause(!events.paused));
   return { toggle: () => events.pause(!events.paused) };

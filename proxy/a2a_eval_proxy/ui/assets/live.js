@@ -1,7 +1,7 @@
 // Follows /api/events while the page is visible, and asks for fragments as seldom as it can.
 
 // The least time between two fetches, by the number of events meanwhile.
-const restAfter = (news) => (news > 50 ? 1000 : news > 5 ? 500 : 80);
+const restAfter = (news) => (news > 1000 ? 2000 : news > 50 ? 1000 : news > 5 ? 500 : 80);
 const LAST_MS = 1500; // after the last event: figures are a second old
 
 // Calls `refresh` at once after a quiet time, then as seldom as `restAfter` says, one at a time; and a last time.
@@ -15,8 +15,8 @@ export class Refresher {
     this.failures = 0;
   }
 
-  ask() {
-    this.news += 1;
+  ask(news = 1) {
+    this.news += news;
     if (this.running || this.timer) return;
     const wait = this.notBefore - performance.now();
     if (wait <= 0) this.run();
@@ -39,12 +39,12 @@ export class Refresher {
     this.notBefore = Math.max(this.notBefore, performance.now() + restAfter(news));
     clearTimeout(this.last);
     if (news) this.last = setTimeout(() => this.timer || this.running || this.run(), LAST_MS);
-    if (this.news) {
-      this.news -= 1;
-      this.ask();
-    }
+    if (this.news) this.ask(0);
   }
 }
+
+// The only type of events with view=count.
+export const COUNTS = ["changes"];
 
 // Events of `url` while the page is visible and not paused. `opened` is called whenever some may have been missed.
 export class Events {
