@@ -52,8 +52,8 @@ class TurnChanges:
 
 
 @dataclass(slots=True)
-class _Shown:
-    """What was reported of a turn."""
+class ShownTurn:
+    """What was reported of a turn so far."""
 
     calls: list[ToolCall] = field(default_factory=list)
     state: tuple[str | None, str] = (None, "")
@@ -96,7 +96,7 @@ class LiveTurns:
     def __init__(self, on_changed: Callable[[], None]) -> None:
         self._on_changed = on_changed
         self._waiting: dict[str, TaskRecord] = {}
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, ShownTurn] = {}
 
     def changed(self, record: TaskRecord) -> None:
         """The open turn of the record, if any, may have changed."""
@@ -111,7 +111,7 @@ class LiveTurns:
         for turn_id, record in list(islice(self._waiting.items(), most)):
             del self._waiting[turn_id]
             if record.open is not None and record.open.turn.turn_id == turn_id:
-                new = self._shown.setdefault(turn_id, _Shown()).changes(record.copy_of_turn(record.open))
+                new = self._shown.setdefault(turn_id, ShownTurn()).changes(record.copy_of_turn(record.open))
                 if new is not None:
                     found.append(new)
         return found, bool(self._waiting)
@@ -119,4 +119,4 @@ class LiveTurns:
     def closed(self, turn: Turn) -> TurnChanges | None:
         """What is new in a turn that is over."""
         self._waiting.pop(turn.turn_id, None)
-        return self._shown.pop(turn.turn_id, _Shown()).changes(turn)
+        return self._shown.pop(turn.turn_id, ShownTurn()).changes(turn)

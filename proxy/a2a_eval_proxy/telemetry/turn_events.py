@@ -139,8 +139,6 @@ class TurnEvents(TurnListener):
             "case_id": case_id,
             "conversation_id": shown.conversation_id,
         }
-        if changes.state:
-            yield "state", {**head, "state": shown.state, "task_id": shown.task_id}
         for index, call in changes.pick(shown.tool_calls):
             data = {**head, "index": index, "count": count, "call": call.to_dict(), "times": call_times(call)}
             yield "tool_call", data
@@ -149,6 +147,8 @@ class TurnEvents(TurnListener):
         if changes.characters is not None:
             text, append = (None, False) if hides_text else (changes.text, changes.append)
             yield "text", {**head, "text": text, "append": append, "characters": changes.characters}
+        if changes.state:  # last: what the agent did before its task ended comes before that
+            yield "state", {**head, "state": shown.state, "task_id": shown.task_id}
 
     def _shown(self, turn: Turn) -> Turn:
         return self._privacy.stored(self._privacy.redacted(turn))
