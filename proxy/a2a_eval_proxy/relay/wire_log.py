@@ -18,7 +18,7 @@ MAX_AGE_S = 24 * 3600.0
 MAX_EXCHANGE_BYTES = 2 * 1024 * 1024
 """For the request and the response of one exchange; of more, the beginning is kept."""
 
-_EXCHANGE_BYTES, _PART_BYTES = 2_000, 120
+_EXCHANGE_BYTES, _PART_BYTES = 3_000, 120
 """Memory of an exchange and of a part in addition to their bytes: about what CPython takes."""
 
 Part = tuple[float, bytes]

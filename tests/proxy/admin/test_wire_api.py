@@ -174,10 +174,14 @@ async def test_broken_bytes_are_shown_as_they_are(proxy: Proxied, body: bytes, s
     assert one["response"]["body"] == {"bytes": len(body), **shown}
 
 
-async def test_of_a_large_answer_the_beginning_is_shown(proxy: Proxied) -> None:
-    body = b'{"jsonrpc": "2.0", "id": 1, "result": "' + b"x" * 32 * 1024 * 1024 + b'"}'
-    turn_id = await sent(proxy, Answer([response(body)]), message())
-    (one,) = await exchanges(proxy, turn_id)
+@pytest.mark.parametrize("max_body_bytes", [2**23, 2**22], ids=["read", "unread"])
+async def test_of_a_large_answer_the_beginning_is_shown(tmp_path: Path, max_body_bytes: int) -> None:
+    body = b'{"jsonrpc": "2.0", "id": 1, "result": "' + b"x" * 6_000_000 + b'"}'
+    async with proxied(tmp_path, max_body_bytes=max_body_bytes) as proxy:
+        turn_id = await sent(proxy, Answer([response(body)]), message())
+        (one,) = await exchanges(proxy, turn_id)
+        (turn,) = await proxy.turns()
+    assert ("body_too_large" in [finding["code"] for finding in turn["findings"]]) == (max_body_bytes < len(body))
     answer = one["response"]
     assert answer["body"]["cut"]
     assert answer["body"]["bytes"] + answer["bytes_left_out"] == len(body)

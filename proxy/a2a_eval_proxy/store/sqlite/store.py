@@ -155,6 +155,9 @@ class CopiedSqliteStore(SqliteStore):
             logger.warning("store %s is read-only: the results of this evaluation are not kept in it", self._original)
         super().finish(scored, committed)
 
+    async def _change(self, statement: str, values: dict[str, Any]) -> int:
+        raise StoreFileError(f"store {self._original} is read-only: annotations cannot be kept in it")
+
     def close(self, timeout_s: float = 30.0) -> None:
         super().close(timeout_s)
         self._folder.cleanup()
