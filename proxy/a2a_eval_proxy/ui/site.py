@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -101,7 +102,8 @@ class Site:
                 values = await function(self._view(request))
                 if isinstance(values, Response):
                     return values
-                return self._render(request, screen.template, values, fragments=fragments)
+                # In a thread: a long conversation takes 100 ms, in which traffic must not wait.
+                return await asyncio.to_thread(self._render, request, screen.template, values, fragments=fragments)
             except HTTPException as error:
                 return self._error(request, error.status_code, error.detail)
             except StoreError as error:

@@ -59,4 +59,5 @@ def test_verdicts_that_take_time_are_fetched_later(shop, monkeypatch):
 
 
 def test_a_proxy_without_cases_says_where_they_come_from(shown):
+    shown.admin.delete("/api/cases/x")  # of another test
     assert "--suite suite.yaml" in shown.admin.get("/cases").text
