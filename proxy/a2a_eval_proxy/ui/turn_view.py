@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -20,9 +21,12 @@ MAX_CHARACTERS = 2_000_000
 async def shown_turn(control: Control, turn: TurnJson) -> dict[str, Any]:
     """The data of a turn as in the report (`report.page`), with its aligned calls if its case expects some."""
     planned = await turn_in_case(control.cases, control.store, turn)
-    report, conversation = planned.report, planned.conversation
-    for limit in TEXT_LIMITS:
-        data = turn_data(report, conversation, planned.turn, turn["started_at"], Shortener(limit))
-        if len(json.dumps(data, default=str)) <= MAX_CHARACTERS:
-            break
-    return data
+
+    def data() -> dict[str, Any]:
+        for limit in TEXT_LIMITS:
+            data = turn_data(planned.report, planned.conversation, planned.turn, turn["started_at"], Shortener(limit))
+            if len(json.dumps(data, default=str)) <= MAX_CHARACTERS:
+                break
+        return data
+
+    return await asyncio.to_thread(data)  # comparing many calls takes time

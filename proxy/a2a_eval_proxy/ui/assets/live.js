@@ -2,6 +2,7 @@
 
 // The least time between two fetches, by the number of events meanwhile.
 const restAfter = (news) => (news > 1000 ? 2000 : news > 50 ? 1000 : news > 5 ? 500 : 80);
+const SHARE = 3; // the rest after a long fetch, as a multiple of it
 const LAST_MS = 1500; // after the last event: figures are a second old
 
 // Calls `refresh` at once after a quiet time, then as seldom as `restAfter` says, one at a time; and a last time.
@@ -27,6 +28,7 @@ export class Refresher {
     const news = this.news;
     this.timer = this.news = 0;
     this.running = true;
+    const began = performance.now();
     try {
       await this.refresh();
       this.failures = 0;
@@ -36,7 +38,8 @@ export class Refresher {
       this.failures += 1;
     }
     this.running = false;
-    this.notBefore = Math.max(this.notBefore, performance.now() + restAfter(news));
+    const now = performance.now();
+    this.notBefore = Math.max(this.notBefore, now + Math.max(restAfter(news), SHARE * (now - began)));
     clearTimeout(this.last);
     if (news) this.last = setTimeout(() => this.timer || this.running || this.run(), LAST_MS);
     if (this.news) this.ask(0);
