@@ -25,7 +25,7 @@ function follow(part) {
     const rest = Math.max(LEAST_MS, REST * (performance.now() - began));
     await pause(unfinished() ? 1000 * unfinished().dataset.again : rest);
     if (unfinished()) refresher.ask();
-  });
+  }, 0);
   if (unfinished()) refresher.ask();
   const ask = () => refresher.ask();
   if (part.dataset.changes) new Events(part.dataset.changes, COUNTS, { opened: ask, received: ask });

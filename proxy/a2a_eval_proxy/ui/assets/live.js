@@ -2,13 +2,14 @@
 
 // The least time between two fetches, by the number of events meanwhile.
 const restAfter = (news) => (news > 1000 ? 2000 : news > 50 ? 1000 : news > 5 ? 500 : 80);
-const SHARE = 3; // the rest after a long fetch, as a multiple of it
 const LAST_MS = 1500; // after the last event: figures are a second old
 
 // Calls `refresh` at once after a quiet time, then as seldom as `restAfter` says, one at a time; and a last time.
+// After a long one it rests `share` times as long.
 export class Refresher {
-  constructor(refresh) {
+  constructor(refresh, share = 3) {
     this.refresh = refresh;
+    this.share = share;
     this.news = 0;
     this.running = false;
     this.notBefore = 0;
@@ -39,7 +40,7 @@ export class Refresher {
     }
     this.running = false;
     const now = performance.now();
-    this.notBefore = Math.max(this.notBefore, now + Math.max(restAfter(news), SHARE * (now - began)));
+    this.notBefore = Math.max(this.notBefore, now + Math.max(restAfter(news), this.share * (now - began)));
     clearTimeout(this.last);
     if (news) this.last = setTimeout(() => this.timer || this.running || this.run(), LAST_MS);
     if (this.news) this.ask(0);
