@@ -36,7 +36,7 @@ from .errors import AgentUnreachableError as AgentUnreachableError
 from .errors import CaptureError as CaptureError
 from .errors import ConfigurationError as ConfigurationError
 from .errors import TurnTimeoutError as TurnTimeoutError
-from .errors import connection_problem
+from .errors import connection_problem, response_problem
 from .merge import TaskMerger
 from .models import CapturedTurn
 from .secret_references import resolve_header
@@ -383,9 +383,8 @@ def _error_from(error: Exception, url: str) -> CaptureError:
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
             kind = AgentUnreachableError if response.status_code in _GATEWAY_STATUSES else AgentError
-            html = response.headers.get("content-type", "").startswith("text/html")
-            text = "a web page; is it an A2A agent?" if html else " ".join(response.text[:1_000].split())[:200]
-            return kind(f"{response.url} answered HTTP {response.status_code}: {text}".rstrip(": "))
+            problem = response_problem(response.headers.get("content-type", ""), response.text)
+            return kind(f"{response.url} answered HTTP {response.status_code}: {problem}".rstrip(": "))
         if isinstance(cause, httpx.TimeoutException):
             return AgentUnreachableError(f"{url} did not respond in time ({type(cause).__name__})")
         if isinstance(cause, httpx.RequestError):

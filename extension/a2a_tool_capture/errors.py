@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from .models import CapturedTurn
 
 
@@ -49,3 +51,14 @@ def connection_problem(error: BaseException) -> str:
         causes += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
         causes += filter(None, [cause.__cause__ or cause.__context__])
     return str(error) or type(error).__name__
+
+
+def response_problem(content_type: str, text: str) -> str:
+    """What an HTTP error response says: the message in A2A's form of errors (AIP-193), else the start of its text."""
+    if content_type.startswith("text/html"):
+        return "a web page; is it an A2A agent?"
+    try:
+        text = json.loads(text)["error"]["message"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    return " ".join(str(text)[:1_000].split())[:200]

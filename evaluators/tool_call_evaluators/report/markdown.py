@@ -62,7 +62,7 @@ def _suites(report: Report) -> list[str]:
 def _reasons(report: Report) -> list[str]:
     if report.passed:
         tolerated = len(report.verdict["tolerated"])
-        return [f"{counted(tolerated, 'problem')} tolerated by the suite."] if tolerated else []
+        return [f"{counted(tolerated, 'problem')} tolerated."] if tolerated else []
     rows = [[f"{max(1, len(cause.places)):,}", escaped(cause.sentence)] for cause in causes(report) if cause.counts]
     return ["### Why", *_table(("times", "what"), rows)]
 

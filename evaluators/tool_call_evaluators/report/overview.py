@@ -31,6 +31,7 @@ MAX_OCCURRENCES = 12
 """Maximum number of linked occurrences of an error; the number of further ones follows."""
 MAX_ERRORS = 100
 MAX_TOOLS = 100
+MAX_TOLERATED = 3
 MAX_TEXT = 600
 
 Child = ET.Element | str | None
@@ -119,12 +120,12 @@ def _tiles(report: Report) -> ET.Element:
     counts, noted = report.counts, report.noted_count
     passed, judged = counts["passed"] - noted, counts["passed"] + counts["failed"]
     left_out = [(noted, "below threshold"), (counts["unscored"], "not scored"), (counts["spoilt"], "spoilt")]
-    aside = ", ".join(f"{count:,} {words}" for count, words in left_out if count)
-    rate = f"{passed / judged:.0%}" if judged else "–"
+    aside = [f"{passed / judged:.0%}"] if judged else []
+    aside += [f"{count:,} {words}" for count, words in left_out if count]
     seconds = turn_seconds(report)
     once, always, repeated = repeated_cases(report)
     tiles = [
-        ("conversations passed", report.share_text, f"{rate}{', ' if aside else ''}{aside}"),
+        ("conversations passed", report.share_text, ", ".join(aside)),
         ("turn latency, median", duration_text(percentile(seconds, 0.5)), counted(len(seconds), "turn")),
         ("turn latency, 95th percentile", duration_text(percentile(seconds, 0.95)), ""),
     ]
@@ -135,8 +136,8 @@ def _tiles(report: Report) -> ET.Element:
         )
     usage, stated = models_usage(report)
     if usage:
-        aside = f"{stated:,} of {counted(len(report.turns), 'turn')}{cost_text(usage)}"
-        tiles.append(("tokens of models, input + output", tokens_text(usage), aside))
+        of_turns = f"{stated:,} of {counted(len(report.turns), 'turn')}{cost_text(usage)}"
+        tiles.append(("tokens of models, input + output", tokens_text(usage), of_turns))
     listed = (
         element("div", element("dt", name), element("dd", element("b", value), element("span.quiet", f" {more}")))
         for name, value, more in tiles
@@ -207,7 +208,10 @@ def _why(report: Report, links: SectionLinks, why_title: str) -> ET.Element | No
         files = _links((f"focus/{name}.yaml", f"focus/{name}.yaml") for name in names)
         items.append(element("li", "In the folder of this report, suites of the failed cases: ", *files))
     if tolerated:
-        items.append(element("li", f"The suite tolerates {counted(len(tolerated), 'problem')}."))
+        messages = list(dict.fromkeys(reason["message"] for reason in tolerated))
+        more = f" and {len(messages) - MAX_TOLERATED:,} more" if len(messages) > MAX_TOLERATED else ""
+        shown = "; ".join(cut(message, MAX_TEXT) for message in messages[:MAX_TOLERATED])
+        items.append(element("li", f"{counted(len(tolerated), 'problem')} tolerated: {shown}{more}"))
     title = "Tolerated problems" if report.passed else why_title
     return _section("why", title, element("ul.reasons", *items))
 

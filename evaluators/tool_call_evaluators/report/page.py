@@ -178,7 +178,7 @@ def _expected_calls(expect: Expectation | None, short: Shortener) -> list[dict[s
         _without_empty(
             {
                 "name": short.text(call.name),
-                "any": call.arguments is None,
+                "any": call.arguments is None or call.arguments == {"$any": True},
                 "arguments": _arguments(call.arguments, short),
             }
         )

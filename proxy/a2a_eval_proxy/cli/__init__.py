@@ -65,12 +65,14 @@ def main() -> None:
     except ConfigError as error:
         _fail(str(error), error.exit_code)
     except Exception as error:
-        code = getattr(error, "exit_code", BAD_INPUT if isinstance(error, OSError) and error.filename else None)
+        code, text = getattr(error, "exit_code", None), str(error)
+        if code is None and isinstance(error, OSError) and error.filename:
+            code, text = BAD_INPUT, f"{error.filename}: {error.strerror}"
         if code is None:  # a bug
             raise
         from tool_call_evaluators.report.wording import printable
 
-        _fail(printable(str(error)), code)  # it may quote an agent
+        _fail(printable(text), code)  # it may quote an agent
 
 
 def _fail(message: str, code: int) -> None:

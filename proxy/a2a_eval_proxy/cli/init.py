@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def init(options: InitOptions) -> None:
     url = options.agent
     if url is None and sys.stdin.isatty():
         url = click.prompt("URL of the agent", value_proc=_agent_url, err=True)
+    if url is None:
+        raise click.UsageError("--agent is required: give --agent URL, or set A2A_EVAL_PROXY_AGENT")
     agent = options.agent_options(url=url)
     suite = run_async(first_suite(agent, options.message))
     click.echo(printable(suite.summary))
@@ -51,7 +54,8 @@ def init(options: InitOptions) -> None:
         how = f"Declare it (see `a2a-eval-proxy check {agent.url}`), or send the agent's traces to `serve`"
         click.echo(f"warning: no tool calls can be seen: {suite.unseen}. {how}", err=True)
     where = Path(SUITE) if folder == Path() else folder / SUITE
-    click.echo(f"\nnext: a2a-eval-proxy run {where} --config {folder / CONFIG}\nthen open {Path('report', PAGE)}")
+    command = shlex.join(["a2a-eval-proxy", "run", str(where), "--config", str(folder / CONFIG)])
+    click.echo(f"\nnext: {command}\nthen open {Path('report', PAGE)}")
 
 
 def _agent_url(text: str) -> str:

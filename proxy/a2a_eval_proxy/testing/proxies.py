@@ -78,16 +78,22 @@ class EvalProxy:
         `after`: an earlier turn, whose conversation this message continues, and its task where that waits for input.
         A turn that the agent answered with an error is returned like any other: its `findings` say what happened.
 
-        Raises CaptureError where the message led to no turn, TimeoutError after `timeout_s`.
+        Raises CaptureError where the message led to no turn, TimeoutError after `timeout_s`, TypeError for a wrong
+        argument.
         """
         __tracebackhide__ = True
+        if not isinstance(text, str):
+            raise TypeError(f"send: expected the text of a message, got {text!r}")
+        if not isinstance(after, Mapping | None):
+            raise TypeError(f"send: expected an earlier turn as `after`, as send() returns it, got {after!r}")
         trace_id = secrets.token_hex(16)
         problem = self._loop.run(self._send(text, after, timeout_s, trace_id))
         turn = next((turn for turn in reversed(self.turns()) if turn["trace_id"] == trace_id), None)
         if isinstance(problem, TurnTimeoutError):
             raise TimeoutError(str(problem))
         if turn is None:
-            raise problem or CaptureError(f"{self.url} answered, and no turn was captured")
+            error = problem or CaptureError(f"{self.url} answered, and no turn was captured")
+            raise error.with_traceback(None) from None  # where it was raised says nothing to the author of a test
         return turn
 
     def turn(self, timeout_s: float = WAIT_S) -> TurnJson:

@@ -125,6 +125,17 @@ def test_the_scripts_only_ever_write_texts():
             assert not re.search(writers, script), asset.name
 
 
+def test_what_is_tolerated_is_named():
+    suite = parse_suite(
+        "suite: s\nevaluators: [tool_error]\ntolerate: [missing_turn]\ncases: [{id: a, turns: [{user: x}]}]"
+    )
+    conversations = follow([], suite)
+    tolerant = Report.build("r", [], run_verdict(suite, conversations).to_dict(), suite=suite)
+    shown = html_report(tolerant).partition('<script type="application/json"')[0]
+    assert "1 problem tolerated: a: not executed (no matching turn)" in shown
+    assert '0 of 0</b><span class="quiet"> 1 not scored</span>' in shown
+
+
 def test_what_can_be_read_without_scripts():
     bad = [turn(f"t{n}", evaluations=[result("tool_error", 0.0, reason="call 1 failed")], start=n) for n in range(20)]
     text = html_report(report(bad))

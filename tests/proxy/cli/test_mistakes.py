@@ -63,6 +63,7 @@ MISTAKES = {
     "no agent there": Mistake("run suite.yaml --agent {agent}/elsewhere", "/elsewhere/.well-known/agent-card.json", 3),
     "no agent there: check": Mistake("check {agent}/elsewhere", "HTTP 404: no agent card found", 3),
     "no agent": Mistake("run suite.yaml", "the URL of the agent is missing: give --agent URL"),
+    "no agent: init": Mistake("init --dir new", "--agent is required: give --agent URL, or set A2A_EVAL_PROXY_AGENT"),
     "other scheme": Mistake("run suite.yaml --agent ftp://x", "--agent: expected a URL such as http://127.0.0.1:9999"),
     "user in the URL": Mistake("run suite.yaml --agent http://a:b@c", "without user name and password"),
     # the command line
@@ -111,6 +112,7 @@ MISTAKES = {
     "unknown turn": Mistake("show nope", "no turn 'nope', and no run 'nope'"),
     "run name in use": Mistake(f"{RUN} --run done", "run 'done' already exists in a2a-eval-proxy.db; use --resume"),
     "file that exists": Mistake("record --run done --out suite.yaml", "suite.yaml already exists"),
+    "file in no folder": Mistake("record --run done --out no/file.yaml", "proxy: no/file.yaml: No such file"),
     "store that is no store": Mistake(f"{RUN} --store suite.yaml", "store suite.yaml: "),
     "other database": Mistake(f"{RUN} --store mysql://x/y", "store mysql://... is not supported"),
     "database down": Mistake(

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -145,8 +146,16 @@ def test_the_only_turn(pool: ProxyPool, agent: str) -> None:
 
 
 def test_an_agent_that_is_not_there_is_named(pool: ProxyPool) -> None:
-    with held_ports(1) as [port], pytest.raises(AgentUnreachableError, match="answered HTTP 502"):
+    words = "answered HTTP 502: the agent at http://127.0.0.1:[0-9]+ cannot be reached: Connection refused$"
+    with held_ports(1) as [port], pytest.raises(AgentUnreachableError, match=words) as raised:
         pool.acquire(f"http://127.0.0.1:{port}").send("hello")
+    assert [frame.name for frame in raised.traceback][1:] == ["send"]
+
+
+@pytest.mark.parametrize(("text", "after"), [(3, None), ("hello", "a turn id")])
+def test_a_wrong_argument_of_send_is_named(pool: ProxyPool, agent: str, text: Any, after: Any) -> None:
+    with pytest.raises(TypeError, match=r"send: expected (the text of a message, got 3|an earlier turn as `after`)"):
+        pool.acquire(agent).send(text, after=after)
 
 
 def test_a_slow_agent(pool: ProxyPool, agent: str) -> None:
