@@ -46,12 +46,14 @@ class NotificationStream:
     """Ids of artifacts that its client has not received (`extension_filter.strip_event`)."""
     ended: bool = False
     """Whether a notification has shown the end of the task."""
+    shown: bytes = b""
+    """Digest of the last body that the client has received."""
     _untaken: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
     """Digests of the latest notifications that the client has not taken: the agent may repeat them."""
 
     def repeats(self, body: bytes) -> bool:
         """Whether a notification repeats one that the client has not taken."""
-        digest = _digest(body)
+        digest = digest_of(body)
         repeats = digest in self._untaken
         self._untaken[digest] = None
         if len(self._untaken) > _MAX_UNTAKEN:
@@ -60,10 +62,10 @@ class NotificationStream:
 
     def taken(self, body: bytes) -> None:
         """The client has received it: what is equal is another one."""
-        self._untaken.pop(_digest(body), None)
+        self._untaken.pop(digest_of(body), None)
 
 
-def _digest(body: bytes) -> bytes:
+def digest_of(body: bytes) -> bytes:
     return blake2b(body, digest_size=16).digest()
 
 

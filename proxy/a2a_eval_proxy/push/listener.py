@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from a2a_tool_capture import Finding, Severity
 
@@ -15,11 +17,11 @@ from ..protocol.headers import read_request
 from ..store import StoreError
 from ..store.webhooks import Webhook
 from ..telemetry.problem_log import ProblemLog
-from .capture import NotificationStream
+from .capture import NotificationStream, digest_of
 from .notifications import Notification, WithheldError, audience_finding, read_notification, visible_to_others
 from .relay import PushRelay
 from .rewriting import RelayAddresses
-from .sender import UnsentError, WebhookAnswer
+from .sender import TIMEOUT_S, UnsentError, WebhookAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ class PushListener:
         self._relay = relay
         self._max_body_bytes = max_body_bytes
         self._bodies = HeldBytes(max(_MAX_HELD_BYTES, 2 * max_body_bytes))
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By webhook: one notification at a time, in the order in which they arrive."""
         self._unsent = ProblemLog(logger, "{count} notification(s) did not reach their webhooks")
 
     def close(self) -> None:
@@ -68,8 +72,23 @@ class PushListener:
         match = _ID.search(scope["path"])
         if match is None or scope["method"] in _NOT_SENT:
             return _error(404 if match is None else 405, "this is where agents send notifications of tasks")
+        turn = self._turns.setdefault(match[1], asyncio.Lock())  # whose waiters are served in order
         try:
-            webhook = await self._relay.registry.get(match[1])
+            async with asyncio.timeout(TIMEOUT_S), turn:
+                return await self._in_order(match[1], scope, receive, holder)
+        except TimeoutError:
+            self._unsent.seen()
+            return _error(504, f"the webhook did not take this and earlier notifications within {TIMEOUT_S:g} s")
+
+    async def _in_order(
+        self,
+        webhook_id: str,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        holder: object,
+    ) -> WebhookAnswer | None:
+        try:
+            webhook = await self._relay.registry.get(webhook_id)
         except StoreError as error:
             logger.warning("a notification was refused with status 503: %s", error)
             return _error(503, "the store of the proxy cannot be read now")
@@ -119,13 +138,16 @@ class PushListener:
                 finding = Finding("push_withheld", f"a notification was not passed on: {error}", Severity.WARNING)
                 self._relay.capture.report(stream, finding)
                 return _error(422, str(error))
-            if visible is None:
-                stream.taken(notification.body)
+            if visible is not None:
+                headers, body = visible
+            is_task = notification.event is not None and "task" in notification.event
+            if visible is None or (is_task and digest_of(body) == stream.shown):
+                stream.taken(notification.body)  # it shows nothing new: the agent sends it for its tool calls
                 return WebhookAnswer(204)
-            headers, body = visible
         answer = await self._relay.sender.send(webhook.url, method, query, headers, body)
         if answer.taken:
             stream.taken(notification.body)
+            stream.shown = digest_of(body)
         return answer
 
 

@@ -797,6 +797,20 @@ def test_a_clock_that_is_set_back_ends_no_turn_before_its_start(wire: Wire) -> N
     assert turn.ended_at == turn.first_event_at == turn.started_at
 
 
+def test_a_task_with_a_webhook_is_not_timed_out_as_long_as_it_has_one() -> None:
+    notified = {"t"}
+    wire = Wire(options={"notified": notified})
+    sent = wire.sends()
+    wire.answers(sent, task("WORKING", task_id="t"))
+    wire.ends(sent)
+    for _ in range(5):
+        wire.passes(10_000)
+    assert wire.closed == []
+    notified.clear()
+    wire.passes(301)
+    assert wire.findings == [["incomplete"]]
+
+
 def test_the_timeout_can_be_set() -> None:
     wire = Wire(options={"turn_timeout_s": 5.0})
     wire.answers(wire.sends(), task("WORKING"))

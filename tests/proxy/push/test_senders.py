@@ -1,0 +1,89 @@
+"""Real senders of both versions, each binding: what reaches the client is what the agent would have sent to it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a_tool_capture import URI
+from proxy.push.conftest import Endpoint, relaying
+from support.processes import ChildProcess
+from support.provision import python_environment
+
+EXTENSION = Path(__file__).parents[3] / "extension"
+ROUTES = [
+    ("1.0", "/rpc", "SendMessage", "taskPushNotificationConfig"),
+    ("1.0", "/rest/message:send", "", "taskPushNotificationConfig"),
+    ("0.3", "/rpc", "message/send", "pushNotificationConfig"),
+    ("0.3", "/rest/v1/message:send", "", "pushNotification"),
+]
+
+
+@pytest.fixture(scope="module")
+def legacy_agent() -> Iterator[str]:
+    """An agent with a2a-sdk 0.3."""
+    command = [python_environment("a2a-0.3"), "-m", "agents.v03_recording_agent"]
+    with ChildProcess(command, environment={"PYTHONPATH": str(EXTENSION)}) as process:
+        yield process.wait_for(r"listening on (\S+)")[1]
+
+
+def request(text: str, version: str, method: str, field: str, url: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
+    if version == "0.3" and method:
+        message |= {"role": "user", "kind": "message", "parts": [{"kind": "text", "text": text}]}
+    elif version == "0.3":
+        message["content"] = message.pop("parts")
+    params = {"message": message, "configuration": {field: {"url": url, "token": "TOKEN"}}}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params} if method else params
+
+
+async def notifications(agent: str, path: str, version: str, body: Any, endpoint: Endpoint) -> list[tuple[str, str]]:
+    """Token and anonymous body of all notifications of one message."""
+    headers = {} if version == "0.3" else {"a2a-version": "1.0"}
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        response = await client.post(agent + path, json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        assert "error" not in response.json()
+    found = await endpoint.until_ended()
+    print([one.body[-120:] for one in found])
+    return [(one.headers["x-a2a-notification-token"], anonymous(one.body.decode())) for one in found]
+
+
+def anonymous(text: str) -> str:
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|\+00:00)", "TIME", text)
+
+
+@pytest.mark.parametrize(("version", "path", "method", "field"), ROUTES)
+async def test_the_sender_of_the_1_x_sdk(
+    version: str, path: str, method: str, field: str, pushing_agent: str, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    text = f"chunks {uuid.uuid4()}"
+    body = request(text, version, method, field, endpoint.url)
+    direct = await notifications(pushing_agent, path, version, body, endpoint)
+    async with relaying(pushing_agent, tmp_path / "turns.db") as relay:
+        assert await notifications(relay.proxy.url, path, version, body, endpoint) == direct
+        turn = await relay.turn(text)
+    assert relay.addresses() != []
+    assert [len(turn["tool_calls"]), turn["response_text"]] == [2, "one two"]
+
+
+async def test_the_sender_of_the_0_3_sdk(legacy_agent: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    """Its notifications are whole tasks."""
+    body = request("chunks", "0.3", "message/send", "pushNotificationConfig", endpoint.url)
+    body["params"]["configuration"]["blocking"] = False
+    direct = await notifications(legacy_agent, "/", "0.3", body, endpoint)
+    async with relaying(legacy_agent, tmp_path / "turns.db") as relay:
+        relayed = await notifications(relay.proxy.url, "/", "0.3", body, endpoint)
+        turn = await relay.turn("chunks")
+    print("\n".join(map(str, ["D", *direct, "R", *relayed])))
+    assert relayed == direct
+    assert URI not in str(relayed)
+    assert relay.addresses() != []
+    assert turn["response_text"] == "one two"
+    assert turn["state"] == "TASK_STATE_COMPLETED"
