@@ -83,7 +83,7 @@ class AgentCheck:
 
         async with asyncio.timeout(MAX_CHECK_S), ProbeClient(self._headers, MAX_EXCHANGE_S, self._tls()) as client:
             record = await probe_agent(client, self.url, (), self._progress)
-            return check_view(mask_credentials(apply_rules(record), client.header_values), self.url)
+            return check_view(mask_credentials(apply_rules(record), client.header_values))
 
     def _progress(self, step: str) -> None:
         self.state = CheckState(step=step)

@@ -45,7 +45,6 @@ class CheckView:
     """A finished check. `card` and `traffic` are tables of rules: a title, and a status for each of `interfaces`."""
 
     agent: str
-    url: str
     status: str
     sentence: str
     messages: tuple[str, ...]
@@ -56,11 +55,10 @@ class CheckView:
     notes: tuple[str, ...]
 
 
-def check_view(report: CheckReport, url: str) -> CheckView:
-    """The report of a check of the agent at `url`; credentials must be masked by now."""
+def check_view(report: CheckReport) -> CheckView:
+    """The report of a check; credentials must be masked by now."""
     return CheckView(
         agent=wording.card_name(report) or "unnamed",
-        url=url,
         status=STATUSES[report.verdict],
         sentence=wording.verdict_sentence(report),
         messages=tuple(wording.messages(report)),

@@ -27,7 +27,6 @@ async def _values(view: View) -> Values:
         "judged": judged,
         "too_long": MAX_TURNS if run.turns > MAX_TURNS else None,
         "ended": moment(run.ended_at),
-        "is_current": name == view.control.run,
     }
 
 

@@ -36,7 +36,7 @@ async def test_the_report_has_what_is_broken_its_evidence_and_its_repair():
         assert check.state.step == "agent card"
         view = (await ended(check)).view
     assert view is not None
-    assert (view.status, view.url) == ("failed", agent.url)
+    assert view.status == "failed"
     assert {rule.rule for rule in view.broken} >= FAULTS[FAULT].breaks
     rule = view.broken[0]
     assert rule.problems
