@@ -71,7 +71,7 @@ def runs_table(runs: Iterable[RunSummary]) -> Table:
 
 
 def turn_lines(turn: TurnJson) -> Iterator[str]:
-    """All of a turn: its messages, its calls with their results, scores with their reasons, and findings."""
+    """All of a turn: messages, calls with their results, scores with their reasons, annotations, findings."""
     case = f"case {turn['case_id']}" if turn["case_id"] else "no case"
     yield f"turn {turn['turn_id']}, {case}, run {turn['run']}, conversation {turn['conversation_id'] or '–'}"
     state = (turn["state"] or "no state").removeprefix("TASK_STATE_").lower().replace("_", " ")
@@ -91,6 +91,10 @@ def turn_lines(turn: TurnJson) -> Iterator[str]:
         score = "" if result["score"] is None else f" {result['score']:.2f}"
         label = f" ({result['label']})" if result["label"] else ""
         yield f"{result['evaluator']}{score} {result['status']}{label}: {_text(result['reason'])}"
+    for one in turn.get("annotations", ()):
+        who = f" by {printable(one['who'])}" if one["who"] else ""
+        note = f": {_text(one['note'])}" if one["note"] else ""
+        yield f"annotated {one['assessment']}: {one['evaluator'] or 'the turn'}{who}{note}"
     for finding in turn["findings"]:
         yield f"{finding['severity']}: {finding['code']}: {_text(finding['message'])}"
 

@@ -39,6 +39,10 @@ def test_everything_of_a_turn_is_on_a_line() -> None:
         case="status",
         conversation="c-1",
         findings=[finding("odd")],
+        annotations=[
+            {"assessment": "wrong", "evaluator": "grade", "who": "ann\x07", "note": "it is clear"},
+            {"assessment": "right", "evaluator": None, "who": "", "note": ""},
+        ],
         response_text="x" * 5_000,
         state="TASK_STATE_INPUT_REQUIRED",
     )
@@ -48,6 +52,8 @@ def test_everything_of_a_turn_is_on_a_line() -> None:
     assert '→ lookup(order="A-1")   (a2a_protocol)' in lines
     assert "tool_error 0.50 failed: tool_error said so" in lines
     assert "grade skipped (vague): grade said so" in lines
+    assert "annotated right: the turn" in lines
+    assert next(line for line in lines if line.startswith("annotated wrong: grade by ann")).endswith(": it is clear")
     assert any(line.startswith("warning: odd: ") for line in lines)
     assert any("… (--output json shows all)" in line for line in lines)
     assert "\x07" not in "".join(lines)
