@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -32,6 +32,9 @@ class NotifiedTasks:
 
     def discard(self, task_id: str) -> None:
         self._tasks.pop(task_id, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
 
     def __contains__(self, task_id: object) -> bool:
         return task_id in self._tasks

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -84,6 +84,11 @@ class WebhookRegistry:
     async def keeps_open(self, stored_task_id: str) -> bool:
         """Whether notifications of a task, whose id is as in the store, may still arrive."""
         return await _in_time(self._table.has_active(self._key(stored_task_id)))
+
+    async def without_webhook(self, task_ids: Iterable[str]) -> list[str]:
+        """Those of these tasks that have ended, or have no webhook any more."""
+        active = await self._table.active_tasks()
+        return [task_id for task_id in task_ids if self._key(self._identifier(task_id)) not in active]
 
     async def expire(self, now: float) -> None:
         """Delete webhooks of tasks that have ended, and those older than a month or than turns are kept."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from urllib.parse import unquote
 
 from ..clock import CLOCK
@@ -32,6 +34,7 @@ class PushRelay:
         self.push_url = settings.push_url or ""
         self._targets = WebhookTargets(settings.push_allow or (PUBLIC,))
         self._addresses = RelayAddresses(self.push_url)
+        self._check_every_s = settings.turn_timeout / 4
         self.registry = registry
         self.capture = capture
         self.sender = WebhookSender(self._targets)
@@ -120,9 +123,18 @@ class PushRelay:
             logger.debug("what a notification shows of its task is not stored: %s", error)
         return stream
 
+    async def watch(self) -> None:
+        """Have turns time out whose webhooks another process has seen the end of. Ends by being cancelled."""
+        while True:
+            await asyncio.sleep(self._check_every_s)
+            with suppress(StoreError):  # it is tried again
+                tasks = self.capture.tasks
+                for task_id in await self.registry.without_webhook(list(tasks)):
+                    tasks.discard(task_id)
+
     async def _set_task(self, webhook: Webhook, task_id: str) -> None:
-        self.capture.tasks.add(task_id)
         try:
             await self.registry.belongs_to(webhook.webhook_id, task_id)
+            self.capture.tasks.add(task_id)
         except StoreError as error:
             logger.debug("the task of a webhook is not stored: %s", error)

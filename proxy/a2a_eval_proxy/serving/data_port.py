@@ -179,6 +179,7 @@ class DataPort:
         settings = self._settings
         listener = PushListener(relay, settings.max_body_bytes)
         stack.callback(listener.close)
+        stack.callback(asyncio.get_running_loop().create_task(relay.watch()).cancel)
         server = await listening(
             stack, listener, settings.push_listen, "--push-listen", settings.shutdown_timeout, self._client_limits()
         )

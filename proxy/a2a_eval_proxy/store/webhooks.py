@@ -43,6 +43,7 @@ _SET_TASK = "UPDATE webhooks SET task_key = :task_key WHERE webhook_id = :webhoo
 _SET_CONFIG = "UPDATE webhooks SET config_key = :config_key WHERE webhook_id = :webhook_id"
 _END = "UPDATE webhooks SET ended_at = :at WHERE task_key = :task_key AND ended_at = 0"
 _ACTIVE = "SELECT count(*) FROM webhooks WHERE task_key = :task_key AND ended_at = 0"
+_ACTIVE_TASKS = "SELECT DISTINCT task_key FROM webhooks WHERE task_key <> '' AND ended_at = 0"
 _REMOVE = "DELETE FROM webhooks WHERE task_key = :task_key AND config_key = :config_key"
 _EXPIRE = "DELETE FROM webhooks WHERE (ended_at > 0 AND ended_at < :ended) OR registered_at < :registered"
 
@@ -78,6 +79,10 @@ class WebhookTable:
     async def has_active(self, task_key: str) -> bool:
         """Whether a task that has not ended has a webhook."""
         return bool((await self._read(_ACTIVE, {"task_key": task_key}, list))[0][0])
+
+    async def active_tasks(self) -> set[str]:
+        """The tasks that have not ended and have a webhook."""
+        return {row[0] for row in await self._read(_ACTIVE_TASKS, {}, list)}
 
     async def remove(self, task_key: str, config_key: str) -> None:
         await self._change(_REMOVE, {"task_key": task_key, "config_key": config_key})

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from a2a_eval_proxy.app import RunningProxy, run_proxy
 from a2a_eval_proxy.settings import Settings
@@ -88,7 +89,7 @@ class Relay:
     proxy: RunningProxy
     client: httpx.AsyncClient
     push_url: str
-    store: Path
+    store: Path | str
 
     async def rpc(self, method: str, params: dict[str, Any], **headers: str) -> Any:
         request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
@@ -109,10 +110,15 @@ class Relay:
     async def listed(self, task_id: str) -> Any:
         return (await self.rpc("ListTaskPushNotificationConfigs", {"taskId": task_id}))["result"].get("configs", [])
 
+    def address_at(self, other: Relay, address: str) -> str:
+        """The same webhook's address at another proxy."""
+        return address.replace(self.push_url, other.push_url)
+
     def addresses(self) -> list[str]:
         """The addresses that the agent was given, in the order of their registration."""
-        with closing(sqlite3.connect(self.store)) as connection:
-            rows = connection.execute("SELECT webhook_id FROM webhooks ORDER BY rowid").fetchall()
+        connection: Any = psycopg.connect(self.store) if "://" in str(self.store) else sqlite3.connect(self.store)
+        with closing(connection):
+            rows = connection.execute("SELECT webhook_id FROM webhooks ORDER BY registered_at").fetchall()
         return [f"{self.push_url}/{webhook_id}" for (webhook_id,) in rows]
 
     async def notify(self, address: str, content: Any, **headers: str) -> httpx.Response:
@@ -130,7 +136,7 @@ def message(text: str, **more: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def relaying(agent: str, store: Path, **settings: Any) -> AsyncIterator[Relay]:
+async def relaying(agent: str, store: Path | str, **settings: Any) -> AsyncIterator[Relay]:
     with held_ports(1) as (port,):
         push_url = f"http://127.0.0.1:{port}/push"
         everything = {

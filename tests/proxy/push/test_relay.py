@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from a2a_tool_capture import METADATA_KEY, URI
 from proxy.push.conftest import Endpoint, Received, Relay, message, relaying
+from support.postgres_server import PostgresServer
 
 CALLS = [{"id": "1", "name": "search", "arguments": {"q": "kettle"}, "result": "KETTLE"}]
 
@@ -165,6 +167,23 @@ async def test_webhooks_outlive_a_restart(pushing_agent: str, endpoint: Endpoint
         turn = await again.turn(text)
         assert turn["state"] == "TASK_STATE_COMPLETED"
         assert "incomplete" not in again.codes(turn)
+
+
+async def test_replicas_share_webhooks(pushing_agent: str, endpoint: Endpoint, postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    async with relaying(pushing_agent, url, turn_timeout=2.0) as one, relaying(pushing_agent, url) as other:
+        text = f"silent {uuid.uuid4()}"
+        task_id = (await one.send(text, with_hook(endpoint.url)))["result"]["task"]["id"]
+        (address,) = one.addresses()
+        end = {"task": {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}
+        assert (await other.notify(one.address_at(other, address), end)).status_code == 200
+        turn = await other.turn(text)
+        assert turn["state"] == "TASK_STATE_COMPLETED"
+        assert "incomplete" not in other.codes(turn)
+        async with asyncio.timeout(30):
+            while one.proxy.open_turns:  # it learns that in time
+                await asyncio.sleep(0.1)
+        assert (await one.turn(text))["findings"] == turn["findings"]
 
 
 @pytest.mark.parametrize("configured", ["taskPushNotificationConfig", "task_push_notification_config"])

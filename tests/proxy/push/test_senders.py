@@ -50,7 +50,6 @@ async def notifications(agent: str, path: str, version: str, body: Any, endpoint
         assert response.status_code == 200, response.text
         assert "error" not in response.json()
     found = await endpoint.until_ended()
-    print([one.body[-120:] for one in found])
     return [(one.headers["x-a2a-notification-token"], anonymous(one.body.decode())) for one in found]
 
 
@@ -81,7 +80,6 @@ async def test_the_sender_of_the_0_3_sdk(legacy_agent: str, endpoint: Endpoint, 
     async with relaying(legacy_agent, tmp_path / "turns.db") as relay:
         relayed = await notifications(relay.proxy.url, "/", "0.3", body, endpoint)
         turn = await relay.turn("chunks")
-    print("\n".join(map(str, ["D", *direct, "R", *relayed])))
     assert relayed == direct
     assert URI not in str(relayed)
     assert relay.addresses() != []
