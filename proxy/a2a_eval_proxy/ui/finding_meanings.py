@@ -43,6 +43,18 @@ _ROWS = (
     ("trace_arguments_unknown, trace_result_cut", "a trace without a tool's arguments or its complete result"),
     ("capture_error", "a bug in the proxy; traffic was not affected"),
     ("redaction_failed", "the turn could not be redacted; none of its content is kept"),
+    (
+        "push_not_relayed",
+        "the webhook of this message is notified past the proxy, because its request could not be changed",
+    ),
+    (
+        "push_unsent, push_withheld",
+        "a notification did not reach its webhook, or would have shown it tool calls that could not be removed",
+    ),
+    (
+        "push_audience",
+        "a notification has a JWT for the address of the proxy: its client may refuse it; --push pass helps",
+    ),
 )
 
 MEANINGS = {code: meaning for codes, meaning in _ROWS for code in codes.split(", ")}
